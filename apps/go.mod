@@ -1,0 +1,3 @@
+module tailor/apps
+
+go 1.24

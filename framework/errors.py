@@ -1,0 +1,133 @@
+"""What can go wrong, named by what the caller does next.
+
+TailorError
+├── InputError                      refuse to start: the user mends the input
+│   ├── FileError                   a file: where, what was found, what is allowed
+│   └── UnknownName                 a name: the known ones are listed
+├── MissingPrerequisite             refuse to start: the user installs or builds something
+├── TrialFailed                     mark the trial failed, tell the optimizer, go on
+│   ├── DeploymentFailed            a service did not come up
+│   ├── ParameterNotApplied         a parameter read back with another value
+│   ├── LoadFailed                  the generator did not finish
+│   ├── TracesMissing               spans could not be read
+│   └── IncorrectAnswer             the application's own check failed: the configuration loses data
+├── MeasurementInvalid              repeat the repetition (at most twice), then the trial has no value
+├── Transient                       retry with back-off, then pause the study
+│   ├── TestbedUnavailable
+│   └── StoreBusy
+├── StoreError                      a bug or a race: stop, say what was found
+│   ├── NotFound
+│   └── IllegalTransition
+└── Interrupted                     clean up, keep what is finished, exit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class TailorError(Exception):
+    """Root of Tailor's own errors; a library's exception never crosses its adapter."""
+
+
+class InputError(TailorError):
+    """Something the user gave cannot be used.  Refuse to start."""
+
+
+class FileError(InputError):
+    """A file cannot be used: names the file, the key path, what was found and what is allowed."""
+
+    def __init__(self, file: Path | str, key: str, found: object, allowed: str) -> None:
+        self.file, self.key, self.found, self.allowed = str(file), key, found, allowed
+        place = f"{file}: {key}" if key else f"{file}"
+        super().__init__(f"{place}: found {found!r}; allowed: {allowed}")
+
+
+class UnknownName(InputError):
+    """A name that is not known.  Refuse to start, listing the known ones."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        self.what, self.name, self.known = what, name, tuple(sorted(known))
+        super().__init__(f"unknown {what} {name!r}; known: {', '.join(self.known) or 'none'}")
+
+
+class MissingPrerequisite(TailorError):
+    """Something the machine lacks.  Refuse to start; ``remedy`` says how to get it."""
+
+    def __init__(self, missing: str, remedy: str) -> None:
+        self.missing, self.remedy = missing, remedy
+        super().__init__(f"{missing}\n  {remedy}")
+
+
+class TrialFailed(TailorError):
+    """A trial has no value.  Record it as failed with this reason, tell the optimizer, go on."""
+
+
+class DeploymentFailed(TrialFailed):
+    """A deployment did not become healthy; ``log`` holds the failing container's last lines."""
+
+    def __init__(self, reason: str, service: str = "", log: str = "") -> None:
+        self.reason, self.service, self.log = reason, service, log
+        text = f"{service}: {reason}" if service else reason
+        if log.strip():
+            text += "\n" + "\n".join(f"  | {line}" for line in log.strip().splitlines())
+        super().__init__(text)
+
+
+class ParameterNotApplied(TrialFailed):
+    """A parameter did not take effect."""
+
+    def __init__(self, service: str, parameter: str, wanted: object, found: object) -> None:
+        self.service, self.parameter, self.wanted, self.found = service, parameter, wanted, found
+        super().__init__(f"{service}.{parameter} did not take effect: wanted {wanted!r}, running service says {found!r}")
+
+
+class LoadFailed(TrialFailed):
+    """The load generator did not finish its plan."""
+
+
+class TracesMissing(TrialFailed):
+    """The spans of the window could not be read."""
+
+
+class IncorrectAnswer(TrialFailed):
+    """The application's own correctness check failed: a configuration that loses data has no value."""
+
+
+class MeasurementInvalid(TailorError):
+    """A repetition does not count.  Repeat it, at most twice; then the trial fails with these reasons."""
+
+    def __init__(self, reasons: Iterable[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__("; ".join(self.reasons))
+
+
+class Transient(TailorError):
+    """Try again with back-off; when it lasts, pause the study."""
+
+
+class TestbedUnavailable(Transient):
+    """The engine does not answer."""
+
+    __test__ = False  # its name would make pytest collect it
+
+
+class StoreBusy(Transient):
+    """The store is locked by another process."""
+
+
+class StoreError(TailorError):
+    """The store refuses: a bug or a race.  Stop and say what was found."""
+
+
+class NotFound(StoreError):
+    """No such study or trial in the store."""
+
+
+class IllegalTransition(StoreError):
+    """A state change that the life cycle does not have."""
+
+
+class Interrupted(TailorError):
+    """The person or the system asked to stop.  Clean up, keep what is finished, exit."""

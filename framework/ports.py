@@ -1,0 +1,122 @@
+"""What the controller needs from the outside, as protocols.  Only ``framework.bootstrap`` names who provides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from framework.model import (
+    Application,
+    Deployment,
+    Hook,
+    LoadPlan,
+    LoadResult,
+    Machine,
+    Measurement,
+    Running,
+    Study,
+    StudyState,
+    Trial,
+    TrialState,
+    Usage,
+    Verdict,
+)
+from framework.spans import SpanTable
+
+Progress = Callable[[str], None]
+"""Called with a short phrase on each step of something long."""
+
+
+class Testbed(Protocol):
+    """Where a deployment is run.  Level-based: it makes what runs equal to what is wanted, from any state."""
+
+    __test__ = False
+
+    name: str
+    modelled: bool  # True: its numbers are modelled, not measured
+
+    def machine(self) -> Machine: ...
+
+    def check(self, application: Application) -> None:
+        """Raises MissingPrerequisite (engine, compose, images) with the remedy."""
+
+    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+        """Fill the volumes once and keep them; does nothing when data of this ``content_hash`` are kept."""
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        """Equal state, up, healthy, parameters read back.  Raises DeploymentFailed, ParameterNotApplied."""
+
+    def run_hook(self, running: Running, hook: Hook) -> str:
+        """Run a one-shot command; returns its output.  Raises TrialFailed with it on a non-zero exit."""
+
+    def usage(self, running: Running) -> Usage: ...
+
+    def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
+        """Hits, misses, evictions, items per service, as far as its type defines them."""
+
+    def alive(self, running: Running) -> None:
+        """Raises DeploymentFailed when a container of the deployment is not running any more."""
+
+    def clean(self, project: str | None = None) -> Sequence[str]:
+        """Remove what runs for ``project`` (None: for any study) and say what was removed."""
+
+
+class LoadGenerator(Protocol):
+    """Drives the open-loop load and reports every request."""
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        """Calls ``usage`` at the start and the end of the window.  Raises LoadFailed."""
+
+
+class TraceReader(Protocol):
+    """Reads the spans of a window."""
+
+    def created(self, running: Running) -> int | None:
+        """Spans that the services created in the window, after their exporters are flushed; None: not counted."""
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        """All spans of traces whose root starts in the window.  Raises TracesMissing."""
+
+
+class StudyStore(Protocol):
+    """Studies, trials and measurements.  Every method is one transaction; raises StoreError's family."""
+
+    def create(self, study: Study) -> None: ...
+    def get(self, study: str) -> Study: ...
+    def studies(self) -> Sequence[Study]: ...
+    def set_state(self, study: str, state: StudyState, message: str = "") -> None: ...
+    def set_best(self, study: str, trial: int) -> None: ...
+    def set_verdict(self, study: str, verdict: Verdict) -> None: ...
+
+    def begin_trial(self, trial: Trial) -> Trial:
+        """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
+
+    def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
+
+    def finish_trial(self, trial: Trial) -> None:
+        """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images."""
+
+    def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
+
+    def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int: ...
+    def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]: ...
+
+    def acquire(self, study: str, holder: str, seconds: float) -> bool:
+        """Take or renew the lease on a study; False when another holder's lease is alive."""
+
+    def release(self, study: str, holder: str) -> None: ...
+
+
+class ArtefactStore(Protocol):
+    """Large things by content hash: compose documents, mounted files, latency samples, logs."""
+
+    def put(self, data: bytes) -> str: ...
+    def get(self, digest: str) -> bytes: ...
+
+
+class Clock(Protocol):
+    """Time, so that tests can bend it."""
+
+    def now_ns(self) -> int: ...
+    def monotonic(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...

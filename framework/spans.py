@@ -1,0 +1,43 @@
+"""The columnar span table that everything about traces shares.
+
+One row per span, numpy columns, strings interned: a million spans are a handful of arrays, not a million objects.
+Times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS = ("internal", "server", "client", "producer", "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTable:
+    """Spans as columns, all of shape (n,).
+
+    ``trace``: row's trace, an index into ``traces``.  ``span_id``: 64-bit id (unique in its trace only).
+    ``parent``: row of the CHILD_OF parent in this table, -1 for a root, -2 when the parent is missing.
+    ``follows``: True when the reference is FOLLOWS_FROM.  ``service``, ``operation``, ``peer``: indices into
+    ``strings`` (peer -1: none).  ``kind``: index into KINDS.  ``error``: status is error.
+    """
+
+    traces: Sequence[str]
+    strings: Sequence[str]
+    trace: NDArray[np.int32]
+    span_id: NDArray[np.uint64]
+    parent: NDArray[np.int64]
+    follows: NDArray[np.bool_]
+    service: NDArray[np.int32]
+    operation: NDArray[np.int32]
+    peer: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    error: NDArray[np.bool_]
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.span_id)
