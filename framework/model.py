@@ -395,6 +395,7 @@ class Measurement:
     phases: Mapping[str, float]
     latencies_ms: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32), compare=False)
     warnings: tuple[str, ...] = ()
+    warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together
 
 
 # --------------------------------------------------------------------------- study and trial
@@ -441,7 +442,9 @@ class Trial:
     phases: Mapping[str, float] = field(default_factory=dict)
     images: Mapping[str, str] = field(default_factory=dict)  # service -> image@digest
     standins: tuple[str, ...] = ()
+    documents: str = ""  # artefact: the rendered compose documents and files, as JSON
     pair: int | None = None  # verdict: number of the pair
+    label: str = ""  # "default", "best", or the name of a configuration that the best is compared with
     started_at: str = ""
     finished_at: str = ""
 
@@ -482,6 +485,8 @@ class StudyPlan:
     time_limit_s: float | None = None
     drift_every: int = 5
     quick: bool = False
+    trace: bool = True
+    rivals: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> configuration to compare with
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -500,4 +505,5 @@ class Study:
     testbed: str
     best: int | None = None  # trial number
     verdict: Verdict | None = None
+    rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
     message: str = ""

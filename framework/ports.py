@@ -15,6 +15,7 @@ from framework.model import (
     Measurement,
     Running,
     Study,
+    StudyPlan,
     StudyState,
     Trial,
     TrialState,
@@ -86,15 +87,19 @@ class StudyStore(Protocol):
     def studies(self) -> Sequence[Study]: ...
     def set_state(self, study: str, state: StudyState, message: str = "") -> None: ...
     def set_best(self, study: str, trial: int) -> None: ...
-    def set_verdict(self, study: str, verdict: Verdict) -> None: ...
+    def set_plan(self, study: str, plan: StudyPlan) -> None: ...
+    def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None: ...
 
     def begin_trial(self, trial: Trial) -> Trial:
         """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
 
-    def finish_trial(self, trial: Trial) -> None:
+    def finish_trial(self, trial: Trial) -> Trial:
         """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images."""
+
+    def annotate_trial(self, trial: Trial) -> None:
+        """Adds what is known only after a trial is finished: told_value, standard_error, phases."""
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 
@@ -105,6 +110,10 @@ class StudyStore(Protocol):
         """Take or renew the lease on a study; False when another holder's lease is alive."""
 
     def release(self, study: str, holder: str) -> None: ...
+    def leased(self) -> Sequence[tuple[str, str]]:
+        """(study, holder) of every lease that has not run out."""
+
+    def close(self) -> None: ...
 
 
 class ArtefactStore(Protocol):

@@ -1,0 +1,219 @@
+"""One trial: render -> deploy -> drive load -> read traces -> evaluate.  (Ask and tell stand around it, in procedure.)
+
+A trial is a configuration measured in several repetitions.  Each repetition starts from equal state: everything is
+recreated, data restored, caches prepared; then warm-up and window run as one uninterrupted open load.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from framework.compose import render
+from framework.errors import MeasurementInvalid, TrialFailed
+from framework.model import (
+    Application,
+    Deployment,
+    LoadPlan,
+    LoadResult,
+    Measurement,
+    Purpose,
+    Running,
+    ServiceType,
+    StudyPlan,
+    Trial,
+    TrialState,
+)
+from framework.objective import evaluate, trial_value
+from framework.ports import ArtefactStore, Clock, LoadGenerator, StudyStore, Testbed, TraceReader
+from optimizer.space import Configuration
+
+ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
+
+Watch = Callable[[str, Mapping[str, Any]], None]
+"""Told of every step: kind ("phase", "repetition", "trial", ...) and its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What trials run on: the application and the adapters."""
+
+    application: Application
+    types: Mapping[str, ServiceType]
+    testbed: Testbed
+    load: LoadGenerator
+    traces: TraceReader
+    store: StudyStore
+    artefacts: ArtefactStore
+    clock: Clock
+    watch: Watch
+
+
+class Stopwatch:
+    """Seconds per phase of a repetition."""
+
+    def __init__(self, clock: Clock, watch: Watch) -> None:
+        self.seconds: dict[str, float] = {}
+        self._clock, self._watch = clock, watch
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Callable[[str], None]]:
+        """Time a phase; yields a callable that reports steps inside it."""
+        self._watch("phase", {"phase": name})
+        began = self._clock.monotonic()
+        try:
+            yield lambda step: self._watch("phase", {"phase": name, "step": step})
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + self._clock.monotonic() - began
+
+
+class Controller:
+    """Runs trials of one study and records each step of them in the store."""
+
+    def __init__(self, bench: Bench, study: str, plan: StudyPlan) -> None:
+        self._bench = bench
+        self._study = study
+        self._plan = plan
+
+    def run(
+        self,
+        configuration: Configuration,
+        purpose: Purpose,
+        *,
+        repetitions: int = 1,
+        first_seed: int = 0,
+        ask: int | None = None,
+        pair: int | None = None,
+        label: str = "",
+        give_up_above: float | None = None,
+    ) -> Trial:
+        """Measure one configuration and record it; returns the finished trial, whatever became of it.
+
+        ``first_seed``: repetition r drives the arrivals of seed number first_seed + r, equal for every configuration.
+        ``give_up_above``: a clear loser, whose first repetition passes this value, is not repeated.
+        """
+        bench = self._bench
+        wanted = Trial(self._study, 0, purpose, configuration, TrialState.RUNNING, ask=ask, pair=pair, label=label)
+        trial = bench.store.begin_trial(wanted)
+        bench.watch("trial", {"number": trial.number, "purpose": purpose, "repetitions": repetitions})
+        began = bench.clock.monotonic()
+        outcome: dict[str, Any] = {"state": TrialState.ABORTED, "reason": "interrupted"}
+        try:
+            measurements: list[Measurement] = []
+            for repetition in range(repetitions):
+                measurement, running = self._repeat(trial, repetition, first_seed + repetition)
+                measurements.append(measurement)
+                trial = self._with_images(trial, running)
+                if measurement.infeasible or _clear_loser(measurement, give_up_above):
+                    break
+            outcome = _outcome(measurements)
+        except TrialFailed as error:
+            outcome = {"state": TrialState.FAILED, "reason": str(error)}
+        except MeasurementInvalid as error:
+            outcome = {"state": TrialState.FAILED, "reason": f"no valid repetition in {ATTEMPTS} attempts: {error}"}
+        finally:
+            phases = {"total": bench.clock.monotonic() - began}
+            trial = bench.store.finish_trial(replace(trial, phases=phases, **outcome))
+        bench.watch("trial finished", {"trial": trial})
+        return trial
+
+    def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
+        """One valid repetition, in at most ATTEMPTS attempts.  Raises TrialFailed, MeasurementInvalid."""
+        for attempt in range(ATTEMPTS):
+            measurement, running = self._measure(trial, repetition, attempt, seed)
+            self._bench.store.add_measurement(self._study, trial.number, measurement)
+            self._bench.watch("repetition", {"trial": trial.number, "measurement": measurement})
+            if not measurement.invalid:
+                return measurement, running
+        raise MeasurementInvalid(measurement.invalid)
+
+    def _measure(self, trial: Trial, repetition: int, attempt: int, seed: int) -> tuple[Measurement, Running]:
+        """The sentence: render, deploy, drive load, read traces, evaluate."""
+        bench, hooks = self._bench, self._bench.application.hooks
+        watch = Stopwatch(bench.clock, bench.watch)
+        with watch.phase("render"):
+            deployment = self.render(trial, repetition)
+        with watch.phase("deploy") as step:
+            running = bench.testbed.deploy(deployment, step)
+        with watch.phase("prepare"):
+            for hook in (hooks.prepare, hooks.check_before):
+                if hook is not None:
+                    bench.testbed.run_hook(running, hook)
+        with watch.phase("load") as step:
+            load = bench.load.run(self._load_plan(seed), running, lambda: bench.testbed.usage(running), step)
+        bench.testbed.alive(running)
+        with watch.phase("read"):
+            created, spans = self._read(running, load)
+            statistics = bench.testbed.statistics(running)
+        with watch.phase("evaluate"):
+            measurement = evaluate(
+                load, spans, application=bench.application, rate_rps=self._plan.rate_rps, created=created,
+                statistics=statistics, repetition=repetition, attempt=attempt,
+            )  # fmt: skip
+        if hooks.check_after is not None and repetition == 0:
+            with watch.phase("check"):
+                bench.testbed.run_hook(running, hooks.check_after)
+        return replace(measurement, phases={**running.phases, **watch.seconds}), running
+
+    def render(self, trial: Trial, repetition: int) -> Deployment:
+        """The deployment of a trial's repetition."""
+        bench = self._bench
+        labels = {
+            "tailor.study": self._study,
+            "tailor.application": bench.application.name,
+            "tailor.trial": str(trial.number),
+            "tailor.repetition": str(repetition),
+        }
+        return render(
+            bench.application, bench.types, trial.configuration,
+            project=project_name(self._study), labels=labels, fresh="changed" if self._plan.incremental else "all",
+        )  # fmt: skip
+
+    def _load_plan(self, seed: int) -> LoadPlan:
+        plan = self._plan
+        arrivals = (plan.seed * 1_000_003 + seed) % 2**31
+        return LoadPlan(self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace)
+
+    def _read(self, running: Running, load: LoadResult) -> tuple[int | None, Any]:
+        """(spans created in the window, spans read): the generator's own client spans are counted in."""
+        start_ns = load.started_ns + int(load.warmup_s * 1e9)
+        end_ns = start_ns + int(load.window_s * 1e9)
+        created = self._bench.traces.created(running)
+        if created is not None:
+            created += load.spans_created
+        return created, self._bench.traces.read(running, start_ns, end_ns, created)
+
+    def _with_images(self, trial: Trial, running: Running) -> Trial:
+        """The trial with what ran for it: image digests, stand-ins, and the documents themselves."""
+        if trial.images:
+            return trial
+        containers = running.containers.values()
+        deployment = running.deployment
+        documents = {"documents": deployment.documents, "files": deployment.files}
+        return replace(
+            trial,
+            images={c.service: f"{c.image}@{c.image_digest}" for c in containers},
+            standins=tuple(sorted({c.image for c in containers if c.standin})),
+            documents=self._bench.artefacts.put(json.dumps(documents, sort_keys=True).encode()),
+        )
+
+
+def project_name(study: str) -> str:
+    """The compose project of a study: every container, network and volume of it carries this prefix."""
+    return f"tailor-{study}"
+
+
+def _clear_loser(measurement: Measurement, give_up_above: float | None) -> bool:
+    return give_up_above is not None and measurement.value is not None and measurement.value > give_up_above
+
+
+def _outcome(measurements: list[Measurement]) -> dict[str, Any]:
+    """State, value and reason of a trial from its valid repetitions."""
+    infeasible = [reason for m in measurements for reason in m.infeasible]
+    if infeasible:
+        return {"state": TrialState.INFEASIBLE, "reason": "; ".join(infeasible)}
+    values = [m.value for m in measurements if m.value is not None]
+    return {"state": TrialState.COMPLETED, "value": trial_value(values)}

@@ -1,0 +1,276 @@
+"""The order of a study: the default first, then the search with drift baselines, confirmation, and the verdict.
+
+A study resumes here too: what the store has is not measured again, and the optimizer is brought back by replaying
+its recorded asks and tells.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from framework.controller import Bench, Controller
+from framework.errors import Transient, TrialFailed
+from framework.model import Study, Trial, TrialState, Verdict
+from framework.objective import compare, drift_corrected, standard_error
+from optimizer.base import Optimizer
+from optimizer.registry import load as load_optimizer
+from optimizer.space import Configuration, SearchSpace
+from optimizer.trial import Observation, ObservationState
+from optimizer.errors import SearchExhausted
+
+GIVE_UP_FACTOR = 3.0  # only clear losers stop early: runs of one configuration differ by up to 23 % (measurement.md)
+BACK_OFF_S = (5.0, 20.0, 60.0)
+VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
+CONFIRM_SEED = 500
+
+_OBSERVED = {
+    TrialState.COMPLETED: ObservationState.COMPLETED,
+    TrialState.FAILED: ObservationState.FAILED,
+    TrialState.INFEASIBLE: ObservationState.INFEASIBLE,
+}
+
+
+class Procedure:
+    """Runs a study to its verdict, from wherever the store says it stands."""
+
+    def __init__(self, bench: Bench, study: Study, space: SearchSpace) -> None:
+        self._bench = bench
+        self._study = study
+        self._plan = study.plan
+        self._space = space
+        self._controller = Controller(bench, study.id, study.plan)
+        self._began = bench.clock.monotonic()
+
+    def run(self) -> Study:
+        """Default, search, verdict; returns the study as the store has it then.  Raises TrialFailed, Transient."""
+        default = self._default()
+        self._freeze_budget(default)
+        self._search(self._optimizer())
+        best = self._best()
+        self._bench.store.set_best(self._study.id, best.number)
+        self._verdict(best)
+        return self._bench.store.get(self._study.id)
+
+    # ------------------------------------------------------------------ the default
+
+    def _default(self) -> Trial:
+        done = self._finished("default")
+        while True:
+            default = done[-1] if done else self._trial(self._space.default(), "default", label="default")
+            if default.state is not TrialState.COMPLETED:
+                raise TrialFailed(f"the default configuration could not be measured: {default.reason}")
+            needed = _warmup_needed(default)
+            if needed <= self._plan.warmup_s:
+                return default
+            # One length for the whole study, taken from runs of the default (measurement.md).
+            self._change_plan("warm-up", warmup_s=float(math.ceil(needed)))
+            done = []
+
+    def _freeze_budget(self, default: Trial) -> None:
+        """Turn a time limit into a number of configurations, once."""
+        plan = self._plan
+        if plan.time_limit_s is None or self._finished("search") or "frozen" in plan.extra:
+            return
+        per_trial = default.phases["total"]
+        per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
+        elapsed = self._bench.clock.monotonic() - self._began
+        left = plan.time_limit_s - elapsed - plan.pairs * per_pair
+        drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
+        affordable = max(1, int(left / (per_trial * drift)))
+        iterations = min(plan.iterations, affordable)
+        self._change_plan("time limit", iterations=iterations, extra={**plan.extra, "frozen": iterations})
+
+    # ------------------------------------------------------------------ the search
+
+    def _optimizer(self) -> Optimizer:
+        """A new optimizer brought to where the study stands, by replay of its recorded asks and tells."""
+        plan = self._plan
+        kind = load_optimizer(plan.optimizer)
+        start = _start(plan.initial, plan.extra, self._space)
+        optimizer = kind(self._space, seed=plan.seed, budget=plan.iterations, start=start, **plan.optimizer_options)
+        optimizer.tell([_observation(self._finished("default")[-1])])
+        diverged = False
+        for trial in self._finished("search"):
+            if not diverged:
+                [suggestion] = optimizer.ask()
+                diverged = suggestion.configuration != trial.configuration
+                if diverged:
+                    self._bench.store.add_event(self._study.id, "replay diverged", {"trial": trial.number})
+            optimizer.tell([_observation(trial)])
+        return optimizer
+
+    def _search(self, optimizer: Optimizer) -> None:
+        done = len(self._finished("search"))
+        for index in range(done, self._plan.iterations):
+            if self._target_reached():
+                return
+            if index in self._drift_places() and not self._baseline_since(index):
+                self._trial(self._space.default(), "drift", label="default")
+            watch_began = self._bench.clock.monotonic()
+            try:
+                [suggestion] = optimizer.ask()
+            except SearchExhausted:
+                return
+            ask_s = self._bench.clock.monotonic() - watch_began
+            incumbent = min((t.value for t in self._valued()), default=None)
+            give_up = incumbent * GIVE_UP_FACTOR if incumbent is not None and incumbent > 0 else None
+            trial = self._trial(
+                suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
+            )
+            optimizer.tell([_observation(trial)])
+
+    def _drift_places(self) -> frozenset[int]:
+        """Before which search trials the default is measured again: once per block, at a random place in it."""
+        every = self._plan.drift_every
+        if not every:
+            return frozenset()
+        rng = np.random.default_rng([self._plan.seed, 7])
+        blocks = range(0, self._plan.iterations - every + 1, every)
+        return frozenset(int(block + rng.integers(1, every + 1)) for block in blocks)
+
+    def _baseline_since(self, index: int) -> bool:
+        """Whether the drift baseline that precedes search trial ``index`` is already there (a resumed study)."""
+        searched = 0
+        for trial in self._all():
+            searched += trial.purpose == "search" and trial.state is not TrialState.ABORTED
+            if searched == index and trial.purpose == "drift" and trial.state is not TrialState.ABORTED:
+                return True
+        return False
+
+    def _target_reached(self) -> bool:
+        """Whether the incumbent is below the target and a fresh measurement confirms it."""
+        target = self._plan.target_ms
+        best = self._best()
+        if target is None or best.value is None or best.value > target:
+            return False
+        if any(t.configuration == best.configuration for t in self._finished("confirm")):
+            return self._confirmed(best.configuration, target)
+        self._trial(best.configuration, "confirm", first_seed=CONFIRM_SEED)
+        return self._confirmed(best.configuration, target)
+
+    def _confirmed(self, configuration: Configuration, target: float) -> bool:
+        fresh = [t for t in self._finished("confirm") if t.configuration == configuration]
+        return any(t.value is not None and t.value <= target for t in fresh)
+
+    def _best(self) -> Trial:
+        """The completed trial with the smallest drift-corrected value; the default is one of them."""
+        candidates = [t for t in self._valued() if t.purpose in ("default", "search")]
+        return min(candidates, key=lambda t: t.told_value if t.told_value is not None else math.inf)
+
+    # ------------------------------------------------------------------ the verdict
+
+    def _verdict(self, best: Trial) -> None:
+        """Fresh interleaved pairs, in random order inside each pair; nothing measured before counts."""
+        default = self._space.default()
+        if best.configuration == default and not self._plan.rivals:
+            self._bench.store.set_verdict(self._study.id, None, {})
+            return
+        arms = {"default": default, "best": best.configuration}
+        arms |= {name: Configuration({**default, **values}) for name, values in self._plan.rivals.items()}
+        if best.configuration == default:
+            del arms["best"]
+        for pair in range(self._plan.pairs):
+            self._pair(pair, arms)
+        measured = {label: self._arm(label) for label in arms}
+        reference = measured.get("best", measured["default"])
+        main = _compare(measured["default"], measured["best"]) if "best" in measured else None
+        rivals = {name: _compare(measured[name], reference) for name in self._plan.rivals}
+        rivals |= {f"default to {name}": _compare(measured["default"], measured[name]) for name in self._plan.rivals}
+        self._bench.store.set_verdict(self._study.id, main, {k: v for k, v in rivals.items() if v is not None})
+
+    def _pair(self, pair: int, arms: Mapping[str, Configuration]) -> None:
+        done = {t.label for t in self._finished("verdict") if t.pair == pair}
+        labels = list(arms)
+        np.random.default_rng([self._plan.seed, VERDICT_SEED, pair]).shuffle(labels)
+        for label in labels:
+            if label not in done:
+                self._trial(
+                    arms[label], "verdict", repetitions=1, first_seed=VERDICT_SEED + pair, pair=pair, label=label
+                )
+
+    def _arm(self, label: str) -> dict[int, float]:
+        """Pair number -> value of one arm of the verdict."""
+        verdict = self._finished("verdict")
+        return {t.pair: t.value for t in verdict if t.label == label and t.pair is not None and t.value is not None}
+
+    # ------------------------------------------------------------------ trials
+
+    def _trial(self, configuration: Configuration, purpose: Any, *, ask_s: float = 0.0, **options: Any) -> Trial:
+        """Measure, retrying with back-off while the testbed is away; then record what the optimizer will be told."""
+        options.setdefault("repetitions", self._plan.repetitions)
+        for wait_s in (*BACK_OFF_S, None):
+            try:
+                trial = self._controller.run(configuration, purpose, **options)
+                break
+            except Transient as error:
+                if wait_s is None:
+                    raise
+                self._bench.watch("waiting", {"reason": str(error), "seconds": wait_s})
+                self._bench.clock.sleep(wait_s)
+        if trial.value is None:
+            return trial
+        told = drift_corrected(trial, self._baselines()) if purpose == "search" else trial.value
+        error_of_log = standard_error(trial, self._valued())
+        phases = {**trial.phases, "ask": ask_s}
+        trial = replace(trial, told_value=told, standard_error=error_of_log, phases=phases)
+        self._bench.store.annotate_trial(trial)
+        return trial
+
+    def _change_plan(self, why: str, **changes: Any) -> None:
+        self._plan = replace(self._plan, **changes)
+        self._study = replace(self._study, plan=self._plan)
+        self._controller = Controller(self._bench, self._study.id, self._plan)
+        self._bench.store.set_plan(self._study.id, self._plan)
+        self._bench.store.add_event(self._study.id, "plan changed", {"why": why, **changes})
+        self._bench.watch("plan changed", {"why": why, **changes})
+
+    def _all(self) -> Sequence[Trial]:
+        return self._bench.store.trials(self._study.id)
+
+    def _finished(self, purpose: str) -> list[Trial]:
+        """Finished trials of a purpose, oldest first; aborted ones do not count."""
+        finished = (TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE)
+        return [t for t in self._all() if t.purpose == purpose and t.state in finished]
+
+    def _valued(self) -> list[Trial]:
+        return [t for t in self._all() if t.state is TrialState.COMPLETED and t.value is not None]
+
+    def _baselines(self) -> list[Trial]:
+        return [t for t in self._valued() if t.purpose in ("default", "drift")]
+
+
+def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Configuration | None:
+    """Where the optimizer starts: the default, a random design (None), or a given configuration."""
+    if initial == "default":
+        return space.default()
+    if initial == "random":
+        return None
+    return Configuration(extra["initial"])
+
+
+def _observation(trial: Trial) -> Observation:
+    """What a trial tells the optimizer: a value with its standard error, or the state that explains its absence."""
+    error = None
+    if trial.told_value is not None and trial.standard_error is not None:
+        error = abs(trial.told_value) * trial.standard_error  # delta method: from log to value
+    return Observation(
+        trial.configuration, _OBSERVED[trial.state], trial.told_value, error, trial.ask, reason=trial.reason
+    )
+
+
+def _warmup_needed(default: Trial) -> float:
+    """Median over the default's repetitions of the truncation that MSER chooses, in seconds."""
+    needed = [m.warmup_needed_s for m in default.measurements if not m.invalid and m.warmup_needed_s is not None]
+    return statistics.median(needed) if needed else 0.0
+
+
+def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
+    """The verdict over the pairs that both arms finished."""
+    pairs = sorted(reference.keys() & candidate.keys())
+    return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

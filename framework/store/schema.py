@@ -1,0 +1,82 @@
+"""The tables, as the latest migration leaves them."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+# Named constraints, so that a later migration can address them on every database.
+metadata = MetaData(
+    naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s", "ix": "ix_%(table_name)s_%(column_0_name)s"}
+)
+
+studies = Table(
+    "studies",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("created_at", String(40), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("plan", JSON, nullable=False),
+    Column("application_hash", String(64), nullable=False),
+    Column("space", JSON, nullable=False),
+    Column("machine", JSON, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("testbed", String(32), nullable=False),
+    Column("best", Integer),
+    Column("verdict", JSON),
+    Column("rivals", JSON, nullable=False),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("purpose", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("configuration", JSON, nullable=False),
+    Column("label", String(64), nullable=False),
+    Column("ask", Integer),
+    Column("pair", Integer),
+    Column("value", Float),
+    Column("standard_error", Float),
+    Column("told_value", Float),
+    Column("reason", Text, nullable=False),
+    Column("phases", JSON, nullable=False),
+    Column("images", JSON, nullable=False),
+    Column("standins", JSON, nullable=False),
+    Column("documents", String(64), nullable=False),
+    Column("started_at", String(40), nullable=False),
+    Column("finished_at", String(40), nullable=False),
+)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), nullable=False),
+    Column("trial", Integer, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("document", JSON, nullable=False),
+    Column("latencies", String(64), nullable=False),
+    Index("ix_measurements_study_trial", "study", "trial"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("at", String(40), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("data", JSON, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+    Column("holder", String(128), nullable=False),
+    Column("expires_ns", BigInteger, nullable=False),
+)

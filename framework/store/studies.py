@@ -1,0 +1,280 @@
+"""Studies, trials and measurements in a SQL database.
+
+Every method is one transaction.  A finished trial is on disk when ``finish_trial`` returns, so that killing the
+process at any moment loses no finished trial; a lease says which process works on a study.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from framework.errors import IllegalTransition, NotFound, StoreBusy, StoreError
+from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.ports import ArtefactStore, Clock
+from framework.store.documents import decode, encode
+from framework.store.schema import events, leases, measurements, studies, trials
+
+# The life cycles; everything else is refused.
+STUDY_TRANSITIONS: Mapping[StudyState, frozenset[StudyState]] = {
+    StudyState.CREATED: frozenset({StudyState.RUNNING, StudyState.FAILED}),
+    StudyState.RUNNING: frozenset({StudyState.PAUSED, StudyState.COMPLETED, StudyState.FAILED, StudyState.RUNNING}),
+    StudyState.PAUSED: frozenset({StudyState.RUNNING, StudyState.FAILED}),
+    StudyState.COMPLETED: frozenset({StudyState.RUNNING}),  # a study may be extended
+    StudyState.FAILED: frozenset({StudyState.RUNNING}),
+}
+
+
+def allowed_transition(old: TrialState | StudyState, new: TrialState | StudyState) -> bool:
+    """Whether a state may follow another: the one place that knows the life cycles."""
+    if isinstance(old, StudyState):
+        return new in STUDY_TRANSITIONS[old]
+    return old is TrialState.RUNNING and new is not TrialState.RUNNING
+
+
+class SqlStudyStore:
+    """StudyStore on SQLAlchemy Core.  ``url`` such as ``sqlite:////home/me/.tailor/tailor.db``."""
+
+    def __init__(self, url: str, artefacts: ArtefactStore, clock: Clock) -> None:
+        self._artefacts = artefacts
+        self._clock = clock
+        self._engine = sa.create_engine(url, json_serializer=lambda value: json.dumps(value, allow_nan=False))
+        if self._engine.dialect.name == "sqlite":
+            sa.event.listen(self._engine, "connect", _sqlite_settings)
+        self._migrate()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # ------------------------------------------------------------------ studies
+
+    def create(self, study: Study) -> None:
+        row = {
+            "id": study.id,
+            "created_at": study.created_at,
+            "state": study.state.value,
+            "message": study.message,
+            "plan": encode(study.plan),
+            "application_hash": study.application_hash,
+            "space": encode(study.space),
+            "machine": encode(study.machine),
+            "versions": encode(study.versions),
+            "testbed": study.testbed,
+            "best": study.best,
+            "verdict": encode(study.verdict),
+            "rivals": encode(study.rivals),
+        }
+        with self._transaction() as connection:
+            connection.execute(studies.insert().values(row))
+
+    def get(self, study: str) -> Study:
+        """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
+        with self._transaction() as connection:
+            rows = connection.execute(studies.select().where(studies.c.id.startswith(study, autoescape=True))).all()
+        exact = [row for row in rows if row.id == study]
+        if len(exact or rows) != 1:
+            what = "no study" if not rows else f"{len(rows)} studies begin with"
+            raise NotFound(f"{what} {study!r}; `tailor studies` lists them")
+        return _study((exact or rows)[0])
+
+    def studies(self) -> Sequence[Study]:
+        with self._transaction() as connection:
+            return [_study(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
+
+    def set_state(self, study: str, state: StudyState, message: str = "") -> None:
+        with self._transaction() as connection:
+            row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study)).first()
+            if row is None:
+                raise NotFound(f"no study {study!r}")
+            if not allowed_transition(StudyState(row.state), state):
+                raise IllegalTransition(f"study {study}: {row.state} -> {state.value}")
+            connection.execute(studies.update().where(studies.c.id == study).values(state=state.value, message=message))
+
+    def set_plan(self, study: str, plan: StudyPlan) -> None:
+        self._update(study, plan=encode(plan))
+
+    def set_best(self, study: str, trial: int) -> None:
+        self._update(study, best=trial)
+
+    def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None:
+        self._update(study, verdict=encode(verdict), rivals=encode(rivals))
+
+    # ------------------------------------------------------------------ trials
+
+    def begin_trial(self, trial: Trial) -> Trial:
+        with self._transaction() as connection:
+            last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == trial.study))
+            number = (last.scalar() or 0) + 1
+            trial = replace(trial, number=number, state=TrialState.RUNNING, started_at=self._now())
+            connection.execute(trials.insert().values(_trial_row(trial)))
+        return trial
+
+    def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
+        samples = measurement.latencies_ms.astype("<f4").tobytes()
+        row = {
+            "study": study,
+            "trial": trial,
+            "repetition": measurement.repetition,
+            "attempt": measurement.attempt,
+            "document": encode(measurement),
+            "latencies": self._artefacts.put(zlib.compress(samples)) if samples else "",
+        }
+        with self._transaction() as connection:
+            connection.execute(measurements.insert().values(row))
+
+    def finish_trial(self, trial: Trial) -> Trial:
+        with self._transaction() as connection:
+            here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
+            row = connection.execute(sa.select(trials.c.state).where(here)).first()
+            if row is None:
+                raise NotFound(f"study {trial.study} has no trial {trial.number}")
+            if not allowed_transition(TrialState(row.state), trial.state):
+                raise IllegalTransition(f"trial {trial.number} of {trial.study}: {row.state} -> {trial.state.value}")
+            trial = replace(trial, finished_at=self._now())
+            connection.execute(trials.update().where(here).values(_trial_row(trial)))
+        return trial
+
+    def annotate_trial(self, trial: Trial) -> None:
+        values = {"told_value": trial.told_value, "standard_error": trial.standard_error, "phases": encode(trial.phases)}
+        with self._transaction() as connection:
+            here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
+            if connection.execute(trials.update().where(here).values(**values)).rowcount != 1:
+                raise NotFound(f"study {trial.study} has no trial {trial.number}")
+
+    def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]:
+        wanted = trials.c.study == study
+        if states is not None:
+            wanted &= trials.c.state.in_([state.value for state in states])
+        with self._transaction() as connection:
+            rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number)).all()
+            measured = connection.execute(
+                measurements.select().where(measurements.c.study == study).order_by(measurements.c.id)
+            ).all()
+        by_trial: dict[int, list[Measurement]] = {}
+        for row in measured:
+            by_trial.setdefault(row.trial, []).append(self._measurement(row))
+        return [_trial(row, tuple(by_trial.get(row.number, ()))) for row in rows]
+
+    # ------------------------------------------------------------------ events and leases
+
+    def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int:
+        with self._transaction() as connection:
+            row = {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
+            result = connection.execute(events.insert().values(row))
+            return int(result.inserted_primary_key[0])
+
+    def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
+        wanted = (events.c.study == study) & (events.c.id > after)
+        with self._transaction() as connection:
+            rows = connection.execute(events.select().where(wanted).order_by(events.c.id))
+            return [{"id": row.id, "at": row.at, "kind": row.kind, **row.data} for row in rows]
+
+    def acquire(self, study: str, holder: str, seconds: float) -> bool:
+        now = self._clock.now_ns()
+        expires = now + int(seconds * 1e9)
+        with self._transaction() as connection:
+            row = connection.execute(leases.select().where(leases.c.study == study)).first()
+            if row is not None and row.holder != holder and row.expires_ns > now:
+                return False
+            connection.execute(leases.delete().where(leases.c.study == study))
+            connection.execute(leases.insert().values(study=study, holder=holder, expires_ns=expires))
+        return True
+
+    def release(self, study: str, holder: str) -> None:
+        with self._transaction() as connection:
+            connection.execute(leases.delete().where((leases.c.study == study) & (leases.c.holder == holder)))
+
+    def leased(self) -> Sequence[tuple[str, str]]:
+        """(study, holder) of every lease that has not run out."""
+        with self._transaction() as connection:
+            rows = connection.execute(leases.select().where(leases.c.expires_ns > self._clock.now_ns()))
+            return [(row.study, row.holder) for row in rows]
+
+    # ------------------------------------------------------------------ inside
+
+    def _update(self, study: str, **values: Any) -> None:
+        with self._transaction() as connection:
+            if connection.execute(studies.update().where(studies.c.id == study).values(**values)).rowcount != 1:
+                raise NotFound(f"no study {study!r}")
+
+    def _measurement(self, row: sa.Row[Any]) -> Measurement:
+        measurement = decode(Measurement, row.document)
+        if not row.latencies:
+            return measurement
+        samples = np.frombuffer(zlib.decompress(self._artefacts.get(row.latencies)), dtype="<f4")
+        return replace(measurement, latencies_ms=samples.astype(np.float32))
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+
+    def _migrate(self) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        with self._transaction() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except IntegrityError as error:
+            raise StoreError(f"the store refused a row: {error.orig}") from error
+        except OperationalError as error:
+            if "locked" in str(error.orig):
+                raise StoreBusy("the store is locked by another process") from error
+            raise StoreError(f"the store cannot be used ({self._engine.url}): {error.orig}") from error
+        except DBAPIError as error:
+            raise StoreError(f"the store failed: {error.orig}") from error
+
+
+def _sqlite_settings(connection: Any, _: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
+    cursor.execute("PRAGMA synchronous=FULL")  # a finished trial survives a power cut
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.close()
+
+
+def _study(row: sa.Row[Any]) -> Study:
+    return Study(
+        id=row.id,
+        created_at=row.created_at,
+        state=StudyState(row.state),
+        plan=decode(StudyPlan, row.plan),
+        application_hash=row.application_hash,
+        space=row.space,
+        machine=decode(Machine, row.machine),
+        versions=row.versions,
+        testbed=row.testbed,
+        best=row.best,
+        verdict=decode(Verdict, row.verdict) if row.verdict else None,
+        rivals={name: decode(Verdict, document) for name, document in row.rivals.items()},
+        message=row.message,
+    )
+
+
+_TRIAL_COLUMNS = [column.name for column in trials.columns]
+
+
+def _trial_row(trial: Trial) -> dict[str, Any]:
+    return {name: encode(getattr(trial, name)) for name in _TRIAL_COLUMNS}
+
+
+def _trial(row: sa.Row[Any], repetitions: tuple[Measurement, ...]) -> Trial:
+    document = {name: getattr(row, name) for name in _TRIAL_COLUMNS}
+    return replace(decode(Trial, document), measurements=repetitions)
