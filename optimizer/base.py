@@ -1,0 +1,237 @@
+"""The door that every optimizer fits: ask for suggestions, tell observations.
+
+An optimizer is a function of (space, options, start, seed, budget, history), where the history is the sequence of
+its asks and tells.  So a study resumes by replaying them, nothing is pickled, and every ask draws from a random
+generator of its own (seed and number of the ask), never from one that is handed on.
+
+An algorithm implements ``_suggest``; this class keeps the books, checks what comes in and what goes out.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
+from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
+from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
+from optimizer.trial import Observation, ObservationState, Suggestion
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of an algorithm: its default, what it does, and what it may be (as for a Parameter)."""
+
+    default: Value
+    description: str
+    kind: Kind = "real"
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[Value, ...] = ()
+
+    def validate(self, name: str, value: object) -> Value:
+        """The value in the option's kind.  Raises InvalidOption."""
+        shape = Parameter(name, self.kind, self.default, low=self.low, high=self.high, choices=self.choices)
+        try:
+            return shape.validate(value)
+        except InvalidValue as error:
+            raise InvalidOption(f"option {error}") from error
+
+
+class Scored(NamedTuple):
+    """A configuration with the mean of the values told for it."""
+
+    configuration: Configuration
+    value: float
+
+
+class Optimizer(ABC):
+    """An algorithm behind the door.  It always minimises.
+
+    ``start`` is where the search starts: a configuration whose told value is the first incumbent (it is suggested
+    first where no value has been told), or None for a design of the algorithm's own.  Every completed observation
+    counts, imported ones too, so a caller who wants a start without the default does not tell the default.
+    ``budget`` is the number of suggestions that will be asked for.  Raises InvalidInput.
+    """
+
+    name: ClassVar[str]  # as in the entry-point group tailor.optimizers
+    summary: ClassVar[str]  # one line
+    source: ClassVar[str]  # the paper or library that it follows
+    options_known: ClassVar[Mapping[str, Option]] = {}
+
+    needs_budget: ClassVar[bool] = False  # its moves depend on how many are left
+    learns: ClassVar[bool] = True  # told values change what it suggests
+    batch: ClassVar[bool] = True  # several asks before a tell give different, useful suggestions
+    tell_order_matters: ClassVar[bool] = False  # between two asks
+    uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
+    uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
+    handles_constraints: ClassVar[bool] = False  # it minimises subject to measured constraints
+    one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        *,
+        seed: int,
+        budget: int | None = None,
+        start: Configuration | None = None,
+        **options: Value,
+    ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InvalidInput(f"seed is {seed!r}; allowed: an integer from 0")
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise InvalidInput(f"budget is {budget!r}; allowed: an integer from 1")
+        if budget is None and self.needs_budget:
+            raise InvalidInput(f"{self.name} needs a budget: the number of suggestions that it may make")
+        self.space = space
+        self.seed = seed
+        self.budget = budget
+        self.options = self._checked_options(options)
+        self.start = None if start is None else space.validate(start)
+        if self.start is not None and not space.is_feasible(self.start):
+            raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
+        self._asks = 0
+        self._pending: dict[int, Configuration] = {}
+        self._seen: set[Configuration] = set()
+        self._observations: list[Observation] = []
+
+    @classmethod
+    def _checked_options(cls, options: Mapping[str, object]) -> Mapping[str, Value]:
+        known = ", ".join(sorted(cls.options_known)) or "none"
+        for name in options:
+            if name not in cls.options_known:
+                raise InvalidOption(f"{cls.name} has no option {name!r}; known: {known}")
+        return {
+            name: option.validate(name, options.get(name, option.default)) for name, option in cls.options_known.items()
+        }
+
+    # ------------------------------------------------------------------ the door
+
+    def ask(self, n: int = 1) -> list[Suggestion]:
+        """The next ``n`` suggestions; fewer if the space ends among them.  Raises SearchExhausted if there is none.
+
+        May be called again before anything is told.  No configuration is suggested twice, nor one already told.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InvalidInput(f"cannot ask for {n!r} suggestions; allowed: an integer from 1")
+        suggestions: list[Suggestion] = []
+        for _ in range(n):
+            try:
+                suggestions.append(self._ask_one())
+            except SearchExhausted:
+                if not suggestions:
+                    raise
+                break
+        return suggestions
+
+    def _ask_one(self) -> Suggestion:
+        index = self._asks
+        if self.start is not None and self.start not in self._seen:
+            proposed, note = self.start, "start"
+        else:
+            proposed, note = self._suggest(index, np.random.default_rng([self.seed, index]))
+        try:
+            configuration = self.space.validate(proposed)
+        except InvalidValue as error:
+            raise InvalidSuggestion(f"{self.name} left the space at ask {index}: {error}") from error
+        if configuration in self._seen:
+            raise InvalidSuggestion(f"{self.name} suggested a configuration again at ask {index}")
+        if not self.space.is_feasible(configuration):
+            raise InvalidSuggestion(f"{self.name} broke a constraint of the space at ask {index}")
+        self._asks = index + 1
+        self._pending[index] = configuration
+        self._seen.add(configuration)
+        return Suggestion(index, configuration, note)
+
+    def tell(self, observations: Iterable[Observation]) -> None:
+        """Take in results, in any order, of any configuration of the space, all of them or (on an error) none.
+
+        An observation that carries an ask number which this instance has not reached moves the count of asks past
+        it: a history told as observations continues where it ended.  Raises InvalidValue, InvalidObservation.
+        """
+        accepted = []
+        for observation in observations:
+            if not isinstance(observation, Observation):
+                raise InvalidObservation(f"expected an Observation, found {observation!r}")
+            accepted.append((observation, self.space.validate(observation.configuration)))
+        for observation, configuration in accepted:
+            checked = Observation(
+                configuration,
+                observation.state,
+                observation.value,
+                observation.standard_error,
+                observation.ask,
+                observation.constraints,
+                observation.reason,
+            )
+            self._observations.append(checked)
+            self._seen.add(configuration)
+            if checked.ask is not None:
+                self._pending.pop(checked.ask, None)
+                self._asks = max(self._asks, checked.ask + 1)
+            self._observed(checked)
+
+    # ------------------------------------------------------------------ what an algorithm fills in
+
+    @abstractmethod
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        """A feasible configuration that is not in ``seen``, and why, in a phrase.
+
+        ``index`` counts the asks from 0; ``rng`` belongs to this ask alone.  Raises SearchExhausted.
+        """
+
+    def _observed(self, observation: Observation) -> None:  # noqa: B027 - a hook: most algorithms need none
+        """Called once per observation, for algorithms that keep a state (a swarm, a library's own optimizer)."""
+
+    # ------------------------------------------------------------------ what an algorithm may look at
+
+    @property
+    def asks(self) -> int:
+        """How many suggestions have been asked for: the number of the next one."""
+        return self._asks
+
+    @property
+    def seen(self) -> frozenset[Configuration]:
+        """Every configuration suggested or told."""
+        return frozenset(self._seen)
+
+    @property
+    def pending(self) -> tuple[Suggestion, ...]:
+        """Suggestions that nothing has been told about yet, oldest first."""
+        return tuple(Suggestion(ask, self._pending[ask]) for ask in sorted(self._pending))
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """Everything told, in an order that does not depend on the order of telling (except ``tell_order_matters``)."""
+        if self.tell_order_matters:
+            return tuple(self._observations)
+        return tuple(sorted(self._observations, key=_canonical))
+
+    def scores(self) -> list[Scored]:
+        """Completed configurations, each once with the mean of its values, best first; ties by configuration."""
+        values: dict[Configuration, list[float]] = {}
+        for observation in self.observations:
+            if observation.state is ObservationState.COMPLETED and observation.value is not None:
+                values.setdefault(observation.configuration, []).append(observation.value)
+        means = [Scored(configuration, math.fsum(found) / len(found)) for configuration, found in values.items()]
+        return sorted(means, key=lambda scored: (scored.value, scored.configuration.key()))
+
+    def best(self) -> Scored | None:
+        """The best completed configuration so far."""
+        scores = self.scores()
+        return scores[0] if scores else None
+
+
+def _canonical(observation: Observation) -> tuple[float, str, str, float, float]:
+    return (
+        math.inf if observation.ask is None else observation.ask,
+        observation.configuration.key(),
+        observation.state.value,
+        math.inf if observation.value is None else observation.value,
+        math.inf if observation.standard_error is None else observation.standard_error,
+    )

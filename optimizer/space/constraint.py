@@ -1,0 +1,45 @@
+"""Constraints between parameters that are known before anything is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from optimizer.errors import InvalidSpace
+from optimizer.space.configuration import Value
+
+
+@dataclass(frozen=True)
+class LinearConstraint:
+    """sum(coefficient * value) <= bound, over integer, real and boolean (0 or 1) parameters.  Raises InvalidSpace."""
+
+    coefficients: Mapping[str, float] = field(hash=False)
+    bound: float
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        coefficients = {name: float(number) for name, number in self.coefficients.items()}
+        if not coefficients:
+            raise InvalidSpace(f"constraint {self.name!r} names no parameter")
+        if not all(math.isfinite(number) for number in (*coefficients.values(), self.bound)):
+            raise InvalidSpace(f"constraint {self.name!r}: coefficients and bound must be finite")
+        object.__setattr__(self, "coefficients", coefficients)
+        object.__setattr__(self, "bound", float(self.bound))
+
+    def excess(self, configuration: Mapping[str, Value]) -> float:
+        """How far the sum lies above the bound; at most 0 where the constraint holds."""
+        total = math.fsum(number * float(configuration[name]) for name, number in self.coefficients.items())
+        return total - self.bound
+
+    def holds(self, configuration: Mapping[str, Value]) -> bool:
+        # Relative tolerance: a sum of decimals such as 0.1 + 0.2 <= 0.3 is meant to hold.
+        return self.excess(configuration) <= 1e-9 * max(1.0, abs(self.bound))
+
+    def __str__(self) -> str:
+        total = " + ".join(f"{number:g} * {name}" for name, number in self.coefficients.items())
+        return f"{self.name + ': ' if self.name else ''}{total} <= {self.bound:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "coefficients": dict(self.coefficients), "bound": self.bound}

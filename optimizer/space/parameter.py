@@ -1,0 +1,240 @@
+"""Parameters: which values one tunable takes, and how they lie on the unit interval.
+
+Algorithms work on the unit cube or on the values themselves; this module is the only place that knows how the two
+belong together.  Discrete parameters divide the interval into cells (equal ones in their scale), so that a uniform
+coordinate is a uniform draw and a value's own coordinate lies inside its cell.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.space.configuration import Value, plain
+
+Kind = Literal["integer", "real", "categorical", "boolean"]
+_KINDS = ("integer", "real", "categorical", "boolean")
+_LARGEST_GRID = 1_000_000  # a finer step than this is a continuous parameter written awkwardly
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One tunable: what values it takes and how these lie on [0, 1].
+
+    integer, real: ``low`` to ``high``, both included.  ``step`` thins what is suggested to low, low + step, ...,
+    together with ``high`` and the default; ``validate`` still accepts what lies between (imported results).
+    categorical: ``choices``, unordered.  boolean: False and True.  ``attributes`` are numbers about the parameter
+    (priority, share of the critical path) for algorithms that use them.  Raises InvalidSpace.
+    """
+
+    name: str
+    kind: Kind
+    default: Value
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    choices: tuple[Value, ...] = ()
+    scale: Literal["linear", "log"] = "linear"
+    group: str = ""
+    attributes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    _grid: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
+    _middles: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
+    _edges: tuple[float, float] = field(init=False, repr=False, compare=False, default=(0.0, 1.0))
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidSpace("a parameter needs a name")
+        if self.kind not in _KINDS:
+            raise InvalidSpace(f"{self.name}: kind is {self.kind!r}; allowed: {', '.join(_KINDS)}")
+        if self.scale not in ("linear", "log"):
+            raise InvalidSpace(f"{self.name}: scale is {self.scale!r}; allowed: linear, log")
+        self._set("attributes", {key: float(number) for key, number in self.attributes.items()})
+        if self.ordered:
+            self._check_range()
+        else:
+            self._check_choices()
+        try:
+            self._set("default", self.validate(self.default))
+        except InvalidValue as error:
+            raise InvalidSpace(f"{self.name}: default {self.default!r} is not allowed: {error.allowed}") from error
+        if self.ordered:
+            self._lay_out()
+
+    def _set(self, attribute: str, value: object) -> None:
+        object.__setattr__(self, attribute, value)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring values are alike: integer and real."""
+        return self.kind in ("integer", "real")
+
+    def _check_choices(self) -> None:
+        if self.low is not None or self.high is not None or self.step is not None or self.scale == "log":
+            raise InvalidSpace(f"{self.name}: a {self.kind} parameter has no low, high, step or log scale")
+        if self.kind == "boolean":
+            if self.choices not in ((), (False, True)):
+                raise InvalidSpace(f"{self.name}: a boolean parameter has no choices")
+            self._set("choices", (False, True))
+            return
+        choices = tuple(plain(self.name, choice) for choice in self.choices)
+        if not choices:
+            raise InvalidSpace(f"{self.name}: a categorical parameter needs choices")
+        if len({(type(choice), choice) for choice in choices}) != len(choices):
+            raise InvalidSpace(f"{self.name}: a choice appears twice in {list(choices)}")
+        self._set("choices", choices)
+
+    def _check_range(self) -> None:
+        if self.choices:
+            raise InvalidSpace(f"{self.name}: {self.kind} parameters have no choices")
+        if self.low is None or self.high is None:
+            raise InvalidSpace(f"{self.name}: {self.kind} parameters need low and high")
+        for what, number in (("low", self.low), ("high", self.high), ("step", self.step)):
+            if number is None:
+                continue
+            if isinstance(number, bool) or not isinstance(number, numbers.Real) or not math.isfinite(number):
+                raise InvalidSpace(f"{self.name}: {what} is {number!r}; allowed: a finite number")
+            if self.kind == "integer" and number != int(number):
+                raise InvalidSpace(f"{self.name}: {what} is {number!r}; allowed: an integer")
+            self._set(what, int(number) if self.kind == "integer" else float(number))
+        if self.low > self.high:
+            raise InvalidSpace(f"{self.name}: low {self.low!r} is above high {self.high!r}")
+        if self.scale == "log" and self.low <= 0:
+            raise InvalidSpace(f"{self.name}: a log scale needs low above 0, found {self.low!r}")
+        if self.step is not None:
+            if self.step <= 0:
+                raise InvalidSpace(f"{self.name}: step is {self.step!r}; allowed: above 0")
+            if (self.high - self.low) / self.step > _LARGEST_GRID:
+                raise InvalidSpace(f"{self.name}: step {self.step!r} makes more than {_LARGEST_GRID} values")
+
+    def _bounds(self) -> tuple[float, float]:
+        if self.low is None or self.high is None:
+            raise InvalidSpace(f"{self.name}: a {self.kind} parameter has no bounds")
+        return self.low, self.high
+
+    def _warp(self, number: float) -> float:
+        return math.log(number) if self.scale == "log" else number
+
+    def _lay_out(self) -> None:
+        """Find the cells of the unit interval: where each value of a discrete parameter begins and ends."""
+        low, high = self._bounds()
+        if self.step is None or (self.kind == "integer" and self.step == 1):
+            half = 0.5 if self.kind == "integer" else 0.0
+            self._set("_edges", (self._warp(low - half), self._warp(high + half)))
+            return
+        count = int((high - low) / self.step * (1 + 1e-12))  # 1e-12: 0.3 / 0.1 is 2.9999999999999996
+        exact = self.kind == "integer"
+        steps = (low + index * self.step for index in range(count + 1))
+        grid = {int(number) if exact else float(f"{number:.12g}") for number in steps}
+        grid = {number for number in grid if number <= high} | {high, float(self.default)}
+        self._set("_grid", tuple(sorted(int(number) if exact else number for number in grid)))
+        warped = [self._warp(number) for number in self._grid]
+        self._set("_middles", tuple((left + right) / 2 for left, right in itertools.pairwise(warped)))
+        if self._middles:
+            self._set("_edges", (2 * warped[0] - self._middles[0], 2 * warped[-1] - self._middles[-1]))
+        else:
+            self._set("_edges", (warped[0], warped[0]))
+
+    @property
+    def cardinality(self) -> float:
+        """How many values can be suggested; infinite for a real parameter without a step."""
+        if not self.ordered:
+            return len(self.choices)
+        low, high = self._bounds()
+        if self._grid:
+            return len(self._grid)
+        if low == high:
+            return 1
+        return high - low + 1 if self.kind == "integer" else math.inf
+
+    @property
+    def allowed(self) -> str:
+        """What may be set, for messages."""
+        if not self.ordered:
+            return "one of " + ", ".join(repr(choice) for choice in self.choices)
+        noun = "an integer" if self.kind == "integer" else "a number"
+        return f"{noun} from {self.low!r} to {self.high!r}"
+
+    def validate(self, value: object) -> Value:
+        """``value`` in the parameter's kind (3.0 is an integer, 3 is a real).  Raises InvalidValue."""
+        try:
+            found = plain(self.name, value)
+        except InvalidValue as error:
+            raise InvalidValue(self.name, value, self.allowed) from error
+        if not self.ordered:
+            for choice in self.choices:
+                if type(choice) is type(found) and choice == found:
+                    return choice
+            raise InvalidValue(self.name, value, self.allowed)
+        low, high = self._bounds()
+        if isinstance(found, bool | str) or not low <= found <= high:
+            raise InvalidValue(self.name, value, self.allowed)
+        if self.kind == "real":
+            return float(found)
+        if found != int(found):
+            raise InvalidValue(self.name, value, self.allowed)
+        return int(found)
+
+    def values(self) -> tuple[Value, ...] | None:
+        """All values that can be suggested, in order; None where they are not countable."""
+        if not self.ordered:
+            return self.choices
+        low, high = self._bounds()
+        if self._grid:
+            return self._grid
+        if self.kind == "integer":
+            return tuple(range(int(low), int(high) + 1))
+        return (low,) if low == high else None
+
+    def to_unit(self, value: object) -> float:
+        """The coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
+        checked = self.validate(value)
+        if not self.ordered:
+            kinds = [(type(choice), choice) for choice in self.choices]
+            return (kinds.index((type(checked), checked)) + 0.5) / len(kinds)
+        start, end = self._edges
+        if end <= start:
+            return 0.5
+        return min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
+
+    def from_unit(self, unit: float) -> Value:
+        """The value whose cell holds ``unit``; reals are rounded to a millionth of their range."""
+        if not 0.0 <= unit <= 1.0:
+            raise InvalidValue(self.name, unit, "a coordinate from 0 to 1")
+        if not self.ordered:
+            return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
+        low, high = self._bounds()
+        start, end = self._edges
+        warped = start + float(unit) * (end - start)
+        if self._grid:
+            return self._grid[bisect.bisect_right(self._middles, warped)]
+        number = math.exp(warped) if self.scale == "log" else warped
+        if self.kind == "integer":
+            return int(min(high, max(low, math.floor(number + 0.5))))
+        if low == high:
+            return low
+        # A millionth of the range is far below any noise, and keeps rendered files readable.
+        decimals = 6 - math.floor(math.log10(high - low))
+        rounded = float(f"{number:.6g}") if self.scale == "log" else round(number, decimals)
+        return min(high, max(low, rounded)) + 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON allows; what is at its default is left out."""
+        content: dict[str, Any] = {"name": self.name, "kind": self.kind, "default": self.default}
+        for key in ("low", "high", "step"):
+            if getattr(self, key) is not None:
+                content[key] = getattr(self, key)
+        if self.kind == "categorical":
+            content["choices"] = list(self.choices)
+        if self.scale != "linear":
+            content["scale"] = self.scale
+        if self.group:
+            content["group"] = self.group
+        if self.attributes:
+            content["attributes"] = dict(self.attributes)
+        return content

@@ -1,0 +1,72 @@
+"""What passes through the optimizer's door: suggestions out, observations in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from optimizer.errors import InvalidObservation
+from optimizer.space import Configuration
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A configuration to try.  ``ask`` counts the asks of a study from 0; ``note`` says why this one, in a phrase."""
+
+    ask: int
+    configuration: Configuration
+    note: str = ""
+
+
+class ObservationState(StrEnum):
+    """Why a trial has a value or has none.
+
+    completed: it has one.  failed: the configuration could not be run or lost data.  infeasible: it ran and broke a
+    limit.  aborted: it was interrupted, which says nothing about the configuration.
+    """
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INFEASIBLE = "infeasible"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a trial tells the optimizer.
+
+    ``value`` (minimised) and its ``standard_error`` are in the objective's unit; only a completed trial has them,
+    every other state is a state and never a magic number.  ``ask`` is the suggestion's number, None for results
+    that no suggestion led to (the default configuration, imports).  ``constraints``: measured quantities, at most
+    0 where the limit holds.  Raises InvalidObservation.
+    """
+
+    configuration: Configuration
+    state: ObservationState
+    value: float | None = None
+    standard_error: float | None = None
+    ask: int | None = None
+    constraints: Mapping[str, float] = field(default_factory=dict, hash=False)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "state", ObservationState(self.state))
+        except ValueError as error:
+            known = ", ".join(ObservationState)
+            raise InvalidObservation(f"no such state {self.state!r}; known: {known}") from error
+        object.__setattr__(self, "constraints", dict(self.constraints))
+        if self.state is ObservationState.COMPLETED:
+            if self.value is None or not math.isfinite(self.value):
+                raise InvalidObservation(f"a completed trial needs a finite value, found {self.value!r}")
+            object.__setattr__(self, "value", float(self.value))
+        elif self.value is not None or self.standard_error is not None:
+            raise InvalidObservation(f"a trial that is {self.state.value} has no value, found {self.value!r}")
+        if self.standard_error is not None:
+            if not (math.isfinite(self.standard_error) and self.standard_error >= 0):
+                raise InvalidObservation(f"a standard error is finite and not negative, found {self.standard_error!r}")
+            object.__setattr__(self, "standard_error", float(self.standard_error))
+        if self.ask is not None and self.ask < 0:
+            raise InvalidObservation(f"asks count from 0, found {self.ask!r}")
