@@ -73,7 +73,8 @@ class Stopwatch:
 class Controller:
     """Runs trials of one study and records each step of them in the store."""
 
-    def __init__(self, bench: Bench, study: str, plan: StudyPlan) -> None:
+    def __init__(self, bench: Bench, study: str, plan: StudyPlan, attempts: int = ATTEMPTS) -> None:
+        self._attempts = attempts
         self._bench = bench
         self._study = study
         self._plan = plan
@@ -89,11 +90,14 @@ class Controller:
         pair: int | None = None,
         label: str = "",
         give_up_above: float | None = None,
+        ask_s: float = 0.0,
+        complete: Callable[[Trial], Trial] = lambda trial: trial,
     ) -> Trial:
         """Measure one configuration and record it; returns the finished trial, whatever became of it.
 
         ``first_seed``: repetition r drives the arrivals of seed number first_seed + r, equal for every configuration.
         ``give_up_above``: a clear loser, whose first repetition passes this value, is not repeated.
+        ``complete``: adds what only the study knows (standard error, drift correction) before the trial is recorded.
         """
         bench = self._bench
         wanted = Trial(self._study, 0, purpose, configuration, TrialState.RUNNING, ask=ask, pair=pair, label=label)
@@ -101,8 +105,8 @@ class Controller:
         bench.watch("trial", {"number": trial.number, "purpose": purpose, "repetitions": repetitions})
         began = bench.clock.monotonic()
         outcome: dict[str, Any] = {"state": TrialState.ABORTED, "reason": "interrupted"}
+        measurements: list[Measurement] = []
         try:
-            measurements: list[Measurement] = []
             for repetition in range(repetitions):
                 measurement, running = self._repeat(trial, repetition, first_seed + repetition)
                 measurements.append(measurement)
@@ -113,16 +117,17 @@ class Controller:
         except TrialFailed as error:
             outcome = {"state": TrialState.FAILED, "reason": str(error)}
         except MeasurementInvalid as error:
-            outcome = {"state": TrialState.FAILED, "reason": f"no valid repetition in {ATTEMPTS} attempts: {error}"}
+            outcome = {"state": TrialState.FAILED, "reason": f"no valid repetition in {self._attempts} attempts: {error}"}
         finally:
-            phases = {"total": bench.clock.monotonic() - began}
-            trial = bench.store.finish_trial(replace(trial, phases=phases, **outcome))
+            phases = {"ask": ask_s, "total": bench.clock.monotonic() - began}
+            trial = replace(trial, phases=phases, measurements=tuple(measurements), **outcome)
+            trial = bench.store.finish_trial(complete(trial) if trial.value is not None else trial)
         bench.watch("trial finished", {"trial": trial})
         return trial
 
     def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
-        """One valid repetition, in at most ATTEMPTS attempts.  Raises TrialFailed, MeasurementInvalid."""
-        for attempt in range(ATTEMPTS):
+        """One valid repetition, in at most a few attempts.  Raises TrialFailed, MeasurementInvalid."""
+        for attempt in range(self._attempts):
             measurement, running = self._measure(trial, repetition, attempt, seed)
             self._bench.store.add_measurement(self._study, trial.number, measurement)
             self._bench.watch("repetition", {"trial": trial.number, "measurement": measurement})

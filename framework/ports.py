@@ -99,7 +99,7 @@ class StudyStore(Protocol):
         """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images."""
 
     def annotate_trial(self, trial: Trial) -> None:
-        """Adds what is known only after a trial is finished: told_value, standard_error, phases."""
+        """Records phases that end after a trial is finished (tell)."""
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from framework.controller import Bench, Controller
 from framework.errors import Transient, TrialFailed
-from framework.model import Study, Trial, TrialState, Verdict
+from framework.model import Purpose, Study, Trial, TrialState, Verdict
 from framework.objective import compare, drift_corrected, standard_error
 from optimizer.base import Optimizer
 from optimizer.registry import load as load_optimizer
@@ -112,18 +112,21 @@ class Procedure:
                 return
             if index in self._drift_places() and not self._baseline_since(index):
                 self._trial(self._space.default(), "drift", label="default")
-            watch_began = self._bench.clock.monotonic()
+            began = self._bench.clock.monotonic()
             try:
                 [suggestion] = optimizer.ask()
             except SearchExhausted:
                 return
-            ask_s = self._bench.clock.monotonic() - watch_began
+            ask_s = self._bench.clock.monotonic() - began
             incumbent = min((t.value for t in self._valued()), default=None)
             give_up = incumbent * GIVE_UP_FACTOR if incumbent is not None and incumbent > 0 else None
             trial = self._trial(
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
             )
+            began = self._bench.clock.monotonic()
             optimizer.tell([_observation(trial)])
+            tell_s = self._bench.clock.monotonic() - began
+            self._bench.store.annotate_trial(replace(trial, phases={**trial.phases, "tell": tell_s}))
 
     def _drift_places(self) -> frozenset[int]:
         """Before which search trials the default is measured again: once per block, at a random place in it."""
@@ -201,26 +204,21 @@ class Procedure:
 
     # ------------------------------------------------------------------ trials
 
-    def _trial(self, configuration: Configuration, purpose: Any, *, ask_s: float = 0.0, **options: Any) -> Trial:
-        """Measure, retrying with back-off while the testbed is away; then record what the optimizer will be told."""
+    def _trial(self, configuration: Configuration, purpose: Purpose, **options: Any) -> Trial:
+        """Measure and record, retrying with back-off while the testbed is away."""
         options.setdefault("repetitions", self._plan.repetitions)
-        for wait_s in (*BACK_OFF_S, None):
+        for wait_s in BACK_OFF_S:
             try:
-                trial = self._controller.run(configuration, purpose, **options)
-                break
+                return self._controller.run(configuration, purpose, complete=self._complete, **options)
             except Transient as error:
-                if wait_s is None:
-                    raise
                 self._bench.watch("waiting", {"reason": str(error), "seconds": wait_s})
                 self._bench.clock.sleep(wait_s)
-        if trial.value is None:
-            return trial
-        told = drift_corrected(trial, self._baselines()) if purpose == "search" else trial.value
-        error_of_log = standard_error(trial, self._valued())
-        phases = {**trial.phases, "ask": ask_s}
-        trial = replace(trial, told_value=told, standard_error=error_of_log, phases=phases)
-        self._bench.store.annotate_trial(trial)
-        return trial
+        return self._controller.run(configuration, purpose, complete=self._complete, **options)
+
+    def _complete(self, trial: Trial) -> Trial:
+        """The trial with what the optimizer will be told of it."""
+        told = drift_corrected(trial, self._baselines()) if trial.purpose == "search" else trial.value
+        return replace(trial, told_value=told, standard_error=standard_error(trial, self._valued()))
 
     def _change_plan(self, why: str, **changes: Any) -> None:
         self._plan = replace(self._plan, **changes)

@@ -147,7 +147,7 @@ class SqlStudyStore:
         return trial
 
     def annotate_trial(self, trial: Trial) -> None:
-        values = {"told_value": trial.told_value, "standard_error": trial.standard_error, "phases": encode(trial.phases)}
+        values = {"phases": encode(trial.phases)}
         with self._transaction() as connection:
             here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
             if connection.execute(trials.update().where(here).values(**values)).rowcount != 1:

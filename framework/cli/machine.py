@@ -1,0 +1,82 @@
+"""Commands about the machine and the load: doctor, clean, sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from framework.cli import present
+from framework.service import Tailor
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+_COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
+
+
+def register(
+    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, messages: Console, print_json: Callable[[Any], None]
+) -> None:
+    """Add the commands of this module."""
+
+    @app.command()
+    def doctor(as_json: Json = False) -> None:
+        """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
+        findings = tailor().examine()
+        if as_json:
+            print_json(findings)
+        else:
+            table = Table(box=None, pad_edge=False)
+            for column in ("", "what", "found", "remedy"):
+                table.add_column(column, overflow="fold")
+            for finding in findings:
+                colour = _COLOURS[finding.state]
+                table.add_row(f"[{colour}]{finding.state}[/]", finding.what, present.escape(finding.found), finding.remedy)
+            output.print(table)
+        if any(finding.state == "missing" and finding.needed for finding in findings):
+            raise typer.Exit(3)
+
+    @app.command()
+    def clean(
+        seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
+        as_json: Json = False,
+    ) -> None:
+        """Remove containers, networks and volumes that dead studies left; live studies are not touched."""
+        removed = tailor().clean(seeds=seeds)
+        if as_json:
+            print_json({"removed": removed})
+        else:
+            output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+
+    @app.command()
+    def sweep(
+        application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
+        start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
+        factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
+        limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
+        duration: Annotated[str, typer.Option(help="Measured window per rate.")] = "10s",
+        repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
+        maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
+        seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
+        plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
+        with_tailor = tailor()
+
+        def watch(kind: str, data: Any) -> None:
+            if kind == "rate":
+                messages.print(f"{data['rate_rps']:7.0f} requests/s: {data['text']}", soft_wrap=True)
+
+        found = with_tailor.sweep(
+            application, watch, start_rps=start, factor=factor, limit_ms=1e3 * present.seconds("--limit", limit),
+            window_s=present.seconds("--duration", duration), repetitions=repetitions, maximum_rps=maximum, seed=seed,
+        )  # fmt: skip
+        written = with_tailor.plot_sweep(found, plot)
+        if as_json:
+            print_json({"sweep": found, "plot": written})
+        else:
+            output.print(f"{found.statement}\nplot: {written}", soft_wrap=True)

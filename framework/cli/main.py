@@ -1,0 +1,145 @@
+"""``tailor`` on the command line: the commands, thin over ``framework.service``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import framework
+from framework import bootstrap
+from framework.cli import look, machine, present
+from framework.cli.exits import exit_code
+from framework.cli.progress import StudyProgress
+from framework.config import Settings
+from framework.errors import InputError, TailorError
+from framework.service import Tailor, TuneRequest
+from framework.store.documents import encode
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=framework.__doc__ and "Tune a microservice application by experiment.")
+messages = Console(stderr=True, highlight=False)
+output = Console(highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
+
+
+def tailor() -> Tailor:
+    return bootstrap.tailor(Settings.from_environment())
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        output.print(f"tailor {framework.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def tune(
+    application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
+    optimizer: Annotated[str, typer.Option(help="See `tailor optimizers`.")] = "dds",
+    iterations: Annotated[int, typer.Option(help="Configurations to try, besides the default.")] = 15,
+    repetitions: Annotated[int, typer.Option(help="Repetitions of each.")] = 3,
+    duration: Annotated[str, typer.Option(help="Measured window, such as 20s.")] = "20s",
+    warm_up: Annotated[str, typer.Option(help="Warm-up before each window; longer if the default needs it.")] = "5s",
+    rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
+    pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict.")] = 10,
+    only: Annotated[list[str] | None, typer.Option(help="Tune only this service (repeatable).")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
+    allow_weaker: Annotated[list[str] | None, typer.Option(help="Also tune service.parameter though it weakens durability, consistency or security.")] = None,
+    initial: Annotated[str, typer.Option(help="Where the optimizer starts: default, random or a configuration FILE.")] = "default",
+    versus: Annotated[list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict.")] = None,
+    target: Annotated[str | None, typer.Option(help="Stop when the objective is this low, confirmed, such as 20ms.")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="Such as 30m: frozen into a number of configurations.")] = None,
+    drift_every: Annotated[int, typer.Option(help="Measure the default again once per so many trials; 0: never.")] = 5,
+    incremental: Annotated[bool, typer.Option("--incremental", help="Recreate only what changed (not equal state; labelled).")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so.")] = False,
+    no_trace: Annotated[bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")] = False,
+    option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Find a better configuration of an application, and prove it."""
+    request = TuneRequest(
+        application=application, optimizer=optimizer, iterations=iterations, repetitions=repetitions,
+        window_s=present.seconds("--duration", duration), warmup_s=present.seconds("--warm-up", warm_up),
+        rate_rps=rate, pairs=pairs, only=tuple(only or ()), without=tuple(without or ()),
+        allow_weaker=tuple(allow_weaker or ()), initial=initial, rivals=tuple(versus or ()),
+        target_ms=None if target is None else 1e3 * present.seconds("--target", target),
+        time_limit_s=None if time_limit is None else present.seconds("--time-limit", time_limit),
+        drift_every=drift_every, incremental=incremental, seed=seed, trace=not no_trace, options=_options(option or []),
+    )  # fmt: skip
+    if quick:
+        request = present.quick(request)
+    with_tailor = tailor()
+    study = with_tailor.create(request)
+    _run(with_tailor, study.id, as_json)
+
+
+@app.command()
+def resume(study: StudyArgument, as_json: Json = False) -> None:
+    """Go on with a study that was stopped; finished trials are kept."""
+    with_tailor = tailor()
+    _run(with_tailor, with_tailor.store.get(study).id, as_json)
+
+
+def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
+    study = with_tailor.store.get(study_id)
+    present.opening(messages, study)
+    with StudyProgress(messages, study.plan) as progress:
+        study = with_tailor.run(study_id, progress)
+    path = with_tailor.write_report(study)
+    summary = with_tailor.summary(study)
+    if as_json:
+        print_json({**present.summary_document(summary), "report": str(path)})
+    else:
+        present.summary(output, summary)
+        output.print(f"report: {path}\nfiles:  tailor best {study.id} --output DIR", soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output, whatever the terminal's width."""
+    sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """``name=value`` pairs; a value is JSON where it can be, else text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise InputError(f"--option: found {pair!r}; allowed: name=value")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found
+
+
+def _stop(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt  # SIGTERM ends a study as Ctrl-C does: cleaned up and resumable
+
+
+look.register(app, tailor, output, print_json)
+machine.register(app, tailor, output, messages, print_json)
+
+
+def main() -> None:
+    """Entry point: errors become one clear message and the exit code of framework.cli.exits."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        app(standalone_mode=False)
+    except TailorError as error:
+        messages.print(f"[red]tailor:[/] {present.escape(str(error))}", soft_wrap=True)
+        sys.exit(exit_code(error))
+    except typer.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except KeyboardInterrupt:
+        messages.print("tailor: interrupted")
+        sys.exit(130)

@@ -1,0 +1,162 @@
+"""Words and tables for the terminal; reads durations such as ``20s``."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from framework.errors import InputError
+from framework.model import Estimate, Study, Trial
+from framework.report.summary import Level, Summary
+from framework.service import TuneRequest
+
+__all__ = ["escape", "estimate", "opening", "quick", "seconds", "summary", "summary_document", "trials_table"]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_FACTORS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(option: str, text: str) -> float:
+    """Seconds of a duration such as ``500ms``, ``20s``, ``30m``, ``2h``.  Raises InputError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{option}: found {text!r}; allowed: a number with its unit, ms, s, m or h, such as 20s")
+    return float(match[1]) * _FACTORS[match[2]]
+
+
+def quick(request: TuneRequest) -> TuneRequest:
+    """The quick study: a first look in about ten minutes, labelled wherever it is shown."""
+    return replace(request, iterations=8, repetitions=2, window_s=10.0, pairs=6, drift_every=0, quick=True)
+
+
+def estimate(value: Estimate, unit: str = "ms") -> str:
+    """``12.3 ms [11.8, 12.9]``; an open side is written as such."""
+    sides = [f"{side:.2f}" if math.isfinite(side) else "open" for side in (value.low, value.high)]
+    return f"{value.value:.2f} {unit} [{sides[0]}, {sides[1]}]"
+
+
+def opening(console: Console, study: Study) -> None:
+    """What is about to happen, on which machine."""
+    plan, machine = study.plan, study.machine
+    label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
+    state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
+    console.print(
+        f"study [bold]{study.id}[/]: {label}{plan.application}, {len(study.space['parameters'])} parameters, {plan.optimizer}, "
+        f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {plan.rate_rps:g} requests/s "
+        f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
+        soft_wrap=True,
+    )
+
+
+def summary(console: Console, found: Summary) -> None:
+    """The end of a study: default, best, what changed, the verdict, and what to know about the numbers."""
+    study = found.study
+    console.print()
+    if study.plan.quick:
+        console.print("[yellow]QUICK study: a first look, not a result to publish.[/]")
+    for name, level in (("default", found.default), ("best", found.best)):
+        if level is not None:
+            console.print(f"{name:8} {found.objective} {_level(level, found.unit)}")
+    if found.changes:
+        table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
+        for column in ("service", "parameter", "default", "best", "what it is for"):
+            table.add_column(column, overflow="fold")
+        for change in found.changes:
+            unit = f" {change.unit}" if change.unit else ""
+            table.add_row(change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}", change.description)
+        console.print(table)
+    console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
+    for name, verdict in study.rivals.items():
+        ratio = 100 * (1 - math.exp(verdict.log_ratio.value))
+        low, high = (100 * (1 - math.exp(x)) for x in (verdict.log_ratio.high, verdict.log_ratio.low))
+        versus = name if name.startswith("default to ") else f"{name} to best"
+        console.print(f"{versus}: {ratio:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})")
+    for note in notes(found):
+        console.print(f"note: {note}", soft_wrap=True)
+
+
+def notes(found: Summary) -> list[str]:
+    """What a reader must know to trust the numbers."""
+    said = []
+    failed = {state: count for state, count in found.trials.items() if state in ("failed", "infeasible")}
+    if failed:
+        said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
+    if found.invalid_repetitions:
+        said.append(f"{found.invalid_repetitions} repetitions did not count and were measured again")
+    if found.low_confidence:
+        said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
+    if found.standins:
+        said.append("stand-in images ran (built from Debian packages, true versions): " + ", ".join(found.standins))
+    if found.overhead is not None:
+        said.append(f"Tailor's own work (render, read back, read, evaluate) took {100 * found.overhead:.1f} % of a repetition")
+    return said
+
+
+def summary_document(found: Summary) -> dict[str, Any]:
+    """The summary as ``--json`` prints it; its keys are documented in docs/reference/json.md."""
+    study = found.study
+    return {
+        "study": study.id,
+        "state": study.state,
+        "quick": study.plan.quick,
+        "testbed": study.testbed,
+        "optimizer": study.plan.optimizer,
+        "objective": found.objective,
+        "unit": found.unit,
+        "default": _level_document(found.default),
+        "best": _level_document(found.best),
+        "changes": found.changes,
+        "verdict": found.verdict,
+        "rivals": study.rivals,
+        "headline": found.headline,
+        "trials": found.trials,
+        "invalid_repetitions": found.invalid_repetitions,
+        "standins": found.standins,
+        "phases_s": found.phases,
+        "overhead": found.overhead,
+        "cpu": found.cpu,
+        "machine": study.machine,
+    }
+
+
+def trials_table(trials: list[Trial], objective: str) -> Table:
+    """One row per trial."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("trial", "purpose", "state", objective, "+-", "repetitions", "reason"):
+        table.add_column(column, overflow="fold")
+    for trial in trials:
+        table.add_row(
+            str(trial.number),
+            trial.purpose + (f" {trial.label} {trial.pair + 1}" if trial.pair is not None else ""),
+            trial.state,
+            "" if trial.value is None else f"{trial.value:.2f}",
+            "" if trial.standard_error is None else f"{100 * trial.standard_error:.0f} %",
+            str(len(trial.measurements)),
+            escape(trial.reason.splitlines()[0] if trial.reason else ""),
+        )
+    return table
+
+
+def _level(level: Level, unit: str) -> str:
+    source = f"fresh, {level.value.count} repetitions" if level.fresh else f"trial {level.trial}"
+    return f"{estimate(level.value, unit)} ({source})"
+
+
+def _level_document(level: Level | None) -> dict[str, Any] | None:
+    if level is None:
+        return None
+    value = level.value
+    return {
+        "trial": level.trial,
+        "value": value.value,
+        "low": value.low,
+        "high": value.high,
+        "count": value.count,
+        "fresh": level.fresh,
+    }

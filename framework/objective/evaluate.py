@@ -1,0 +1,127 @@
+"""One repetition becomes a Measurement: its quantities with intervals, the objective's value, and whether it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.errors import MeasurementInvalid
+from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
+from framework.objective import checks
+from framework.objective.quantiles import mean, probability_of, quantile, rate
+from framework.objective.warmup import warmup_s
+from framework.objective.window import Machine, Window, machine_of, root_latency_ms, window_of
+from framework.spans import SpanTable
+
+REPORTED = ("mean", "p50", "p95", "p99", "throughput")
+"""Always measured; an objective may name other quantiles besides."""
+
+
+def evaluate(
+    load: LoadResult,
+    spans: SpanTable,
+    *,
+    application: Application,
+    rate_rps: float,
+    created: int | None,
+    repetition: int = 0,
+    attempt: int = 0,
+    statistics: Mapping[str, Mapping[str, float]] | None = None,
+    phases: Mapping[str, float] | None = None,
+    services: Sequence[ServiceTime] = (),
+    traced: bool = True,
+) -> Measurement:
+    """Evaluate a repetition.
+
+    ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
+    services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
+    for.  ``traced`` False: the load ran without tracing, so that latencies are the generator's own and nothing about spans
+    is checked.  A repetition that is invalid or infeasible has no value.
+    Raises MeasurementInvalid when there is no request or no root span to measure; InputError for an unknown quantity.
+    """
+    window, machine = window_of(load), machine_of(load, application.tracing.service)
+    if not window.requests:
+        raise MeasurementInvalid(["no request was due in the window"])
+    latency = root_latency_ms(spans) if traced else window.latency_ms
+    if not len(latency):
+        raise MeasurementInvalid(
+            [f"none of the {len(spans)} spans read is a root span of the generator: no latency can be measured"]
+        )
+    quantities = _quantities(latency, window, application.objective)
+    generator_p95 = quantile(window.latency_ms, 0.95).value
+    infeasible = [*checks.infeasible(window, application.limits)]
+    value = combine(application.objective, quantities)
+    if value is None and not infeasible:
+        infeasible.append(
+            f"the objective is infinite: {window.failed} of {window.requests} requests failed, "
+            "and a failed request is infinitely slow"
+        )
+    invalid = [
+        *checks.generator(window, rate_rps, quantities["p95"].value, application.limits),
+        *checks.machine(machine, application.limits),
+    ]
+    if traced:
+        invalid += checks.span_counts(len(spans), created, len(latency), load, application.limits)
+        invalid += checks.agreement(quantities["p95"].value, generator_p95, application.limits)
+    moved = [*checks.stationary(latency, application.limits)]
+    warnings = [*checks.warnings(window, created if traced else 0, machine)]
+    # A queue that grows is what overload looks like: then it is no disturbance to be measured again.
+    (warnings if infeasible else invalid).extend(moved)
+    needed, unsettled = _warmup(load)
+    return Measurement(
+        repetition=repetition,
+        attempt=attempt,
+        invalid=tuple(invalid),
+        infeasible=tuple(infeasible),
+        value=None if invalid or infeasible else value,
+        quantities=quantities,
+        requests=window.requests,
+        failed_requests=window.failed,
+        achieved_rps=window.completed / window.seconds,
+        wanted_rps=window.requests / window.seconds,
+        lag_p99_ms=float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else math.inf,
+        generator_p95_ms=generator_p95,
+        spans_created=created,
+        spans_read=len(spans),
+        stolen_cpu=machine.stolen,
+        pressure_cpu=machine.pressure,
+        cpu=machine.shares,
+        service_cpu_s=machine.service_cpu_s,
+        services=tuple(services),
+        statistics=dict(statistics or {}),
+        phases=dict(phases or {}),
+        latencies_ms=latency.astype(np.float32),
+        warnings=(*warnings, *unsettled),
+        warmup_needed_s=needed,
+    )
+
+
+def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float | None:
+    """The objective's linear combination; None when it is not finite (failed requests reach into its quantiles)."""
+    total = sum(term.weight * quantities[term.quantity].value for term in objective.terms if term.weight)
+    return total if math.isfinite(total) else None
+
+
+def _quantities(latency: NDArray[np.float64], window: Window, objective: Objective) -> dict[str, Estimate]:
+    """Everything that is always reported and everything that the objective names; latencies in ms."""
+    names: Iterable[str] = dict.fromkeys((*REPORTED, *(term.quantity for term in objective.terms)))
+    found: dict[str, Estimate] = {}
+    for name in names:
+        if name == "mean":
+            found[name] = mean(latency)
+        elif name == "throughput":
+            found[name] = rate(window.completed, window.seconds)
+        else:
+            found[name] = quantile(latency, probability_of(name))
+    return found
+
+
+def _warmup(load: LoadResult) -> tuple[float | None, tuple[str, ...]]:
+    """Where MSER would truncate this run, or a warning that it had not settled by its middle."""
+    try:
+        return warmup_s([load]), ()
+    except MeasurementInvalid as error:
+        return None, error.reasons

@@ -1,0 +1,98 @@
+"""Quantiles and means with intervals that assume no distribution, because latencies have heavy tails and failures.
+
+A failed request is infinitely slow (facts: measurement.md), so everything here works on order statistics, which an
+infinite sample does not disturb, and nothing interpolates between samples.
+The intervals describe one run only; runs of one configuration differ by far more, so they never decide a comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from framework.errors import InputError
+from framework.model import Estimate
+
+CONFIDENCE = 0.95
+BATCHES = 20
+"""Batches of a mean's interval: between the 10 and 30 of Schmeiser (1982), Batch size effects, Oper. Res. 30(3)."""
+
+_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+
+
+def ranks(count: int, probability: float) -> tuple[int, int]:
+    """Ranks j < k (from 1) such that [X(j), X(k)] covers the quantile with at least 95 %, at most 2.5 % on each side.
+
+    The coverage is P(j <= Bin(count, probability) < k).  j = 0 and k = count + 1 mean that the sample is too small
+    for a bound on that side.
+    """
+    if count < 1:
+        raise InputError("a quantile needs at least one sample")
+    if not 0 < probability < 1:
+        raise InputError(f"a quantile's probability lies between 0 and 1, not at {probability}")
+    tail = (1 - CONFIDENCE) / 2
+    below = stats.binom.ppf(tail, count, probability)
+    above = stats.binom.ppf(1 - tail, count, probability) + 1
+    return int(below), int(above)
+
+
+def quantile(samples: ArrayLike, probability: float) -> Estimate:
+    """The smallest sample with at least ``probability`` of the samples at or below it, with its 95 % interval.
+
+    ``samples``: shape (n,), n >= 1, in any order, infinities allowed.  An open side of the interval is infinite.
+    """
+    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    count = len(ordered)
+    low, high = ranks(count, probability)
+    # The small subtraction keeps 0.95 * 100 = 95.00000000000001 at rank 95.
+    rank = max(1, math.ceil(probability * count - 1e-9))
+    return Estimate(
+        value=float(ordered[rank - 1]),
+        low=float(ordered[low - 1]) if low >= 1 else -math.inf,
+        high=float(ordered[high - 1]) if high <= count else math.inf,
+        count=count,
+    )
+
+
+def mean(samples: ArrayLike) -> Estimate:
+    """The mean with its 95 % interval from the means of 20 consecutive batches (Student's t).
+
+    ``samples``: shape (n,), n >= 1, in the order of time: neighbours in a queue resemble each other, which the
+    batches absorb.  Below 40 samples each one is its own batch.  One failed request makes the mean infinite.
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    count = len(values)
+    if count < 1:
+        raise InputError("a mean needs at least one sample")
+    value = float(values.mean())
+    if count < 2 or not math.isfinite(value):
+        return Estimate(value, -math.inf, math.inf, count)
+    batches: NDArray[np.float64] = values
+    if count >= 2 * BATCHES:
+        batches = np.array([part.mean() for part in np.array_split(values, BATCHES)])
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(batches) - 1) * batches.std(ddof=1) / math.sqrt(len(batches)))
+    return Estimate(value, value - half, value + half, count)
+
+
+def rate(events: int, seconds: float) -> Estimate:
+    """Events per second with the exact 95 % interval of a Poisson count (Garwood, 1936, Biometrika 28)."""
+    tail = (1 - CONFIDENCE) / 2
+    low = stats.chi2.ppf(tail, 2 * events) / 2 if events else 0.0
+    high = stats.chi2.ppf(1 - tail, 2 * (events + 1)) / 2
+    return Estimate(events / seconds, float(low) / seconds, float(high) / seconds, events)
+
+
+def probability_of(quantity: str) -> float:
+    """The probability behind a name: 0.999 for "p99.9".  Raises InputError for anything that is no quantile."""
+    match = _QUANTILE.fullmatch(quantity)
+    # "p" followed by at most two digits before the point: below 100 by construction.
+    percent = float(match.group(1)) if match else 0.0
+    if percent <= 0:
+        raise InputError(
+            f'unknown quantity {quantity!r}; known: mean, throughput, and quantiles such as "p95", "p99.9"'
+        )
+    return percent / 100

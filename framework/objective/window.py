@@ -1,0 +1,104 @@
+"""The measured window as arrays: which requests and which root spans belong to it, and how long they took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.model import LoadResult, Usage
+from framework.spans import SpanTable
+
+GENERATOR = "loadgen"
+"""The service name under which the load generator exports its root client spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The generator's account of the requests that were due in the window; arrays in the order of the due times.
+
+    ``latency_ms``: shape (requests,), infinite for failed ones.  ``lag_ms``: shape (sent,).  ``completed``: good replies that
+    arrived inside the window, whenever they were due.  ``in_flight``: requests open at its two edges.
+    """
+
+    requests: int
+    failed: int
+    latency_ms: NDArray[np.float64]
+    lag_ms: NDArray[np.float64]
+    completed: int
+    in_flight: int
+    seconds: float
+
+
+def edges_ns(load: LoadResult) -> tuple[int, int]:
+    """[start, end) of the window."""
+    start = load.started_ns + round(load.warmup_s * 1e9)
+    return start, start + round(load.window_s * 1e9)
+
+
+def window_of(load: LoadResult) -> Window:
+    """Cut the window out of a run."""
+    start, end = edges_ns(load)
+    order = np.argsort(load.due_ns, kind="stable")
+    due, sent, done, ok = load.due_ns[order], load.sent_ns[order], load.end_ns[order], load.ok[order]
+    inside = (due >= start) & (due < end)
+    latency = np.where(ok, (done - due) / 1e6, math.inf)[inside]
+    was_sent = inside & (sent > 0)
+    # A request without a reply is open to the end.
+    open_until = np.where(done > 0, done, np.iinfo(np.int64).max)
+    in_flight = sum(int(((due < edge) & (open_until >= edge)).sum()) for edge in (start, end))
+    return Window(
+        requests=int(inside.sum()),
+        failed=int((inside & ~ok).sum()),
+        latency_ms=latency,
+        lag_ms=(sent - due)[was_sent] / 1e6,
+        completed=int((ok & (done >= start) & (done < end)).sum()),
+        in_flight=in_flight,
+        seconds=load.window_s,
+    )
+
+
+def root_latency_ms(spans: SpanTable) -> NDArray[np.float64]:
+    """Latencies of the generator's root spans, oldest first, infinite where the span says error; shape (roots,)."""
+    services = [index for index, name in enumerate(spans.strings) if name == GENERATOR]
+    rows = np.flatnonzero((spans.parent == -1) & np.isin(spans.service, services))
+    rows = rows[np.argsort(spans.start_ns[rows], kind="stable")]
+    latency = (spans.end_ns[rows] - spans.start_ns[rows]) / 1e6
+    return np.where(spans.error[rows], math.inf, latency)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the machine did during the window; shares are of all its cores.  None: the engine did not tell."""
+
+    stolen: float | None
+    pressure: float | None
+    shares: dict[str, float]
+    service_cpu_s: dict[str, float]
+
+
+def machine_of(load: LoadResult, tracing_service: str) -> Machine:
+    """CPU used in the window by application, generator, jaeger (whatever stores the traces) and tailor."""
+    before, after = load.usage_before, load.usage_after
+    if before is None or after is None or after.at_ns <= before.at_ns:
+        return Machine(None, None, {}, {})
+    seconds = (after.at_ns - before.at_ns) / 1e9
+    capacity = seconds * after.cores
+    used = {name: after.cpu_s[name] - before.cpu_s[name] for name in after.cpu_s if name in before.cpu_s}
+    generator = used.pop(GENERATOR, load.cpu_s)
+    shares = {
+        "application": sum(cpu for name, cpu in used.items() if name != tracing_service) / capacity,
+        "generator": generator / capacity,
+        "jaeger": used.get(tracing_service, 0.0) / capacity,
+        "tailor": (after.tailor_cpu_s - before.tailor_cpu_s) / capacity,
+    }
+    return Machine((after.stolen_s - before.stolen_s) / capacity, _pressure(before, after, seconds), shares, used)
+
+
+def _pressure(before: Usage, after: Usage, seconds: float) -> float | None:
+    """The fraction of time in which something waited for a CPU."""
+    if before.pressure_cpu_s is None or after.pressure_cpu_s is None:
+        return None
+    return (after.pressure_cpu_s - before.pressure_cpu_s) / seconds

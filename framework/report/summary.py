@@ -1,0 +1,162 @@
+"""A study in numbers: the one place from which the terminal, ``--json`` and the HTML report take what they say."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.model import Application, Estimate, ServiceType, Study, Term, Trial, TrialState, Verdict
+from optimizer.space import Configuration, Value
+
+# What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
+OVERHEAD_PHASES = ("render", "read back", "read", "evaluate")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One parameter that the best configuration sets differently from the default."""
+
+    service: str
+    parameter: str
+    default: Value
+    value: Value
+    unit: str
+    description: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A configuration's objective: fresh numbers of the verdict where there are some, else its trial's."""
+
+    trial: int
+    value: Estimate
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that a study says about itself.  Times in seconds, the objective in its own unit (``unit``)."""
+
+    study: Study
+    objective: str
+    unit: str
+    default: Level | None
+    best: Level | None
+    changes: tuple[Change, ...]
+    verdict: Verdict | None
+    headline: str
+    trials: Mapping[str, int]  # state -> count
+    invalid_repetitions: int
+    low_confidence: bool
+    standins: tuple[str, ...]
+    images: Mapping[str, str]
+    phases: Mapping[str, float]  # mean seconds per repetition
+    overhead: float | None  # share of Tailor's own phases in a repetition's time
+    cpu: Mapping[str, float]  # mean share of the machine
+    per_trial_s: float | None
+
+
+def summarise(study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]) -> Summary:
+    """The summary of a study at any moment of its life."""
+    finished = [t for t in trials if t.state not in (TrialState.RUNNING, TrialState.ABORTED)]
+    valued = [t for t in finished if t.told_value is not None]
+    default = next((t for t in valued if t.purpose == "default"), None)
+    best = min((t for t in valued if t.purpose in ("default", "search")), key=_told, default=None)
+    repetitions = [m for t in finished for m in t.measurements]
+    valid = [m for m in repetitions if not m.invalid]
+    phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
+    return Summary(
+        study=study,
+        objective=objective_name(application.objective.terms),
+        unit=_unit(application.objective.terms),
+        default=_level(default, "default", finished, study.verdict),
+        best=_level(best, "best", finished, study.verdict),
+        changes=changes(default.configuration, best.configuration, application, types) if default and best else (),
+        verdict=study.verdict,
+        headline=headline(study, default, best),
+        trials=dict(Counter(str(t.state) for t in trials)),
+        invalid_repetitions=sum(bool(m.invalid) for m in repetitions),
+        low_confidence=any("low-confidence" in w for m in valid for w in m.warnings),
+        standins=tuple(sorted({image for t in finished for image in t.standins})),
+        images=default.images if default else {},
+        phases=phases,
+        overhead=_overhead(phases),
+        cpu=_mean_of([m.cpu for m in valid]),
+        per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
+    )
+
+
+def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
+    """The verdict in one sentence, as measurement.md words it."""
+    if default is None or best is None:
+        return "The default configuration has no value yet."
+    verdict = study.verdict
+    if verdict is None:
+        if best.configuration == default.configuration:
+            return "No improvement shown: no configuration that was tried measured better than the default."
+        return "No verdict yet: the best configuration has not been compared with the default on fresh data."
+    gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
+    numbers = f"{gain:+.1f} % (95 % interval {low:+.1f} to {high:+.1f} %, {verdict.pairs} fresh interleaved pairs)"
+    if verdict.statement == "improvement":
+        return f"Improvement: the best configuration is {numbers} better than the default."
+    if verdict.statement == "worse":
+        return f"Worse: on fresh data the best configuration of the search gains {numbers}: keep the default."
+    return f"No improvement shown: the gain is {numbers}, and the interval contains zero."
+
+
+def changes(
+    default: Configuration, other: Configuration, application: Application, types: Mapping[str, ServiceType]
+) -> tuple[Change, ...]:
+    """The parameters in which two configurations differ, in the order of the application."""
+    kinds = {service.name: types[service.type] for service in application.services}
+    found = []
+    for name, value in other.items():
+        if value != default[name]:
+            service, _, parameter = name.rpartition(".")
+            definition = next(p for p in kinds[service].parameters if p.name == parameter)
+            found.append(
+                Change(service, parameter, default[name], value, definition.unit, definition.description, definition.role)
+            )
+    return tuple(found)
+
+
+def objective_name(terms: Sequence[Term]) -> str:
+    """``p95`` or ``p95 + 0.5*mean - 0.1*throughput``."""
+    parts = [("" if t.weight == 1 else f"{t.weight:g}*") + t.quantity for t in terms]
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def _unit(terms: Sequence[Term]) -> str:
+    return "" if any(t.quantity == "throughput" for t in terms) else "ms"
+
+
+def _told(trial: Trial) -> float:
+    return trial.told_value if trial.told_value is not None else math.inf
+
+
+def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: Verdict | None) -> Level | None:
+    if trial is None or trial.value is None:
+        return None
+    if verdict is not None:
+        return Level(trial.number, verdict.default_ms if label == "default" else verdict.best_ms, fresh=True)
+    half = 1.96 * trial.standard_error if trial.standard_error is not None else math.inf
+    count = sum(not m.invalid for m in trial.measurements)
+    if trial.value <= 0 or not math.isfinite(half):
+        return Level(trial.number, Estimate(trial.value, -math.inf, math.inf, count), fresh=False)
+    estimate = Estimate(trial.value, trial.value * math.exp(-half), trial.value * math.exp(half), count)
+    return Level(trial.number, estimate, fresh=False)
+
+
+def _mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean over rows of each key; a key that a row lacks counts as zero there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}
+
+
+def _overhead(phases: Mapping[str, float]) -> float | None:
+    total = sum(phases.values())
+    return sum(phases.get(name, 0.0) for name in OVERHEAD_PHASES) / total if total else None

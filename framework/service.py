@@ -1,0 +1,263 @@
+"""The use cases: create, run, resume, look, export, clean.  The command line calls these and nothing below them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import framework
+from framework.config import load_application, load_configuration, load_service_types, search_space
+from framework.controller import Bench, Watch, project_name
+from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
+from framework.model import Application, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
+from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
+from framework.procedure import Procedure
+from optimizer.registry import load as load_optimizer
+from optimizer.registry import names as optimizer_names
+from optimizer.space import SearchSpace
+
+LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """What bootstrap wires: where studies are kept and how a bench for an application is opened."""
+
+    store: StudyStore
+    artefacts: ArtefactStore
+    clock: Clock
+    testbed: Callable[[Mapping[str, ServiceType]], Testbed]
+    bench: Callable[[Application, Mapping[str, ServiceType], Watch], Bench]
+    home: Path
+    spaces: Sequence[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """What a person asks for; None means the application's or the protocol's own value."""
+
+    application: Path
+    optimizer: str = "dds"
+    iterations: int = 15
+    repetitions: int = 3
+    warmup_s: float = 5.0
+    window_s: float = 20.0
+    rate_rps: float | None = None
+    pairs: int = 10
+    seed: int = 1
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    allow_weaker: tuple[str, ...] = ()
+    initial: str = "default"
+    incremental: bool = False
+    target_ms: float | None = None
+    time_limit_s: float | None = None
+    drift_every: int = 5
+    quick: bool = False
+    trace: bool = True
+    rivals: tuple[Path, ...] = ()
+    options: Mapping[str, Any] | None = None
+
+
+class Tailor:
+    """The program, as its interfaces see it."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters = adapters
+        self.store = adapters.store
+        self.artefacts = adapters.artefacts
+        self._holder = f"{socket.gethostname()}:{os.getpid()}"
+
+    def close(self) -> None:
+        self.store.close()
+
+    # ------------------------------------------------------------------ knowledge
+
+    def service_types(self) -> Mapping[str, ServiceType]:
+        return load_service_types(self._adapters.spaces)
+
+    def application(self, path: Path) -> Application:
+        return load_application(path)
+
+    def space(self, application: Application, request: TuneRequest | None = None) -> SearchSpace:
+        """The search space of an application on this machine.  Raises InputError."""
+        types = self.service_types()
+        machine = self._adapters.testbed(types).machine()
+        only = request.only if request else ()
+        return search_space(
+            application, types, cores=machine.cores, memory_mib=machine.memory_mib, only=only,
+            allow_weaker=request.allow_weaker if request else (), without=request.without if request else (),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ studies
+
+    def create(self, request: TuneRequest) -> Study:
+        """A new study, recorded but not started.  Raises InputError, MissingPrerequisite."""
+        application = self.application(request.application)
+        types = self.service_types()
+        testbed = self._adapters.testbed(types)
+        testbed.check(application)
+        _check_request(request, application)
+        load_optimizer(request.optimizer)
+        space = self.space(application, request)
+        plan = _plan(request, application, space)
+        now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
+        study = Study(
+            id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+            created_at=now.isoformat(timespec="seconds"),
+            state=StudyState.CREATED,
+            plan=plan,
+            application_hash=application.content_hash,
+            space=space.to_dict(),
+            machine=testbed.machine(),
+            versions=_versions(),
+            testbed=testbed.name,
+        )
+        self.store.create(study)
+        return study
+
+    def run(self, study_id: str, watch: Watch) -> Study:
+        """Run or resume a study to its verdict.  Whatever happens, nothing of it is left running.
+
+        Raises Interrupted after a stop (the study is paused then and can be resumed), TailorError otherwise.
+        """
+        study = self.store.get(study_id)
+        if study.state is StudyState.COMPLETED:
+            return study
+        application = self.application(Path(study.plan.application))
+        if application.content_hash != study.application_hash:
+            raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
+        types = self.service_types()
+        self._take(study.id)
+        bench = self._adapters.bench(application, types, self._renewing(study.id, watch))
+        try:
+            self.store.set_state(study.id, StudyState.RUNNING)
+            self._abort_unfinished(study.id)
+            bench.testbed.clean(project_name(study.id))
+            bench.testbed.check(application)
+            space = SearchSpace.from_dict(study.space)
+            self._seed(bench, study, space)
+            finished = Procedure(bench, study, space).run()
+            self.store.set_state(study.id, StudyState.COMPLETED)
+            return replace(finished, state=StudyState.COMPLETED)
+        except (KeyboardInterrupt, Interrupted) as error:
+            self.store.set_state(study.id, StudyState.PAUSED, "interrupted")
+            raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
+        except Transient as error:
+            self.store.set_state(study.id, StudyState.PAUSED, str(error))
+            raise
+        except TailorError as error:
+            self.store.set_state(study.id, StudyState.FAILED, str(error))
+            raise
+        finally:
+            bench.testbed.clean(project_name(study.id))
+            self.store.release(study.id, self._holder)
+
+    def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
+        from framework.controller import Controller  # the same renderer as the trials'
+
+        trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
+        deployment = Controller(bench, study.id, study.plan).render(trial, 0)
+        bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
+
+    def _abort_unfinished(self, study: str) -> None:
+        """Trials that a killed process left as running."""
+        for trial in self.store.trials(study, [TrialState.RUNNING]):
+            self.store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
+
+    def _take(self, study: str) -> None:
+        self._release_dead()
+        if not self.store.acquire(study, self._holder, LEASE_S):
+            holder = dict(self.store.leased()).get(study, "another process")
+            raise InputError(f"study {study} is being run by {holder}")
+
+    def _renewing(self, study: str, watch: Watch) -> Watch:
+        def renewed(kind: str, data: Mapping[str, Any]) -> None:
+            if not self.store.acquire(study, self._holder, LEASE_S):
+                raise Interrupted(f"another process took over study {study}")
+            watch(kind, data)
+
+        return renewed
+
+    def _release_dead(self) -> None:
+        """Leases of processes of this host that are gone (kill -9) end at once."""
+        host = socket.gethostname()
+        for study, holder in self.store.leased():
+            name, _, pid = holder.rpartition(":")
+            if name == host and not Path(f"/proc/{pid}").exists():
+                self.store.release(study, holder)
+
+    # ------------------------------------------------------------------ looking and leaving
+
+    def best_trial(self, study: Study) -> Trial:
+        """The best trial so far.  Raises InputError when there is none."""
+        trials = [t for t in self.store.trials(study.id) if t.told_value is not None and t.purpose in ("default", "search")]
+        if not trials:
+            raise InputError(f"study {study.id} has no finished trial yet")
+        return min(trials, key=lambda t: t.told_value or 0.0)
+
+    def clean(self) -> Sequence[str]:
+        """Remove what dead studies left behind; studies that live are not touched."""
+        self._release_dead()
+        alive = {project_name(study) for study, _ in self.store.leased()}
+        return self._adapters.testbed(self.service_types()).clean_all(except_projects=alive)
+
+
+def _check_request(request: TuneRequest, application: Application) -> None:
+    if request.optimizer not in optimizer_names():
+        raise UnknownName("optimizer", request.optimizer, optimizer_names())
+    known = {service.name for service in application.services}
+    for service in request.only:
+        if service not in known:
+            raise UnknownName("service", service, known)
+    bounds = (
+        ("--iterations", request.iterations, 1), ("--repetitions", request.repetitions, 1), ("--pairs", request.pairs, 2),
+        ("--duration", request.window_s, 1), ("--warm-up", request.warmup_s, 0), ("--rate", request.rate_rps, 1),
+    )  # fmt: skip
+    for option, value, least in bounds:
+        if value is not None and value < least:
+            raise InputError(f"{option}: found {value}; allowed: at least {least}")
+
+
+def _plan(request: TuneRequest, application: Application, space: SearchSpace) -> StudyPlan:
+    extra: dict[str, Any] = {}
+    initial = request.initial
+    if initial not in ("default", "random"):
+        extra["initial"] = load_configuration(Path(initial), space).to_dict()
+    rivals = {path.stem: load_configuration(path, space).to_dict() for path in request.rivals}
+    return StudyPlan(
+        application=str(application.directory),
+        optimizer=request.optimizer,
+        optimizer_options=dict(request.options or {}),
+        iterations=request.iterations,
+        repetitions=request.repetitions,
+        warmup_s=request.warmup_s,
+        window_s=request.window_s,
+        rate_rps=request.rate_rps or application.workload.rate_rps,
+        seed=request.seed,
+        pairs=request.pairs,
+        only=request.only,
+        allow_weaker=request.allow_weaker,
+        initial=initial,
+        incremental=request.incremental,
+        target_ms=request.target_ms,
+        time_limit_s=request.time_limit_s,
+        drift_every=request.drift_every,
+        quick=request.quick,
+        trace=request.trace,
+        rivals=rivals,
+        extra=extra,
+    )
+
+
+def _versions() -> Mapping[str, str]:
+    names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
+    return {"tailor": framework.__version__, "python": platform.python_version()} | {name: version(name) for name in names}

@@ -1,0 +1,91 @@
+"""The rate sweep: where the default configuration's knee is, and the rate at which to tune.
+
+The rate is chosen from the default configuration before tuning, at most 60 % of the knee, and then frozen
+(measurement.md), so that an optimizer works on queueing and service times and not on a saturated machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from framework.controller import Bench, Controller
+from framework.model import StudyPlan, Trial
+from optimizer.space import Configuration
+
+SHARE_OF_KNEE = 0.6
+REFINEMENTS = 2  # bisections between the last rate that held and the first that did not
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rate of a sweep; ``p95_ms`` is None where the trial has no value, and ``reason`` says why."""
+
+    rate_rps: float
+    p95_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    holds: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep's steps by rate; ``knee_rps`` is the highest rate that held, None when the first did not."""
+
+    application: str
+    limit_ms: float
+    steps: tuple[Step, ...]
+    knee_rps: float | None
+    passed: bool  # whether a rate that does not hold was found
+    proposed_rps: float | None
+    statement: str
+
+
+def sweep(
+    bench: Bench, study: str, plan: StudyPlan, default: Configuration, *, start_rps: float, factor: float, limit_ms: float, maximum_rps: float
+) -> Sweep:
+    """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up."""
+    steps: list[Step] = []
+
+    def measure(rate_rps: float) -> Step:
+        controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=1)
+        trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
+        step = _step(rate_rps, trial, limit_ms)
+        steps.append(step)
+        text = f"p95 {step.p95_ms:.2f} ms" if step.p95_ms is not None else step.reason
+        bench.watch("rate", {"rate_rps": rate_rps, "text": text})
+        return step
+
+    rate = start_rps
+    while rate <= maximum_rps and measure(rate).holds:
+        rate = round(rate * factor, 1)
+    if len(steps) > 1 and not steps[-1].holds:
+        below, above = steps[-2].rate_rps, steps[-1].rate_rps
+        for _ in range(REFINEMENTS):
+            middle = round((below + above) / 2, 1)
+            below, above = (middle, above) if measure(middle).holds else (below, middle)
+    return _conclude(bench.application.name, limit_ms, steps)
+
+
+def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
+    measured = [m.quantities["p95"] for m in trial.measurements if not m.invalid and "p95" in m.quantities]
+    if trial.value is None or not measured:
+        return Step(rate_rps, None, None, None, False, trial.reason)
+    p95 = max(measured, key=lambda estimate: estimate.value)
+    holds = p95.value <= limit_ms
+    reason = "" if holds else f"p95 above {limit_ms:g} ms"
+    return Step(rate_rps, p95.value, p95.low, p95.high, holds, reason)
+
+
+def _conclude(application: str, limit_ms: float, steps: list[Step]) -> Sweep:
+    ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
+    held = [step.rate_rps for step in ordered if step.holds]
+    passed = any(not step.holds for step in ordered)
+    if not held:
+        statement = f"no rate held: already at {ordered[0].rate_rps:g} requests/s {ordered[0].reason}"
+        return Sweep(application, limit_ms, ordered, None, passed, None, statement)
+    knee = max(held)
+    proposed = float(int(SHARE_OF_KNEE * knee))
+    what = "the knee is at" if passed else "no knee found; the highest rate tried is"
+    statement = f"{what} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
+    return Sweep(application, limit_ms, ordered, knee, passed, proposed, statement)
