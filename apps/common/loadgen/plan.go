@@ -1,0 +1,108 @@
+// Package loadgen is an open-loop load generator: every request is sent when it is due, whatever became of the ones
+// before it, and its latency counts from that moment.
+//
+// A closed loop (or a generator that waits for a free connection) sends less just when the service is slow and so
+// hides the very latencies that a tuner must see ("coordinated omission").  Here the whole schedule, with every
+// request's bytes, is derived from a seed before the first request is sent; sending cannot change it.
+//
+// Connections are kept alive and pooled without a practical limit: the generator is not what is being tuned, and it
+// must not add connection set-up or queueing of its own to what it reports.
+package loadgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Plan is one run: a warm-up and a window without a gap.  Rates are in requests per second, times in seconds.
+type Plan struct {
+	Workload     json.RawMessage `json:"workload"`
+	RateRPS      float64         `json:"rate_rps"`
+	Arrivals     string          `json:"arrivals"` // "poisson" or "constant"
+	WarmupS      float64         `json:"warmup_s"`
+	WindowS      float64         `json:"window_s"`
+	Seed         uint64          `json:"seed"`
+	Target       string          `json:"target"`        // http://host:port, optionally with a path before every request's
+	OTLPEndpoint string          `json:"otlp_endpoint"` // http://host:4318; needed when Trace
+	Trace        bool            `json:"trace"`
+}
+
+// maxRequests bounds the memory of a schedule (about 1.5 kB for each request).
+const maxRequests = 5_000_000
+
+// ReadPlan decodes and checks a plan; a key that is not known is an error, so that a typing error cannot be ignored.
+func ReadPlan(reader io.Reader) (*Plan, error) {
+	data, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	var plan Plan
+	if err := decodeStrictly(data, &plan); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if err := plan.check(); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return &plan, nil
+}
+
+func (plan *Plan) check() error {
+	if !(plan.RateRPS > 0) || math.IsInf(plan.RateRPS, 0) {
+		return fmt.Errorf("rate_rps: found %v; allowed: a number above 0", plan.RateRPS)
+	}
+	if plan.Arrivals != "poisson" && plan.Arrivals != "constant" {
+		return fmt.Errorf("arrivals: found %q; allowed: poisson, constant", plan.Arrivals)
+	}
+	if !(plan.WarmupS >= 0) || math.IsInf(plan.WarmupS, 0) {
+		return fmt.Errorf("warmup_s: found %v; allowed: 0 or more", plan.WarmupS)
+	}
+	if !(plan.WindowS > 0) || math.IsInf(plan.WindowS, 0) {
+		return fmt.Errorf("window_s: found %v; allowed: a number above 0", plan.WindowS)
+	}
+	if expected := plan.RateRPS * (plan.WarmupS + plan.WindowS); expected > maxRequests {
+		return fmt.Errorf("about %.0f requests; allowed: at most %d", expected, maxRequests)
+	}
+	if err := checkURL("target", plan.Target); err != nil {
+		return err
+	}
+	if plan.Trace {
+		return checkURL("otlp_endpoint", plan.OTLPEndpoint)
+	}
+	return nil
+}
+
+// Warmup and Window are the plan's lengths as durations.
+func (plan *Plan) Warmup() time.Duration { return seconds(plan.WarmupS) }
+func (plan *Plan) Window() time.Duration { return seconds(plan.WindowS) }
+
+func seconds(value float64) time.Duration { return time.Duration(math.Round(value * 1e9)) }
+
+func checkURL(key, text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+		return fmt.Errorf("%s: found %q; allowed: an http:// or https:// address", key, text)
+	}
+	if parsed.RawQuery != "" || parsed.Fragment != "" || strings.HasSuffix(parsed.Path, "/") {
+		return fmt.Errorf("%s: found %q; allowed: no query, no fragment, no slash at the end", key, text)
+	}
+	return nil
+}
+
+// decodeStrictly decodes one JSON value and refuses unknown keys and anything that follows the value.
+func decodeStrictly(data []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return fmt.Errorf("something follows the JSON value")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package loadgen
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Request is one scheduled request, complete before anything is sent.
+type Request struct {
+	Due     time.Duration // from the start of the warm-up
+	Class   uint8
+	URL     string
+	Body    string
+	Headers []Header // only those whose value differs from request to request live here; never changed after drawing
+}
+
+// Header is one header line.
+type Header struct{ Name, Value string }
+
+// Numbers of the random streams.  Arrivals and contents have their own, so that the n-th request asks for the same
+// thing at any rate and with any arrival process.
+const (
+	streamArrivals = 1
+	streamContents = 2
+)
+
+// Schedule derives all arrivals in [0, warm-up + window) and all requests from the plan's seed.
+func Schedule(plan *Plan, workload *Workload) []Request {
+	dues := arrivals(plan)
+	random := rand.New(rand.NewPCG(plan.Seed, streamContents))
+	requests := make([]Request, len(dues))
+	for index, due := range dues {
+		class := workload.draw(random)
+		requests[index] = workload.Classes[class].build(plan.Target, random, index)
+		requests[index].Due, requests[index].Class = due, uint8(class)
+	}
+	return requests
+}
+
+// arrivals of a Poisson process (exponential gaps) or of a constant one, whose first request is due at 0.
+func arrivals(plan *Plan) []time.Duration {
+	random := rand.New(rand.NewPCG(plan.Seed, streamArrivals))
+	length := (plan.Warmup() + plan.Window()).Seconds()
+	dues := make([]time.Duration, 0, int(length*plan.RateRPS*1.1)+16)
+	at := 0.0
+	for index := 0; ; index++ {
+		if plan.Arrivals == "poisson" {
+			at += random.ExpFloat64() / plan.RateRPS
+		} else {
+			at = float64(index) / plan.RateRPS
+		}
+		due := time.Duration(at * 1e9)
+		if due >= plan.Warmup()+plan.Window() {
+			return dues
+		}
+		dues = append(dues, due)
+	}
+}
+
+func (class *Class) build(target string, random *rand.Rand, index int) Request {
+	scope := &scope{random: random, sequence: index, values: map[string]string{}}
+	address := target + (&url.URL{Path: class.path.text(scope)}).EscapedPath()
+	if len(class.query) > 0 {
+		address += "?" + encode(class.query, scope)
+	}
+	request := Request{URL: address}
+	switch {
+	case class.form != nil:
+		request.Body = encode(class.form, scope)
+		request.Headers = append(request.Headers, Header{"Content-Type", "application/x-www-form-urlencoded"})
+	case class.body != nil:
+		request.Body = class.body.text(scope)
+	}
+	for _, header := range class.headers {
+		name := http.CanonicalHeaderKey(header.name)
+		request.Headers = append(request.Headers, Header{name, header.value.text(scope)})
+	}
+	return request
+}
+
+func encode(fields []field, scope *scope) string {
+	var out strings.Builder
+	for index, field := range fields {
+		if index > 0 {
+			out.WriteByte('&')
+		}
+		out.WriteString(url.QueryEscape(field.name))
+		out.WriteByte('=')
+		out.WriteString(url.QueryEscape(field.value.text(scope)))
+	}
+	return out.String()
+}
