@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.compose import render
+from framework.critical_path.self_time import service_times
 from framework.errors import MeasurementInvalid, TrialFailed
 from framework.model import (
     Application,
@@ -156,7 +157,8 @@ class Controller:
         with watch.phase("evaluate"):
             measurement = evaluate(
                 load, spans, application=bench.application, rate_rps=self._plan.rate_rps, created=created,
-                statistics=statistics, repetition=repetition, attempt=attempt,
+                repetition=repetition, attempt=attempt, statistics=statistics, traced=self._plan.trace,
+                services=service_times(spans, entry=bench.application.entry),
             )  # fmt: skip
         if hooks.check_after is not None and repetition == 0:
             with watch.phase("check"):

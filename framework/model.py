@@ -310,6 +310,17 @@ class Machine:
     tailor: str
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of ``tailor doctor``.  ``needed``: tuning cannot work without it."""
+
+    what: str
+    state: Literal["ok", "limited", "missing"]
+    found: str
+    remedy: str = ""
+    needed: bool = False
+
+
 # --------------------------------------------------------------------------- load and measurement
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from framework.model import (
     Application,
     Deployment,
+    Finding,
     Hook,
     LoadPlan,
     LoadResult,
@@ -58,8 +59,14 @@ class Testbed(Protocol):
     def alive(self, running: Running) -> None:
         """Raises DeploymentFailed when a container of the deployment is not running any more."""
 
-    def clean(self, project: str | None = None) -> Sequence[str]:
-        """Remove what runs for ``project`` (None: for any study) and say what was removed."""
+    def clean(self, project: str | None = None, *, keep: Container[str] = ()) -> Sequence[str]:
+        """Remove what runs for ``project`` (None: for any project not in ``keep``) and say what was removed."""
+
+    def clean_seeds(self) -> Sequence[str]:
+        """Remove the kept data volumes."""
+
+    def examine(self) -> Sequence[Finding]:
+        """What this machine can do for this testbed, what is missing and how to get it."""
 
 
 class LoadGenerator(Protocol):

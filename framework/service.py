@@ -11,18 +11,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import framework
 from framework.config import load_application, load_configuration, load_service_types, search_space
-from framework.controller import Bench, Watch, project_name
+from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
-from framework.model import Application, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
+from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure
+from framework.report.export import export, write_text
+from framework.report.page import page
+from framework.report.plots import sweep_plot
+from framework.report.summary import Summary, summarise
+from framework.sweep import Sweep, sweep
 from optimizer.registry import load as load_optimizer
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace
+
+T = TypeVar("T")
 
 LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
 
@@ -132,22 +139,25 @@ class Tailor:
         study = self.store.get(study_id)
         if study.state is StudyState.COMPLETED:
             return study
+        finished = self._with_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
+        return replace(finished, state=StudyState.COMPLETED)
+
+    def _with_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
+        """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
         application = self.application(Path(study.plan.application))
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
-        types = self.service_types()
         self._take(study.id)
-        bench = self._adapters.bench(application, types, self._renewing(study.id, watch))
+        bench = self._adapters.bench(application, self.service_types(), self._renewing(study.id, watch))
         try:
+            bench.testbed.check(application)
             self.store.set_state(study.id, StudyState.RUNNING)
             self._abort_unfinished(study.id)
-            bench.testbed.clean(project_name(study.id))
-            bench.testbed.check(application)
             space = SearchSpace.from_dict(study.space)
             self._seed(bench, study, space)
-            finished = Procedure(bench, study, space).run()
+            result = work(bench, space)
             self.store.set_state(study.id, StudyState.COMPLETED)
-            return replace(finished, state=StudyState.COMPLETED)
+            return result
         except (KeyboardInterrupt, Interrupted) as error:
             self.store.set_state(study.id, StudyState.PAUSED, "interrupted")
             raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
@@ -162,8 +172,6 @@ class Tailor:
             self.store.release(study.id, self._holder)
 
     def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
-        from framework.controller import Controller  # the same renderer as the trials'
-
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
         deployment = Controller(bench, study.id, study.plan).render(trial, 0)
         bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
@@ -195,20 +203,97 @@ class Tailor:
             if name == host and not Path(f"/proc/{pid}").exists():
                 self.store.release(study, holder)
 
-    # ------------------------------------------------------------------ looking and leaving
+    # ------------------------------------------------------------------ looking
 
-    def best_trial(self, study: Study) -> Trial:
-        """The best trial so far.  Raises InputError when there is none."""
-        trials = [t for t in self.store.trials(study.id) if t.told_value is not None and t.purpose in ("default", "search")]
-        if not trials:
+    def summary(self, study: Study) -> Summary:
+        """What a study found so far.  Raises InputError when its application is no longer there."""
+        application = self.application(Path(study.plan.application))
+        return summarise(study, self.store.trials(study.id), application, self.service_types())
+
+    def summaries(self) -> Sequence[Summary]:
+        """Every study whose application can still be read, oldest first."""
+        return [self.summary(study) for study in self.store.studies() if Path(study.plan.application).exists()]
+
+    def write_report(self, study: Study, path: Path | None = None) -> Path:
+        """Write the study's HTML page; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
+        path = path or self._adapters.home / "reports" / f"{study.id}.html"
+        return write_text(path, page(self.summary(study), self.store.trials(study.id)))
+
+    def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
+        """Write the best configuration, ready to deploy; returns the files' names."""
+        study = self.store.get(study_id)
+        summary = self.summary(study)
+        if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
-        return min(trials, key=lambda t: t.told_value or 0.0)
+        best = next(t for t in self.store.trials(study.id) if t.number == summary.best.trial)
+        application = self.application(Path(study.plan.application))
+        default = SearchSpace.from_dict(study.space).default()
+        return export(application, self.service_types(), default, best.configuration, study.id, directory)
 
-    def clean(self) -> Sequence[str]:
-        """Remove what dead studies left behind; studies that live are not touched."""
+    def optimizers(self) -> Sequence[Mapping[str, Any]]:
+        """Name, summary, source, options and capabilities of every optimizer."""
+        kinds = ((name, load_optimizer(name)) for name in optimizer_names())
+        return [
+            {"name": name, "summary": k.summary, "source": k.source, "options": dict(k.defaults), "needs_budget": k.needs_budget}
+            for name, k in kinds
+        ]  # fmt: skip
+
+    def service_types_named(self, name: str | None) -> Sequence[ServiceType]:
+        """All service types, or the one of this name.  Raises UnknownName."""
+        types = self.service_types()
+        if name is not None and name not in types:
+            raise UnknownName("service type", name, types)
+        return [types[name]] if name else list(types.values())
+
+    def applications(self, directory: Path) -> Sequence[Mapping[str, Any]]:
+        """The applications below a directory."""
+        found = [self.application(path) for path in sorted(directory.glob("**/application.yaml"))]
+        return [
+            {"name": a.name, "directory": str(a.directory), "services": len(a.services),
+             "parameters": len(self.space(a)), "rate_rps": a.workload.rate_rps}
+            for a in found
+        ]  # fmt: skip
+
+    def examine(self) -> Sequence[Finding]:
+        """What this machine can do and what is missing."""
+        return self._adapters.testbed(self.service_types()).examine()
+
+    # ------------------------------------------------------------------ the rate
+
+    def sweep(self, path: Path, watch: Watch, *, start_rps: float, factor: float, limit_ms: float, window_s: float,
+              repetitions: int, maximum_rps: float, seed: int) -> Sweep:  # fmt: skip
+        """Raise the rate on the default configuration; recorded as a study of its own.  Raises InputError."""
+        if factor <= 1 or start_rps <= 0:
+            raise InputError(f"--start, --factor: found {start_rps:g}, {factor:g}; allowed: above 0, above 1")
+        request = TuneRequest(
+            path, iterations=1, repetitions=repetitions, window_s=window_s, rate_rps=start_rps, pairs=2, seed=seed
+        )
+        study = self.create(replace(request, optimizer="random"))
+
+        def steps(bench: Bench, space: SearchSpace) -> Sweep:
+            found = sweep(
+                bench, study.id, study.plan, space.default(), start_rps=start_rps, factor=factor, limit_ms=limit_ms,
+                maximum_rps=maximum_rps,
+            )  # fmt: skip
+            self.store.add_event(study.id, "sweep", {"sweep": found})
+            return found
+
+        return self._with_bench(study, watch, steps)
+
+    def plot_sweep(self, found: Sweep, path: Path | None = None) -> Path:
+        """Draw a sweep; by default below TAILOR_HOME."""
+        path = path or self._adapters.home / "reports" / f"sweep-{found.application}.svg"
+        return write_text(path, sweep_plot(found))
+
+    # ------------------------------------------------------------------ leaving
+
+    def clean(self, *, seeds: bool = False) -> Sequence[str]:
+        """Remove what dead studies left behind, and with ``seeds`` the kept data; live studies are not touched."""
         self._release_dead()
         alive = {project_name(study) for study, _ in self.store.leased()}
-        return self._adapters.testbed(self.service_types()).clean_all(except_projects=alive)
+        testbed = self._adapters.testbed(self.service_types())
+        removed = list(testbed.clean(keep=alive))
+        return removed + list(testbed.clean_seeds()) if seeds else removed
 
 
 def _check_request(request: TuneRequest, application: Application) -> None:

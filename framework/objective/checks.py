@@ -1,7 +1,7 @@
 """What makes a repetition invalid (measured badly) or infeasible (the application passed a limit), in sentences.
 
-Invalid: something outside the application disturbed the measurement, so it is repeated.  Infeasible: the measurement is good
-and the configuration is not.  Each reason is a sentence of its own with the numbers behind it.
+Invalid: something outside the application disturbed the measurement, so it is repeated.  Infeasible: the
+measurement is good and the configuration is not.  Each reason is a sentence of its own with the numbers behind it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.model import LoadResult, Limits
+from framework.model import Limits, LoadResult
 from framework.objective import stationarity
 from framework.objective.window import Machine, Window
 
@@ -25,9 +25,11 @@ ARRIVAL_SIGMA = 6.0
 
 def infeasible(window: Window, limits: Limits) -> Iterator[str]:
     """Limits of the application that were passed."""
+    if not window.requests:
+        return
     errors = window.failed / window.requests
     if errors > limits.errors:
-        yield (f"{window.failed} of {window.requests} requests failed ({errors:.2%}); the limit is {limits.errors:.2%}")
+        yield f"{window.failed} of {window.requests} requests failed ({errors:.2%}); the limit is {limits.errors:.2%}"
     granted = EDGE_SIGMA * math.sqrt(window.in_flight)
     if window.completed + granted < limits.achieved_rate * window.requests:
         yield (
@@ -37,18 +39,33 @@ def infeasible(window: Window, limits: Limits) -> Iterator[str]:
         )
 
 
-def generator(window: Window, rate_rps: float, p95_ms: float, limits: Limits) -> Iterator[str]:
-    """The generator kept its schedule."""
+def finite(value: float | None, window: Window) -> Iterator[str]:
+    """The objective has a value: few failures may be allowed and still reach into a high quantile or the mean."""
+    if value is None:
+        yield (
+            f"the objective is infinite: {window.failed} of {window.requests} requests failed, "
+            "and a failed request is infinitely slow"
+        )
+
+
+def schedule(window: Window, rate_rps: float, limits: Limits) -> Iterator[str]:
+    """The generator scheduled and sent what was asked for."""
     wanted = rate_rps * window.seconds
     if abs(window.requests - wanted) > ARRIVAL_SIGMA * math.sqrt(wanted) + 1:
         yield f"the generator scheduled {window.requests} requests where {wanted:.0f} were wanted"
+    unsent = window.requests - len(window.lag_ms)
+    if unsent > (1 - limits.achieved_rate) * window.requests:
+        yield f"the generator did not send {unsent} of {window.requests} requests"
+
+
+def lag(window: Window, p95_ms: float, limits: Limits) -> Iterator[str]:
+    """The generator sent its requests when they were due."""
     if not len(window.lag_ms):
-        yield "the generator sent no request in the window"
         return
-    lag = float(np.quantile(window.lag_ms, 0.99))
-    if lag > limits.generator_lag * p95_ms:
+    late = float(np.quantile(window.lag_ms, 0.99))
+    if late > limits.generator_lag * p95_ms:
         yield (
-            f"the generator sent requests late: p99 of its lag is {lag:.3g} ms, {lag / p95_ms:.1%} of the p95 of "
+            f"the generator sent requests late: p99 of its lag is {late:.3g} ms, {late / p95_ms:.1%} of the p95 of "
             f"{p95_ms:.4g} ms; the limit is {limits.generator_lag:.1%}"
         )
 
@@ -72,6 +89,8 @@ def span_counts(read: int, created: int | None, roots: int, load: LoadResult, li
             roots,
         )
     )
+    if roots == 0:
+        yield f"none of the {read} spans read is a root span of the generator: p95 cannot be read from spans"
     if wanted == 0:
         yield f"no {what} were created in the window: tracing is not on"
         return
@@ -104,8 +123,8 @@ def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]
     found = stationarity.change(latency_ms, alpha=limits.stationarity_alpha, relative=limits.stationarity_change)
     if found is not None and found.moved:
         yield (
-            f"latency moved within the window: the {found.level} of its last quarter is {found.ratio:.2f} times that of "
-            f"its first (p = {found.p_value:.2g}); allowed is a factor of {1 + limits.stationarity_change:g} either way"
+            f"latency moved within the window: the {found.level} of its last quarter is {found.ratio:.2f} times that "
+            f"of its first (p = {found.p_value:.2g}); allowed is a factor of {1 + limits.stationarity_change:g} either way"
         )
 
 

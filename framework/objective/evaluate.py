@@ -13,7 +13,7 @@ from framework.model import Application, Estimate, LoadResult, Measurement, Obje
 from framework.objective import checks
 from framework.objective.quantiles import mean, probability_of, quantile, rate
 from framework.objective.warmup import warmup_s
-from framework.objective.window import Machine, Window, machine_of, root_latency_ms, window_of
+from framework.objective.window import Window, machine_of, root_latency_ms, window_of
 from framework.spans import SpanTable
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
@@ -38,38 +38,31 @@ def evaluate(
 
     ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
     services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
-    for.  ``traced`` False: the load ran without tracing, so that latencies are the generator's own and nothing about spans
-    is checked.  A repetition that is invalid or infeasible has no value.
-    Raises MeasurementInvalid when there is no request or no root span to measure; InputError for an unknown quantity.
+    for.  ``traced`` False: the load ran without tracing, so that latencies are the generator's own and nothing about
+    spans is checked.  A repetition that is invalid or infeasible has no value.
+    Raises InputError for an unknown quantity of the objective.
     """
     window, machine = window_of(load), machine_of(load, application.tracing.service)
-    if not window.requests:
-        raise MeasurementInvalid(["no request was due in the window"])
-    latency = root_latency_ms(spans) if traced else window.latency_ms
-    if not len(latency):
-        raise MeasurementInvalid(
-            [f"none of the {len(spans)} spans read is a root span of the generator: no latency can be measured"]
-        )
-    quantities = _quantities(latency, window, application.objective)
-    generator_p95 = quantile(window.latency_ms, 0.95).value
-    infeasible = [*checks.infeasible(window, application.limits)]
-    value = combine(application.objective, quantities)
-    if value is None and not infeasible:
-        infeasible.append(
-            f"the objective is infinite: {window.failed} of {window.requests} requests failed, "
-            "and a failed request is infinitely slow"
-        )
-    invalid = [
-        *checks.generator(window, rate_rps, quantities["p95"].value, application.limits),
-        *checks.machine(machine, application.limits),
-    ]
-    if traced:
-        invalid += checks.span_counts(len(spans), created, len(latency), load, application.limits)
-        invalid += checks.agreement(quantities["p95"].value, generator_p95, application.limits)
-    moved = [*checks.stationary(latency, application.limits)]
+    roots = root_latency_ms(spans)
+    # Without a root span the repetition is invalid (span_counts says so); the generator's numbers then still describe it.
+    latency = roots if traced and len(roots) else window.latency_ms
+    limits = application.limits
+    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
+    infeasible = [*checks.infeasible(window, limits)]
     warnings = [*checks.warnings(window, created if traced else 0, machine)]
-    # A queue that grows is what overload looks like: then it is no disturbance to be measured again.
-    (warnings if infeasible else invalid).extend(moved)
+    if traced:
+        invalid += checks.span_counts(len(spans), created, len(roots), load, limits)
+    quantities: dict[str, Estimate] = {}
+    generator_p95, value = math.inf, None
+    if window.requests and len(latency):
+        quantities = _quantities(latency, window, application.objective)
+        generator_p95 = quantile(window.latency_ms, 0.95).value
+        value = combine(application.objective, quantities)
+        invalid += checks.lag(window, quantities["p95"].value, limits)
+        invalid += checks.agreement(quantities["p95"].value, generator_p95, limits)
+        infeasible += [] if infeasible else checks.finite(value, window)
+        # A queue that grows is what overload looks like: then it is no disturbance to be measured again.
+        (warnings if infeasible else invalid).extend(checks.stationary(latency, limits))
     needed, unsettled = _warmup(load)
     return Measurement(
         repetition=repetition,

@@ -45,13 +45,15 @@ def level(run: LoadResult) -> NDArray[np.float64]:
 
     The logarithm keeps one slow request from outweighing its bin.  Bins without a good reply are nan.
     """
-    length = int(round((run.warmup_s + run.window_s) / BIN_S))
+    length = round((run.warmup_s + run.window_s) / BIN_S)
     index = (run.due_ns - run.started_ns) // int(BIN_S * 1e9)
     good = run.ok & (run.end_ns > run.due_ns) & (index >= 0) & (index < length)
     logs = np.log((run.end_ns - run.due_ns)[good] / 1e6)
     counts = np.bincount(index[good], minlength=length)
     sums = np.bincount(index[good], weights=logs, minlength=length)
-    return np.divide(sums, counts, out=np.full(length, np.nan), where=counts > 0)
+    levels = np.full(length, np.nan)
+    levels[counts > 0] = sums[counts > 0] / counts[counts > 0]
+    return levels
 
 
 def warmup_s(runs: Sequence[LoadResult]) -> float:

@@ -19,8 +19,8 @@ GENERATOR = "loadgen"
 class Window:
     """The generator's account of the requests that were due in the window; arrays in the order of the due times.
 
-    ``latency_ms``: shape (requests,), infinite for failed ones.  ``lag_ms``: shape (sent,).  ``completed``: good replies that
-    arrived inside the window, whenever they were due.  ``in_flight``: requests open at its two edges.
+    ``latency_ms``: shape (requests,), infinite for failed ones.  ``lag_ms``: shape (sent,).  ``completed``: good
+    replies that arrived inside the window, whenever they were due.  ``in_flight``: requests open at its two edges.
     """
 
     requests: int

@@ -1,0 +1,147 @@
+"""The base of the file models, and the translation of pydantic's complaints into errors that a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from framework.config.document import Document, KeyPath, read_document
+from framework.errors import FileError
+
+
+class Strict(BaseModel):
+    """A frozen piece of a file: no unknown keys, no conversions ("5" is not 5), no infinities."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        """Refuse unknown keys here rather than by ``extra``: here the known ones can be listed."""
+        if isinstance(data, dict):
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            for key in data:
+                if key not in known:
+                    raise PydanticCustomError(
+                        "unknown_key", "{allowed}", {"key": key, "allowed": f"the keys {', '.join(known)}{near(key, known)}"}
+                    )
+        return data
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'hosts'?)``, or nothing when nothing is like it."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def refuse(allowed: str) -> PydanticCustomError:
+    """For validators: ``allowed`` completes "found X; allowed: ..."."""
+    return PydanticCustomError("refused", "{allowed}", {"allowed": allowed})
+
+
+def _regular_expression(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise refuse(f"a regular expression ({error})") from None
+    if groups != 1:
+        raise refuse(f"a regular expression with one group, not {groups}")
+    return pattern
+
+
+def _any_regular_expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise refuse(f"a regular expression ({error})") from None
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)]
+"""A regular expression with exactly one group."""
+LinePattern = Annotated[str, AfterValidator(_any_regular_expression)]
+Text = Annotated[str, Field(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Value = int | float | str | bool
+
+
+Model = TypeVar("Model", bound=Strict)
+
+
+def load(path: Path, model: type[Model]) -> tuple[Document, Model]:
+    """Read a file as ``model``.  Raises FileError."""
+    document = read_document(path)
+    return document, check(document, model)
+
+
+def check(document: Document, model: type[Model]) -> Model:
+    """Raises FileError for the first complaint, in the order of the file, with the number of the others."""
+    if not isinstance(document.data, dict):
+        raise FileError(document.path, "", _shown(document.data), "a mapping of keys to values")
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise _first(document, error) from None
+
+
+def _first(document: Document, error: ValidationError) -> FileError:
+    complaints: dict[KeyPath, tuple[object, list[str]]] = {}
+    for item in error.errors(include_url=False):
+        place, found, allowed = _complaint(document, dict(item))
+        complaints.setdefault(place, (found, []))[1].append(allowed)
+    place = min(complaints, key=lambda key: (document.error(key, "", "").key == "", _line(document, key)))
+    found, allowed = complaints[place]
+    text = " or ".join(dict.fromkeys(allowed))
+    others = len(complaints) - 1
+    if others:
+        text += f" (and {others} more problem{'s' if others > 1 else ''} in this file)"
+    return document.error(place, found, text)
+
+
+def _line(document: Document, key: KeyPath) -> int:
+    while key and key not in document.lines:
+        key = key[:-1]
+    return document.lines.get(key, 0)
+
+
+def _complaint(document: Document, item: dict[str, Any]) -> tuple[KeyPath, object, str]:
+    """(key path, what was found, what is allowed) of one of pydantic's errors."""
+    place: list[str | int] = []
+    at: Any = document.data
+    for part in item["loc"]:
+        # pydantic's path also names the members of unions; only what the file has belongs to the key path.
+        if (isinstance(at, dict) and part in at) or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
+            at = at[part]
+            place.append(part)
+    kind, context = item["type"], item.get("ctx", {})
+    if kind == "missing":
+        return tuple(place), "nothing", f"the key {item['loc'][-1]!r}"
+    if kind == "unknown_key":
+        return (*place, context["key"]), context["key"], context["allowed"]
+    if kind == "literal_error":
+        return tuple(place), _shown(at), str(context["expected"])
+    if kind == "string_pattern_mismatch":
+        return tuple(place), _shown(at), f"text that matches {context['pattern']}"
+    if item["loc"] and item["loc"][-1] == "[key]":
+        return tuple(place), item["input"], str(item["msg"])
+    message = str(item["msg"])
+    allowed = re.sub(r"^Input should be |^(String|List|Dictionary) should ", "", message)
+    return tuple(place), _shown(at), allowed
+
+
+def _shown(value: Any) -> Any:
+    """What was found, short enough for one line of a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return f"a mapping with the keys {', '.join(map(str, value))}" if value else "an empty mapping"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return value

@@ -1,0 +1,84 @@
+"""A study's report: one self-contained HTML page."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from framework.model import Estimate, Measurement, Trial
+from framework.report import plots
+from framework.report.summary import Summary
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("framework.report", "templates"), autoescape=select_autoescape(), undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+def page(found: Summary, trials: Sequence[Trial]) -> str:
+    """HTML of a study at any moment of its life; it loads nothing."""
+    return _ENVIRONMENT.get_template("study.html").render(
+        found=found,
+        study=found.study,
+        trials=trials,
+        figures=_figures(found, trials),
+        checks=_checks(trials),
+        interval=_interval,
+    )
+
+
+def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
+    """Title -> SVG, only for what there are data for."""
+    figures = {"Convergence": plots.convergence(trials, found.objective, found.unit)}
+    default, best = (plots.arm(trials, label) for label in ("default", "best"))
+    if default and best:
+        figures["Verdict: fresh pairs"] = plots.pairs(trials, found.objective, found.unit)
+        figures["Latency distribution"] = plots.latency({n: plots.samples_of(trials, n) for n in ("default", "best")})
+        figures["Time in each service"] = plots.services(_shares(default), _shares(best))
+    elif any(t.measurements for t in trials):
+        valid = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
+        figures["Time in each service"] = plots.services(_shares(valid), {})
+    if found.phases:
+        figures["Where a repetition's time goes"] = plots.bars(found.phases, "seconds per repetition, mean")
+    if found.cpu:
+        shares = {name: 100 * share for name, share in found.cpu.items()}
+        figures["CPU during the window"] = plots.bars(shares, "share of the machine [%], mean")
+    return {title: Markup(svg) for title, svg in figures.items()}  # noqa: S704  # our own SVG, no user text unescaped
+
+
+def _shares(measurements: Sequence[Measurement]) -> dict[str, float]:
+    """Service -> mean share of root time, percent."""
+    rows = [{s.service: 100 * s.share for s in m.services} for m in measurements]
+    names = {name for row in rows for name in row}
+    return {name: statistics.mean(row.get(name, 0.0) for row in rows) for name in names}
+
+
+def _checks(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """What measurement.md asks of a window, over all valid repetitions: the range that was seen."""
+    valid = [m for t in trials for m in t.measurements if not m.invalid]
+    if not valid:
+        return []
+    rows = {
+        "requests per window": [float(m.requests) for m in valid],
+        "failed requests": [float(m.failed_requests) for m in valid],
+        "achieved rate [requests/s]": [m.achieved_rps for m in valid],
+        "generator lag p99 [ms]": [m.lag_p99_ms for m in valid],
+        "stolen CPU [%]": [100 * m.stolen_cpu for m in valid if m.stolen_cpu is not None],
+        "CPU pressure, some [%]": [100 * m.pressure_cpu for m in valid if m.pressure_cpu is not None],
+        "spans missing [%]": [
+            100 * (m.spans_created - m.spans_read) / m.spans_created for m in valid if m.spans_created
+        ],
+    }
+    return [
+        {"what": what, "low": min(values), "median": statistics.median(values), "high": max(values)}
+        for what, values in rows.items()
+        if values
+    ]
+
+
+def _interval(estimate: Estimate, factor: float = 1.0) -> str:
+    return f"{factor * estimate.value:.2f} [{factor * estimate.low:.2f}, {factor * estimate.high:.2f}]"

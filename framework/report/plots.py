@@ -1,0 +1,160 @@
+"""The report's figures as SVG text: no scripts, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from framework.model import Measurement, Trial, TrialState
+from framework.sweep import Sweep
+
+DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
+_STYLE = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "tailor", "svg.fonttype": "none"}
+
+
+def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
+    """Every trial in order with its 95 % interval, the incumbent as a line, the default as a level."""
+    figure, axes = _figure(7.6, 3.0)
+    searched = [t for t in trials if t.purpose in ("default", "search", "drift")]
+    incumbent: list[tuple[int, float]] = []
+    for position, trial in enumerate(searched):
+        if trial.told_value is None:
+            axes.axvline(position, color=BAD, linewidth=0.8, linestyle=":")
+            continue
+        colour = DEFAULT if trial.purpose in ("default", "drift") else OTHER
+        half = 1.96 * trial.standard_error if trial.standard_error is not None else 0.0
+        low, high = trial.told_value * np.exp(-half), trial.told_value * np.exp(half)
+        axes.plot([position, position], [low, high], color=colour, linewidth=1.6)
+        axes.plot(position, trial.told_value, "o", color=colour, markersize=5)
+        if trial.purpose != "drift":
+            lowest = min(trial.told_value, incumbent[-1][1] if incumbent else np.inf)
+            incumbent.append((position, lowest))
+    if incumbent:
+        axes.step(*zip(*incumbent, strict=True), where="post", color=BEST, linewidth=1.8, label="best so far")
+        axes.axhline(incumbent[0][1], color=DEFAULT, linewidth=0.9, linestyle="--", label="default")
+        axes.legend(frameon=False)
+    axes.set_xticks(range(len(searched)), [str(t.number) for t in searched])
+    axes.set_xlabel("trial (grey: default; dotted red: no value)")
+    axes.set_ylabel(f"{objective} [{unit}]" if unit else objective)
+    return _svg(figure)
+
+
+def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
+    """The verdict's pairs: default and best of each, joined."""
+    figure, axes = _figure(7.6, 2.8)
+    arms = {label: _by_pair(trials, label) for label in ("default", "best")}
+    for pair in sorted(arms["default"].keys() & arms["best"].keys()):
+        values = [arms["default"][pair], arms["best"][pair]]
+        axes.plot([pair + 1] * 2, values, color="#d1d5db", linewidth=1.5, zorder=1)
+        axes.scatter([pair + 1] * 2, values, color=[DEFAULT, BEST], zorder=2, s=26)
+    axes.scatter([], [], color=DEFAULT, label="default")
+    axes.scatter([], [], color=BEST, label="best")
+    axes.legend(frameon=False)
+    axes.set_xlabel("pair")
+    axes.set_ylabel(f"{objective} [{unit}]" if unit else objective)
+    axes.set_ylim(bottom=0)
+    return _svg(figure)
+
+
+def latency(samples: Mapping[str, Sequence[np.ndarray]]) -> str:
+    """Share of requests slower than a latency, one thin line per repetition (they are never pooled)."""
+    figure, axes = _figure(7.6, 3.0)
+    for label, colour in (("default", DEFAULT), ("best", BEST)):
+        for index, one in enumerate(samples.get(label, ())):
+            values = np.sort(one[np.isfinite(one)])
+            if not len(values):
+                continue
+            slower = 1.0 - np.arange(len(values)) / len(one)
+            step = max(1, len(values) // 400)  # enough for the eye; the tail's last points are kept below
+            keep = np.r_[0 : len(values) : step, max(0, len(values) - 40) : len(values)]
+            keep = np.unique(keep)
+            axes.plot(values[keep], slower[keep], color=colour, linewidth=0.9, alpha=0.75, label=None if index else label)
+    axes.axhline(0.05, color="#9ca3af", linewidth=0.8, linestyle=":")
+    axes.text(axes.get_xlim()[1], 0.05, "p95 ", ha="right", va="bottom", color="#6b7280")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("end-to-end latency [ms], from the time a request was due")
+    axes.set_ylabel("share of requests slower")
+    axes.legend(frameon=False)
+    return _svg(figure)
+
+
+def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
+    """Self time per request of each service, default against best, largest first."""
+    names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[-20:]
+    figure, axes = _figure(7.6, 0.6 + 0.27 * max(len(names), 3))
+    places = np.arange(len(names))
+    axes.barh(places + 0.2, [default.get(n, 0.0) for n in names], height=0.38, color=DEFAULT, label="default")
+    axes.barh(places - 0.2, [best.get(n, 0.0) for n in names], height=0.38, color=BEST, label="best")
+    axes.set_yticks(places, names)
+    axes.set_xlabel("share of all requests' time spent in the service itself [%]")
+    axes.legend(frameon=False, loc="lower right")
+    return _svg(figure)
+
+
+def bars(values: Mapping[str, float], label: str) -> str:
+    """Horizontal bars in the order given: phases, CPU shares."""
+    figure, axes = _figure(7.6, 0.6 + 0.26 * max(len(values), 2))
+    names = list(values)[::-1]
+    axes.barh(names, [values[name] for name in names], color=OTHER)
+    for place, name in enumerate(names):
+        axes.text(values[name], place, f" {values[name]:.2f}", va="center", fontsize=8)
+    axes.set_xlabel(label)
+    return _svg(figure)
+
+
+def sweep_plot(found: Sweep) -> str:
+    """p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
+    figure, axes = _figure(7.6, 3.4)
+    measured = [step for step in found.steps if step.p95_ms is not None and step.low_ms is not None and step.high_ms is not None]
+    rates = [step.rate_rps for step in measured]
+    axes.plot(rates, [step.p95_ms for step in measured], "-o", color=BEST, markersize=4)
+    axes.vlines(rates, [s.low_ms for s in measured], [s.high_ms for s in measured], color=BEST, linewidth=1.2)
+    for step in found.steps:
+        if step.p95_ms is None:
+            axes.axvline(step.rate_rps, color=BAD, linewidth=0.8, linestyle=":")
+    axes.axhline(found.limit_ms, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {found.limit_ms:g} ms")
+    if found.knee_rps is not None and found.proposed_rps is not None:
+        axes.axvline(found.knee_rps, color=DEFAULT, linewidth=0.9, label=f"knee {found.knee_rps:g}/s")
+        axes.axvline(found.proposed_rps, color=BEST, linewidth=0.9, linestyle="--", label=f"proposed {found.proposed_rps:g}/s")
+    axes.set_yscale("log")
+    axes.set_xlabel("requests per second (dotted red: no value)")
+    axes.set_ylabel("p95 [ms]")
+    axes.set_title(f"{found.application}: rate sweep of the default configuration", loc="left")
+    axes.legend(frameon=False)
+    return _svg(figure)
+
+
+def samples_of(trials: Sequence[Trial], label: str) -> list[np.ndarray]:
+    """Latency samples of one arm of the verdict, one array per repetition."""
+    return [m.latencies_ms for m in arm(trials, label) if len(m.latencies_ms)]
+
+
+def arm(trials: Sequence[Trial], label: str) -> list[Measurement]:
+    """Valid repetitions of one arm of the verdict."""
+    chosen = [t for t in trials if t.purpose == "verdict" and t.label == label and t.state is TrialState.COMPLETED]
+    return [m for t in chosen for m in t.measurements if not m.invalid]
+
+
+def _by_pair(trials: Sequence[Trial], label: str) -> dict[int, float]:
+    chosen = [t for t in trials if t.purpose == "verdict" and t.label == label]
+    return {t.pair: t.value for t in chosen if t.pair is not None and t.value is not None}
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.add_subplot()
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    with rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
