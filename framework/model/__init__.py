@@ -1,0 +1,89 @@
+"""The vocabulary as data: what the stages of a trial hand to each other.
+
+Everything here is frozen and free of I/O.  A file is read into these classes by ``framework.config``; adapters
+(testbeds, load, traces, store) receive and return them and keep their own libraries' types to themselves.
+Units stand in the names: ``_s`` seconds, ``_ms`` milliseconds, ``_ns`` integer nanoseconds since the Unix epoch,
+``_rps`` requests per second, ``_mib`` mebibytes.
+"""
+
+from framework.model.application import (
+    Application,
+    Hook,
+    Hooks,
+    Limits,
+    Objective,
+    Placement,
+    Service,
+    Term,
+    Tracing,
+    Workload,
+)
+from framework.model.deployment import (
+    Container,
+    Deployment,
+    Expectation,
+    Finding,
+    Machine,
+    Running,
+    Usage,
+)
+from framework.model.knowledge import (
+    Apply,
+    Edit,
+    ParameterDefinition,
+    Probe,
+    ServiceType,
+)
+from framework.model.measurement import (
+    Estimate,
+    LoadPlan,
+    LoadResult,
+    Measurement,
+    ServiceTime,
+)
+from framework.model.study import (
+    Purpose,
+    Study,
+    StudyPlan,
+    StudyState,
+    Trial,
+    TrialState,
+    Verdict,
+)
+
+__all__ = [
+    "Application",
+    "Apply",
+    "Container",
+    "Deployment",
+    "Edit",
+    "Estimate",
+    "Expectation",
+    "Finding",
+    "Hook",
+    "Hooks",
+    "Limits",
+    "LoadPlan",
+    "LoadResult",
+    "Machine",
+    "Measurement",
+    "Objective",
+    "ParameterDefinition",
+    "Placement",
+    "Probe",
+    "Purpose",
+    "Running",
+    "Service",
+    "ServiceTime",
+    "ServiceType",
+    "Study",
+    "StudyPlan",
+    "StudyState",
+    "Term",
+    "Tracing",
+    "Trial",
+    "TrialState",
+    "Usage",
+    "Verdict",
+    "Workload",
+]

@@ -1,0 +1,121 @@
+"""An application: its services, workload, tracing, objective, and the limits of a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from optimizer.space import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service of an application: a service of its compose file, with its type and its host."""
+
+    name: str
+    type: str
+    host: str
+    tuned: bool = True
+    fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters held at a value of the application's own
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which host and CPU set each service runs on; an empty CPU set means all of the host's."""
+
+    hosts: Mapping[str, str]
+    cpusets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The request mix, the arrival process and the rate.  ``document`` is the mix as the generator reads it."""
+
+    rate_rps: float
+    arrivals: Literal["poisson", "constant"]
+    target: str
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A one-shot command of the application's own: a compose service behind the profile ``tailor``."""
+
+    service: str
+    command: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """When the application's own commands run.
+
+    seed: once, on an empty deployment of the default; the volumes are then kept and restored for every repetition.
+    prepare: in every repetition before the load (fills caches).  check_before / check_after: around the load of
+    every trial's first repetition; a non-zero exit means the configuration loses or corrupts data.
+    """
+
+    seed: Hook | None = None
+    prepare: Hook | None = None
+    check_before: Hook | None = None
+    check_after: Hook | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans are read, and what stands for the service that a span came from."""
+
+    service: str
+    port: int = 16686
+    otlp_port: int = 4318
+    api: Literal["jaeger"] = "jaeger"
+    counters: Mapping[str, Any] = field(default_factory=dict)  # {"port": 9100, "path": "/spans"}: exporters' counters
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of an objective: weight times a quantity ("mean", "p50", "p95", "p99.9", "throughput")."""
+
+    quantity: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A linear combination, minimised.  Latencies are in ms, throughput in requests/s (give it a negative weight)."""
+
+    terms: tuple[Term, ...] = (Term("p95"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What makes a repetition invalid or a trial infeasible (facts: measurement.md).  Fractions, not percent."""
+
+    errors: float = 0.001
+    achieved_rate: float = 0.99
+    generator_lag: float = 0.05  # p99 of the lag over p95 of the latency
+    stolen_cpu: float = 0.02
+    missing_spans: float = 0.001
+    p95_disagreement: float = 0.05
+    stationarity_alpha: float = 0.001
+    stationarity_change: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One ``application.yaml`` with all it refers to, checked."""
+
+    name: str
+    directory: Path
+    compose: Mapping[str, Any]
+    services: tuple[Service, ...]
+    hosts: tuple[str, ...]
+    workload: Workload
+    tracing: Tracing
+    objective: Objective
+    hooks: Hooks = Hooks()
+    limits: Limits = Limits()
+    entry: str = ""  # the service that clients call; charged with what precedes the first server span
+    content_hash: str = ""  # of every file the application's directory holds; names the seeded data

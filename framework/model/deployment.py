@@ -1,0 +1,103 @@
+"""A deployment, wanted and running, and the machine that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from framework.model.knowledge import Probe
+from optimizer.space import Configuration, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A parameter that must read back as ``value`` after the deployment."""
+
+    service: str
+    parameter: str
+    value: Value
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The application rendered for one configuration and one placement.
+
+    ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
+    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.
+    """
+
+    application: str
+    project: str
+    configuration: Configuration
+    documents: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, str]
+    expectations: tuple[Expectation, ...] = ()
+    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    fresh: Literal["all", "changed"] = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What runs for one service, as the engine reports it."""
+
+    service: str
+    id: str
+    name: str
+    image: str
+    image_digest: str
+    address: str
+    pid: int
+    started_at: str
+    standin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A deployment that is up, healthy and has every parameter read back."""
+
+    deployment: Deployment
+    network: str
+    containers: Mapping[str, Container]
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds: remove, restore, start, healthy, read back
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU counters at one moment.  Differences of two of them describe what ran in between."""
+
+    at_ns: int
+    cpu_s: Mapping[str, float]  # service -> CPU seconds since its container started
+    host_cpu_s: float
+    stolen_s: float
+    pressure_cpu_s: float | None  # PSI: some CPU pressure, seconds
+    cores: int
+    tailor_cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine behind a result."""
+
+    hostname: str
+    cores: int
+    memory_mib: int
+    kernel: str
+    cpu: str
+    engine: str
+    compose: str
+    python: str
+    tailor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of ``tailor doctor``.  ``needed``: tuning cannot work without it."""
+
+    what: str
+    state: Literal["ok", "limited", "missing"]
+    found: str
+    remedy: str = ""
+    needed: bool = False

@@ -1,0 +1,97 @@
+"""What a repetition sees and what is concluded from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.model.application import Workload
+from framework.model.deployment import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """One run of the generator: warm-up and window without a gap; the same seed gives the same arrivals."""
+
+    workload: Workload
+    rate_rps: float
+    warmup_s: float
+    window_s: float
+    seed: int
+    trace: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What the generator saw: one element per request, warm-up included.  status 0 means no reply."""
+
+    started_ns: int  # when the first request could have been due
+    warmup_s: float
+    window_s: float
+    classes: tuple[str, ...]
+    due_ns: NDArray[np.int64]
+    sent_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    request_class: NDArray[np.uint8]
+    status: NDArray[np.int16]
+    ok: NDArray[np.bool_]
+    errors: Mapping[str, int]  # reason -> count, in the window
+    spans_created: int  # client spans of the window
+    spans_exported: int
+    cpu_s: float
+    usage_before: Usage | None = None  # at the start of the window
+    usage_after: Usage | None = None  # at its end
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its 95 % interval and the number of samples behind it; an open side is +-infinity."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTime:
+    """One service in the spans of a window: self time per span, and the part of all root time that it takes."""
+
+    service: str
+    spans: int
+    mean_ms: float
+    p95_ms: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One repetition: its numbers, whether it counts, and if not, why."""
+
+    repetition: int
+    attempt: int
+    invalid: tuple[str, ...]  # reasons; empty means valid
+    infeasible: tuple[str, ...]  # limits of the application that were passed (errors, achieved rate)
+    value: float | None  # the objective
+    quantities: Mapping[str, Estimate]  # mean, p50, p95, p99 (ms), throughput (requests/s)
+    requests: int
+    failed_requests: int
+    achieved_rps: float
+    wanted_rps: float
+    lag_p99_ms: float
+    generator_p95_ms: float
+    spans_created: int | None
+    spans_read: int
+    stolen_cpu: float | None
+    pressure_cpu: float | None
+    cpu: Mapping[str, float]  # share of the machine: application, generator, jaeger, tailor
+    service_cpu_s: Mapping[str, float]
+    services: tuple[ServiceTime, ...]
+    statistics: Mapping[str, Mapping[str, float]]
+    phases: Mapping[str, float]
+    latencies_ms: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32), compare=False)
+    warnings: tuple[str, ...] = ()
+    warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together

@@ -1,0 +1,120 @@
+"""Studies, their trials and their verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from framework.model.deployment import Machine
+from framework.model.measurement import Estimate, Measurement
+from optimizer.space import Configuration, Value
+
+
+class TrialState(StrEnum):
+    """Legal transitions are enforced by the store; only COMPLETED carries a value."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"  # could not be deployed or measured
+    INFEASIBLE = "infeasible"  # measured, but past a limit or incorrect
+    ABORTED = "aborted"  # stopped by a person or a crash; never told to the optimizer
+
+
+class StudyState(StrEnum):
+    """CREATED -> RUNNING -> (PAUSED -> RUNNING)* -> COMPLETED | FAILED."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+Purpose = Literal["default", "search", "drift", "confirm", "verdict", "probe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration, deployed and measured in several repetitions."""
+
+    study: str
+    number: int
+    purpose: Purpose
+    configuration: Configuration
+    state: TrialState
+    ask: int | None = None  # index of the optimizer's ask that suggested it
+    value: float | None = None  # geometric mean of the valid repetitions' values
+    standard_error: float | None = None  # of log(value)
+    told_value: float | None = None  # after drift correction; what the optimizer was told
+    reason: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
+    images: Mapping[str, str] = field(default_factory=dict)  # service -> image@digest
+    standins: tuple[str, ...] = ()
+    documents: str = ""  # artefact: the rendered compose documents and files, as JSON
+    pair: int | None = None  # verdict: number of the pair
+    label: str = ""  # "default", "best", or the name of a configuration that the best is compared with
+    started_at: str = ""
+    finished_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The fresh, interleaved comparison of the best configuration with the default."""
+
+    statement: Literal["improvement", "no improvement shown", "worse"]
+    pairs: int
+    log_ratio: Estimate  # Hodges-Lehmann of log(best/default); negative is better
+    p_value: float
+    default_ms: Estimate
+    best_ms: Estimate
+    no_worse: Literal["no worse", "undecided"]
+    gain: Estimate  # 1 - exp(log_ratio), as a fraction
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """Everything a study was asked to do; frozen when it is created."""
+
+    application: str  # directory
+    optimizer: str
+    optimizer_options: Mapping[str, Any]
+    iterations: int
+    repetitions: int
+    warmup_s: float
+    window_s: float
+    rate_rps: float
+    seed: int
+    pairs: int
+    only: tuple[str, ...] = ()
+    allow_weaker: tuple[str, ...] = ()
+    initial: str = "default"
+    incremental: bool = False
+    target_ms: float | None = None
+    time_limit_s: float | None = None
+    drift_every: int = 5
+    quick: bool = False
+    trace: bool = True
+    rivals: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> configuration to compare with
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A tuning job: an application, a search space, an optimizer, a budget, and its trials."""
+
+    id: str
+    created_at: str
+    state: StudyState
+    plan: StudyPlan
+    application_hash: str
+    space: Mapping[str, Any]  # optimizer.space.SearchSpace.to_dict()
+    machine: Machine
+    versions: Mapping[str, str]
+    testbed: str
+    best: int | None = None  # trial number
+    verdict: Verdict | None = None
+    rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
+    message: str = ""
