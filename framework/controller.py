@@ -118,7 +118,10 @@ class Controller:
         except TrialFailed as error:
             outcome = {"state": TrialState.FAILED, "reason": str(error)}
         except MeasurementInvalid as error:
-            outcome = {"state": TrialState.FAILED, "reason": f"no valid repetition in {self._attempts} attempts: {error}"}
+            outcome = {
+                "state": TrialState.FAILED,
+                "reason": f"no valid repetition in {self._attempts} attempts: {error}",
+            }
         finally:
             phases = {"ask": ask_s, "total": bench.clock.monotonic() - began}
             trial = replace(trial, phases=phases, measurements=tuple(measurements), **outcome)
@@ -156,10 +159,17 @@ class Controller:
             statistics = bench.testbed.statistics(running)
         with watch.phase("evaluate"):
             measurement = evaluate(
-                load, spans, application=bench.application, rate_rps=self._plan.rate_rps, created=created,
-                repetition=repetition, attempt=attempt, statistics=statistics, traced=self._plan.trace,
+                load,
+                spans,
+                application=bench.application,
+                rate_rps=self._plan.rate_rps,
+                created=created,
+                repetition=repetition,
+                attempt=attempt,
+                statistics=statistics,
+                traced=self._plan.trace,
                 services=service_times(spans, entry=bench.application.entry),
-            )  # fmt: skip
+            )
         if hooks.check_after is not None and repetition == 0:
             with watch.phase("check"):
                 bench.testbed.run_hook(running, hooks.check_after)
@@ -175,14 +185,20 @@ class Controller:
             "tailor.repetition": str(repetition),
         }
         return render(
-            bench.application, bench.types, trial.configuration,
-            project=project_name(self._study), labels=labels, fresh="changed" if self._plan.incremental else "all",
-        )  # fmt: skip
+            bench.application,
+            bench.types,
+            trial.configuration,
+            project=project_name(self._study),
+            labels=labels,
+            fresh="changed" if self._plan.incremental else "all",
+        )
 
     def _load_plan(self, seed: int) -> LoadPlan:
         plan = self._plan
         arrivals = (plan.seed * 1_000_003 + seed) % 2**31
-        return LoadPlan(self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace)
+        return LoadPlan(
+            self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace
+        )
 
     def _read(self, running: Running, load: LoadResult) -> tuple[int | None, Any]:
         """(spans created in the window, spans read): the generator's own client spans are counted in."""

@@ -80,7 +80,9 @@ class ParameterNotApplied(TrialFailed):
 
     def __init__(self, service: str, parameter: str, wanted: object, found: object) -> None:
         self.service, self.parameter, self.wanted, self.found = service, parameter, wanted, found
-        super().__init__(f"{service}.{parameter} did not take effect: wanted {wanted!r}, running service says {found!r}")
+        super().__init__(
+            f"{service}.{parameter} did not take effect: wanted {wanted!r}, running service says {found!r}"
+        )
 
 
 class LoadFailed(TrialFailed):

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from optimizer.registry import load as load_optimizer
 
 from framework.controller import Bench, Controller
 from framework.errors import Transient, TrialFailed
 from framework.model import Purpose, Study, Trial, TrialState, Verdict
 from framework.objective import compare, drift_corrected, standard_error
 from optimizer.base import Optimizer
-from optimizer.registry import load as load_optimizer
+from optimizer.errors import SearchExhausted
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation, ObservationState
-from optimizer.errors import SearchExhausted
 
 GIVE_UP_FACTOR = 3.0  # only clear losers stop early: runs of one configuration differ by up to 23 % (measurement.md)
 BACK_OFF_S = (5.0, 20.0, 60.0)
@@ -118,7 +118,7 @@ class Procedure:
             except SearchExhausted:
                 return
             ask_s = self._bench.clock.monotonic() - began
-            incumbent = min((t.value for t in self._valued()), default=None)
+            incumbent = min((t.value for t in self._valued() if t.value is not None), default=None)
             give_up = incumbent * GIVE_UP_FACTOR if incumbent is not None and incumbent > 0 else None
             trial = self._trial(
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s

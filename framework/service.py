@@ -13,6 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from optimizer.registry import load as load_optimizer
+from optimizer.registry import names as optimizer_names
+
 import framework
 from framework.config import load_application, load_configuration, load_service_types, search_space
 from framework.controller import Bench, Controller, Watch, project_name
@@ -25,8 +28,6 @@ from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.sweep import Sweep, sweep
-from optimizer.registry import load as load_optimizer
-from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
@@ -100,9 +101,14 @@ class Tailor:
         machine = self._adapters.testbed(types).machine()
         only = request.only if request else ()
         return search_space(
-            application, types, cores=machine.cores, memory_mib=machine.memory_mib, only=only,
-            allow_weaker=request.allow_weaker if request else (), without=request.without if request else (),
-        )  # fmt: skip
+            application,
+            types,
+            cores=machine.cores,
+            memory_mib=machine.memory_mib,
+            only=only,
+            allow_weaker=request.allow_weaker if request else (),
+            without=request.without if request else (),
+        )
 
     # ------------------------------------------------------------------ studies
 
@@ -234,9 +240,15 @@ class Tailor:
         """Name, summary, source, options and capabilities of every optimizer."""
         kinds = ((name, load_optimizer(name)) for name in optimizer_names())
         return [
-            {"name": name, "summary": k.summary, "source": k.source, "options": dict(k.defaults), "needs_budget": k.needs_budget}
+            {
+                "name": name,
+                "summary": k.summary,
+                "source": k.source,
+                "options": dict(k.defaults),
+                "needs_budget": k.needs_budget,
+            }
             for name, k in kinds
-        ]  # fmt: skip
+        ]
 
     def service_types_named(self, name: str | None) -> Sequence[ServiceType]:
         """All service types, or the one of this name.  Raises UnknownName."""
@@ -249,10 +261,15 @@ class Tailor:
         """The applications below a directory."""
         found = [self.application(path) for path in sorted(directory.glob("**/application.yaml"))]
         return [
-            {"name": a.name, "directory": str(a.directory), "services": len(a.services),
-             "parameters": len(self.space(a)), "rate_rps": a.workload.rate_rps}
+            {
+                "name": a.name,
+                "directory": str(a.directory),
+                "services": len(a.services),
+                "parameters": len(self.space(a)),
+                "rate_rps": a.workload.rate_rps,
+            }
             for a in found
-        ]  # fmt: skip
+        ]
 
     def examine(self) -> Sequence[Finding]:
         """What this machine can do and what is missing."""
@@ -260,8 +277,19 @@ class Tailor:
 
     # ------------------------------------------------------------------ the rate
 
-    def sweep(self, path: Path, watch: Watch, *, start_rps: float, factor: float, limit_ms: float, window_s: float,
-              repetitions: int, maximum_rps: float, seed: int) -> Sweep:  # fmt: skip
+    def sweep(
+        self,
+        path: Path,
+        watch: Watch,
+        *,
+        start_rps: float,
+        factor: float,
+        limit_ms: float,
+        window_s: float,
+        repetitions: int,
+        maximum_rps: float,
+        seed: int,
+    ) -> Sweep:
         """Raise the rate on the default configuration; recorded as a study of its own.  Raises InputError."""
         if factor <= 1 or start_rps <= 0:
             raise InputError(f"--start, --factor: found {start_rps:g}, {factor:g}; allowed: above 0, above 1")
@@ -272,9 +300,15 @@ class Tailor:
 
         def steps(bench: Bench, space: SearchSpace) -> Sweep:
             found = sweep(
-                bench, study.id, study.plan, space.default(), start_rps=start_rps, factor=factor, limit_ms=limit_ms,
+                bench,
+                study.id,
+                study.plan,
+                space.default(),
+                start_rps=start_rps,
+                factor=factor,
+                limit_ms=limit_ms,
                 maximum_rps=maximum_rps,
-            )  # fmt: skip
+            )
             self.store.add_event(study.id, "sweep", {"sweep": found})
             return found
 
@@ -304,9 +338,13 @@ def _check_request(request: TuneRequest, application: Application) -> None:
         if service not in known:
             raise UnknownName("service", service, known)
     bounds = (
-        ("--iterations", request.iterations, 1), ("--repetitions", request.repetitions, 1), ("--pairs", request.pairs, 2),
-        ("--duration", request.window_s, 1), ("--warm-up", request.warmup_s, 0), ("--rate", request.rate_rps, 1),
-    )  # fmt: skip
+        ("--iterations", request.iterations, 1),
+        ("--repetitions", request.repetitions, 1),
+        ("--pairs", request.pairs, 2),
+        ("--duration", request.window_s, 1),
+        ("--warm-up", request.warmup_s, 0),
+        ("--rate", request.rate_rps, 1),
+    )
     for option, value, least in bounds:
         if value is not None and value < least:
             raise InputError(f"{option}: found {value}; allowed: at least {least}")
@@ -345,4 +383,6 @@ def _plan(request: TuneRequest, application: Application, space: SearchSpace) ->
 
 def _versions() -> Mapping[str, str]:
     names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
-    return {"tailor": framework.__version__, "python": platform.python_version()} | {name: version(name) for name in names}
+    return {"tailor": framework.__version__, "python": platform.python_version()} | {
+        name: version(name) for name in names
+    }

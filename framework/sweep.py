@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from framework.controller import Bench, Controller
-from framework.model import StudyPlan, Trial
+from framework.model import Estimate, StudyPlan, Trial
 from optimizer.space import Configuration
 
 SHARE_OF_KNEE = 0.6
@@ -18,12 +18,10 @@ REFINEMENTS = 2  # bisections between the last rate that held and the first that
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rate of a sweep; ``p95_ms`` is None where the trial has no value, and ``reason`` says why."""
+    """One rate of a sweep; ``p95`` (ms) is None where the trial has no value, and ``reason`` says why."""
 
     rate_rps: float
-    p95_ms: float | None
-    low_ms: float | None
-    high_ms: float | None
+    p95: Estimate | None
     holds: bool
     reason: str
 
@@ -42,7 +40,15 @@ class Sweep:
 
 
 def sweep(
-    bench: Bench, study: str, plan: StudyPlan, default: Configuration, *, start_rps: float, factor: float, limit_ms: float, maximum_rps: float
+    bench: Bench,
+    study: str,
+    plan: StudyPlan,
+    default: Configuration,
+    *,
+    start_rps: float,
+    factor: float,
+    limit_ms: float,
+    maximum_rps: float,
 ) -> Sweep:
     """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up."""
     steps: list[Step] = []
@@ -52,7 +58,7 @@ def sweep(
         trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
         step = _step(rate_rps, trial, limit_ms)
         steps.append(step)
-        text = f"p95 {step.p95_ms:.2f} ms" if step.p95_ms is not None else step.reason
+        text = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
         bench.watch("rate", {"rate_rps": rate_rps, "text": text})
         return step
 
@@ -70,11 +76,11 @@ def sweep(
 def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
     measured = [m.quantities["p95"] for m in trial.measurements if not m.invalid and "p95" in m.quantities]
     if trial.value is None or not measured:
-        return Step(rate_rps, None, None, None, False, trial.reason)
+        return Step(rate_rps, None, False, trial.reason)
     p95 = max(measured, key=lambda estimate: estimate.value)
     holds = p95.value <= limit_ms
     reason = "" if holds else f"p95 above {limit_ms:g} ms"
-    return Step(rate_rps, p95.value, p95.low, p95.high, holds, reason)
+    return Step(rate_rps, p95, holds, reason)
 
 
 def _conclude(application: str, limit_ms: float, steps: list[Step]) -> Sweep:

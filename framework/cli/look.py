@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,21 +17,29 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
 
 
-def register(app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]) -> None:
+def register(
+    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]
+) -> None:
     """Add the commands of this module."""
 
     @app.command()
     def studies(as_json: Json = False) -> None:
         """List the studies."""
-        found = [summary for _, summary in tailor().summaries()]
+        found = tailor().summaries()
         if as_json:
             print_json([present.summary_document(summary) for summary in found])
             return
         rows = [
-            (s.study.id, s.study.state, Path(s.study.plan.application).name, s.study.plan.optimizer,
-             str(sum(s.trials.values())), s.headline)
+            (
+                s.study.id,
+                s.study.state,
+                Path(s.study.plan.application).name,
+                s.study.plan.optimizer,
+                str(sum(s.trials.values())),
+                s.headline,
+            )
             for s in found
-        ]  # fmt: skip
+        ]
         output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
 
     @app.command()
@@ -49,7 +57,11 @@ def register(app: typer.Typer, tailor: Callable[[], Tailor], output: Console, pr
         present.summary(output, summary)
 
     @app.command()
-    def best(study: StudyArgument, directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")], as_json: Json = False) -> None:
+    def best(
+        study: StudyArgument,
+        directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
+        as_json: Json = False,
+    ) -> None:
         """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
         written = tailor().export_best(study, directory)
         if as_json:
@@ -58,7 +70,11 @@ def register(app: typer.Typer, tailor: Callable[[], Tailor], output: Console, pr
             output.print("\n".join(str(directory / name) for name in written), soft_wrap=True)
 
     @app.command()
-    def report(study: StudyArgument, path: Annotated[Path | None, typer.Option("--output", help="HTML file to write.")] = None, as_json: Json = False) -> None:
+    def report(
+        study: StudyArgument,
+        path: Annotated[Path | None, typer.Option("--output", help="HTML file to write.")] = None,
+        as_json: Json = False,
+    ) -> None:
         """Write a study's report: one self-contained HTML page."""
         with_tailor = tailor()
         written = with_tailor.write_report(with_tailor.store.get(study), path)
@@ -71,11 +87,19 @@ def register(app: typer.Typer, tailor: Callable[[], Tailor], output: Console, pr
         if as_json:
             print_json(found)
             return
-        rows = [(o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"]) for o in found]
+        rows = [
+            (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"])
+            for o in found
+        ]
         output.print(_table(("optimizer", "what it does", "options", "source"), rows))
 
     @app.command()
-    def spaces(service_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")] = None, as_json: Json = False) -> None:
+    def spaces(
+        service_type: Annotated[
+            str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
         """List the knowledge base: service types and their parameters."""
         types = tailor().service_types_named(service_type)
         if as_json:
@@ -92,13 +116,18 @@ def register(app: typer.Typer, tailor: Callable[[], Tailor], output: Console, pr
         output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), rows))
 
     @app.command()
-    def apps(directory: Annotated[Path, typer.Argument(help="Where to look for application.yaml files.")] = Path("apps"), as_json: Json = False) -> None:
+    def apps(
+        directory: Annotated[Path, typer.Argument(help="Where to look for application.yaml files.")] = Path("apps"),
+        as_json: Json = False,
+    ) -> None:
         """List the applications below a directory."""
         found = tailor().applications(directory)
         if as_json:
             print_json(found)
             return
-        rows = [(a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found]
+        rows = [
+            (a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found
+        ]
         output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
 
 
@@ -108,7 +137,7 @@ def _range(parameter: Any) -> str:
     return "" if parameter.low is None else f"{parameter.low} .. {parameter.high}"
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -18,7 +18,11 @@ _COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
 
 
 def register(
-    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, messages: Console, print_json: Callable[[Any], None]
+    app: typer.Typer,
+    tailor: Callable[[], Tailor],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
 ) -> None:
     """Add the commands of this module."""
 
@@ -34,7 +38,9 @@ def register(
                 table.add_column(column, overflow="fold")
             for finding in findings:
                 colour = _COLOURS[finding.state]
-                table.add_row(f"[{colour}]{finding.state}[/]", finding.what, present.escape(finding.found), finding.remedy)
+                table.add_row(
+                    f"[{colour}]{finding.state}[/]", finding.what, present.escape(finding.found), finding.remedy
+                )
             output.print(table)
         if any(finding.state == "missing" and finding.needed for finding in findings):
             raise typer.Exit(3)
@@ -72,9 +78,16 @@ def register(
                 messages.print(f"{data['rate_rps']:7.0f} requests/s: {data['text']}", soft_wrap=True)
 
         found = with_tailor.sweep(
-            application, watch, start_rps=start, factor=factor, limit_ms=1e3 * present.seconds("--limit", limit),
-            window_s=present.seconds("--duration", duration), repetitions=repetitions, maximum_rps=maximum, seed=seed,
-        )  # fmt: skip
+            application,
+            watch,
+            start_rps=start,
+            factor=factor,
+            limit_ms=1e3 * present.seconds("--limit", limit),
+            window_s=present.seconds("--duration", duration),
+            repetitions=repetitions,
+            maximum_rps=maximum,
+            seed=seed,
+        )
         written = with_tailor.plot_sweep(found, plot)
         if as_json:
             print_json({"sweep": found, "plot": written})

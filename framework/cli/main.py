@@ -21,7 +21,12 @@ from framework.errors import InputError, TailorError
 from framework.service import Tailor, TuneRequest
 from framework.store.documents import encode
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=framework.__doc__ and "Tune a microservice application by experiment.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help=framework.__doc__ and "Tune a microservice application by experiment.",
+)
 messages = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
 
@@ -52,29 +57,57 @@ def tune(
     pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict.")] = 10,
     only: Annotated[list[str] | None, typer.Option(help="Tune only this service (repeatable).")] = None,
     without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
-    allow_weaker: Annotated[list[str] | None, typer.Option(help="Also tune service.parameter though it weakens durability, consistency or security.")] = None,
-    initial: Annotated[str, typer.Option(help="Where the optimizer starts: default, random or a configuration FILE.")] = "default",
-    versus: Annotated[list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict.")] = None,
-    target: Annotated[str | None, typer.Option(help="Stop when the objective is this low, confirmed, such as 20ms.")] = None,
+    allow_weaker: Annotated[
+        list[str] | None,
+        typer.Option(help="Also tune service.parameter though it weakens durability, consistency or security."),
+    ] = None,
+    initial: Annotated[
+        str, typer.Option(help="Where the optimizer starts: default, random or a configuration FILE.")
+    ] = "default",
+    versus: Annotated[
+        list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Stop when the objective is this low, confirmed, such as 20ms.")
+    ] = None,
     time_limit: Annotated[str | None, typer.Option(help="Such as 30m: frozen into a number of configurations.")] = None,
     drift_every: Annotated[int, typer.Option(help="Measure the default again once per so many trials; 0: never.")] = 5,
-    incremental: Annotated[bool, typer.Option("--incremental", help="Recreate only what changed (not equal state; labelled).")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so.")] = False,
-    no_trace: Annotated[bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")] = False,
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Recreate only what changed (not equal state; labelled).")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so.")
+    ] = False,
+    no_trace: Annotated[
+        bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")
+    ] = False,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Find a better configuration of an application, and prove it."""
     request = TuneRequest(
-        application=application, optimizer=optimizer, iterations=iterations, repetitions=repetitions,
-        window_s=present.seconds("--duration", duration), warmup_s=present.seconds("--warm-up", warm_up),
-        rate_rps=rate, pairs=pairs, only=tuple(only or ()), without=tuple(without or ()),
-        allow_weaker=tuple(allow_weaker or ()), initial=initial, rivals=tuple(versus or ()),
+        application=application,
+        optimizer=optimizer,
+        iterations=iterations,
+        repetitions=repetitions,
+        window_s=present.seconds("--duration", duration),
+        warmup_s=present.seconds("--warm-up", warm_up),
+        rate_rps=rate,
+        pairs=pairs,
+        only=tuple(only or ()),
+        without=tuple(without or ()),
+        allow_weaker=tuple(allow_weaker or ()),
+        initial=initial,
+        rivals=tuple(versus or ()),
         target_ms=None if target is None else 1e3 * present.seconds("--target", target),
         time_limit_s=None if time_limit is None else present.seconds("--time-limit", time_limit),
-        drift_every=drift_every, incremental=incremental, seed=seed, trace=not no_trace, options=_options(option or []),
-    )  # fmt: skip
+        drift_every=drift_every,
+        incremental=incremental,
+        seed=seed,
+        trace=not no_trace,
+        options=_options(option or []),
+    )
     if quick:
         request = present.quick(request)
     with_tailor = tailor()

@@ -47,7 +47,8 @@ def opening(console: Console, study: Study) -> None:
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
-        f"study [bold]{study.id}[/]: {label}{plan.application}, {len(study.space['parameters'])} parameters, {plan.optimizer}, "
+        f"study [bold]{study.id}[/]: {label}{plan.application}, "
+        f"{len(study.space['parameters'])} parameters, {plan.optimizer}, "
         f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {plan.rate_rps:g} requests/s "
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
@@ -69,7 +70,9 @@ def summary(console: Console, found: Summary) -> None:
             table.add_column(column, overflow="fold")
         for change in found.changes:
             unit = f" {change.unit}" if change.unit else ""
-            table.add_row(change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}", change.description)
+            table.add_row(
+                change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}", change.description
+            )
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
     for name, verdict in study.rivals.items():
@@ -94,7 +97,9 @@ def notes(found: Summary) -> list[str]:
     if found.standins:
         said.append("stand-in images ran (built from Debian packages, true versions): " + ", ".join(found.standins))
     if found.overhead is not None:
-        said.append(f"Tailor's own work (render, read back, read, evaluate) took {100 * found.overhead:.1f} % of a repetition")
+        said.append(
+            f"Tailor's own work (render, read back, read, evaluate) took {100 * found.overhead:.1f} % of a repetition"
+        )
     return said
 
 

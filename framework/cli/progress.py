@@ -10,7 +10,15 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
 
@@ -50,7 +58,9 @@ class StudyProgress:
             self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -75,7 +85,9 @@ class StudyProgress:
         measurement: Measurement = data["measurement"]
         if measurement.invalid:
             reasons = "; ".join(measurement.invalid)
-            self._console.print(f"[yellow]{self._trial}: repetition {measurement.repetition + 1} does not count: {reasons}")
+            self._console.print(
+                f"[yellow]{self._trial}: repetition {measurement.repetition + 1} does not count: {reasons}"
+            )
         else:
             self._bar.advance(self._task)
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from framework.model import Measurement, Trial, TrialState
 from framework.sweep import Sweep
 
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
-_STYLE = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "tailor", "svg.fonttype": "none"}
+_STYLE: Any = {  # matplotlib types its keys as one long Literal
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "tailor",
+    "svg.fonttype": "none",
+}
 
 
 def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
@@ -61,7 +69,7 @@ def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
     return _svg(figure)
 
 
-def latency(samples: Mapping[str, Sequence[np.ndarray]]) -> str:
+def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
     """Share of requests slower than a latency, one thin line per repetition (they are never pooled)."""
     figure, axes = _figure(7.6, 3.0)
     for label, colour in (("default", DEFAULT), ("best", BEST)):
@@ -73,7 +81,9 @@ def latency(samples: Mapping[str, Sequence[np.ndarray]]) -> str:
             step = max(1, len(values) // 400)  # enough for the eye; the tail's last points are kept below
             keep = np.r_[0 : len(values) : step, max(0, len(values) - 40) : len(values)]
             keep = np.unique(keep)
-            axes.plot(values[keep], slower[keep], color=colour, linewidth=0.9, alpha=0.75, label=None if index else label)
+            axes.plot(
+                values[keep], slower[keep], color=colour, linewidth=0.9, alpha=0.75, label=None if index else label
+            )
     axes.axhline(0.05, color="#9ca3af", linewidth=0.8, linestyle=":")
     axes.text(axes.get_xlim()[1], 0.05, "p95 ", ha="right", va="bottom", color="#6b7280")
     axes.set_xscale("log")
@@ -86,7 +96,9 @@ def latency(samples: Mapping[str, Sequence[np.ndarray]]) -> str:
 
 def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
     """Self time per request of each service, default against best, largest first."""
-    names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[-20:]
+    names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[
+        -20:
+    ]
     figure, axes = _figure(7.6, 0.6 + 0.27 * max(len(names), 3))
     places = np.arange(len(names))
     axes.barh(places + 0.2, [default.get(n, 0.0) for n in names], height=0.38, color=DEFAULT, label="default")
@@ -111,17 +123,21 @@ def bars(values: Mapping[str, float], label: str) -> str:
 def sweep_plot(found: Sweep) -> str:
     """p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
     figure, axes = _figure(7.6, 3.4)
-    measured = [step for step in found.steps if step.p95_ms is not None and step.low_ms is not None and step.high_ms is not None]
+    measured = [
+        step for step in found.steps if step.p95_ms is not None and step.low_ms is not None and step.high_ms is not None
+    ]
     rates = [step.rate_rps for step in measured]
     axes.plot(rates, [step.p95_ms for step in measured], "-o", color=BEST, markersize=4)
     axes.vlines(rates, [s.low_ms for s in measured], [s.high_ms for s in measured], color=BEST, linewidth=1.2)
     for step in found.steps:
-        if step.p95_ms is None:
+        if step.p95 is None:
             axes.axvline(step.rate_rps, color=BAD, linewidth=0.8, linestyle=":")
     axes.axhline(found.limit_ms, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {found.limit_ms:g} ms")
     if found.knee_rps is not None and found.proposed_rps is not None:
         axes.axvline(found.knee_rps, color=DEFAULT, linewidth=0.9, label=f"knee {found.knee_rps:g}/s")
-        axes.axvline(found.proposed_rps, color=BEST, linewidth=0.9, linestyle="--", label=f"proposed {found.proposed_rps:g}/s")
+        axes.axvline(
+            found.proposed_rps, color=BEST, linewidth=0.9, linestyle="--", label=f"proposed {found.proposed_rps:g}/s"
+        )
     axes.set_yscale("log")
     axes.set_xlabel("requests per second (dotted red: no value)")
     axes.set_ylabel("p95 [ms]")
@@ -130,7 +146,7 @@ def sweep_plot(found: Sweep) -> str:
     return _svg(figure)
 
 
-def samples_of(trials: Sequence[Trial], label: str) -> list[np.ndarray]:
+def samples_of(trials: Sequence[Trial], label: str) -> list[NDArray[np.float32]]:
     """Latency samples of one arm of the verdict, one array per repetition."""
     return [m.latencies_ms for m in arm(trials, label) if len(m.latencies_ms)]
 

@@ -60,7 +60,9 @@ class Summary:
     per_trial_s: float | None
 
 
-def summarise(study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]) -> Summary:
+def summarise(
+    study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]
+) -> Summary:
     """The summary of a study at any moment of its life."""
     finished = [t for t in trials if t.state not in (TrialState.RUNNING, TrialState.ABORTED)]
     valued = [t for t in finished if t.told_value is not None]
@@ -119,7 +121,9 @@ def changes(
             service, _, parameter = name.rpartition(".")
             definition = next(p for p in kinds[service].parameters if p.name == parameter)
             found.append(
-                Change(service, parameter, default[name], value, definition.unit, definition.description, definition.role)
+                Change(
+                    service, parameter, default[name], value, definition.unit, definition.description, definition.role
+                )
             )
     return tuple(found)
 

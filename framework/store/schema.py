@@ -6,7 +6,11 @@ from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integ
 
 # Named constraints, so that a later migration can address them on every database.
 metadata = MetaData(
-    naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s", "ix": "ix_%(table_name)s_%(column_0_name)s"}
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
 )
 
 studies = Table(

@@ -173,7 +173,8 @@ class SqlStudyStore:
         with self._transaction() as connection:
             row = {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
             result = connection.execute(events.insert().values(row))
-            return int(result.inserted_primary_key[0])
+            [number] = result.inserted_primary_key or (0,)
+            return int(number)
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)

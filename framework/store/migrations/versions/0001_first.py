@@ -70,5 +70,6 @@ def downgrade() -> None:
         op.drop_table(table)
 
 
-def _study(**options: bool) -> sa.Column[str]:
-    return sa.Column("study", sa.String(64), sa.ForeignKey("studies.id", ondelete="CASCADE"), **options)
+def _study(*, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
+    key = sa.ForeignKey("studies.id", ondelete="CASCADE")
+    return sa.Column("study", sa.String(64), key, primary_key=primary_key, nullable=nullable)
