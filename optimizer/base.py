@@ -96,6 +96,7 @@ class Optimizer(ABC):
         if self.start is not None and not space.is_feasible(self.start):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
         self._asks = 0
+        self._start_asked = False
         self._pending: dict[int, Configuration] = {}
         self._seen: set[Configuration] = set()
         self._observations: list[Observation] = []
@@ -134,7 +135,7 @@ class Optimizer(ABC):
         if self.start is not None and self.start not in self._seen:
             proposed, note = self.start, "start"
         else:
-            proposed, note = self._suggest(index, np.random.default_rng([self.seed, index]))
+            proposed, note = self._suggest(index, self.stream(0, index))
         try:
             configuration = self.space.validate(proposed)
         except InvalidValue as error:
@@ -144,6 +145,7 @@ class Optimizer(ABC):
         if not self.space.is_feasible(configuration):
             raise InvalidSuggestion(f"{self.name} broke a constraint of the space at ask {index}")
         self._asks = index + 1
+        self._start_asked = self._start_asked or configuration == self.start
         self._pending[index] = configuration
         self._seen.add(configuration)
         return Suggestion(index, configuration, note)
@@ -174,6 +176,7 @@ class Optimizer(ABC):
             if checked.ask is not None:
                 self._pending.pop(checked.ask, None)
                 self._asks = max(self._asks, checked.ask + 1)
+                self._start_asked = self._start_asked or configuration == self.start
             self._observed(checked)
 
     # ------------------------------------------------------------------ what an algorithm fills in
@@ -189,6 +192,15 @@ class Optimizer(ABC):
         """Called once per observation, for algorithms that keep a state (a swarm, a library's own optimizer)."""
 
     # ------------------------------------------------------------------ what an algorithm may look at
+
+    def stream(self, *key: int) -> np.random.Generator:
+        """A random generator of its own for a purpose; (0, i) is ask i's.  The same key, the same numbers."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    @property
+    def start_asks(self) -> int:
+        """How many of the asks went to ``start`` itself: 0 or 1."""
+        return int(self._start_asked)
 
     @property
     def asks(self) -> int:

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from optimizer.errors import InvalidSpace, InvalidValue
 from optimizer.space.configuration import Value, plain
 
@@ -198,7 +201,7 @@ class Parameter:
             kinds = [(type(choice), choice) for choice in self.choices]
             return (kinds.index((type(checked), checked)) + 0.5) / len(kinds)
         start, end = self._edges
-        if end <= start:
+        if end <= start or self.low == self.high:
             return 0.5
         return min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
 
@@ -222,6 +225,28 @@ class Parameter:
         decimals = 6 - math.floor(math.log10(high - low))
         rounded = float(f"{number:.6g}") if self.scale == "log" else round(number, decimals)
         return min(high, max(low, rounded)) + 0.0
+
+    def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coordinates of the values whose cells hold ``units``, shape (n,): to_unit of from_unit, at array speed.
+
+        Reals without a step keep their coordinates (they are rounded only when they become values).
+        """
+        start, end = self._edges
+        if not self.ordered:
+            count = len(self.choices)
+            return (np.minimum(np.floor(units * count), count - 1) + 0.5) / count
+        low, high = self._bounds()
+        if end <= start or low == high:
+            return np.full_like(units, 0.5)
+        warped = start + units * (end - start)
+        if self._grid:
+            found = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
+        elif self.kind == "integer":
+            found = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
+        else:
+            return units.copy()
+        snapped = np.log(found) if self.scale == "log" else found
+        return np.clip((snapped - start) / (end - start), 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON allows; what is at its default is left out."""

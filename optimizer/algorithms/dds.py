@@ -1,0 +1,126 @@
+"""Dynamically dimensioned search, and the inverse of it that grows instead of shrinking.
+
+DDS perturbs the best configuration so far in a random subset of its parameters: all of them at first, one at the
+end.  ``dds-grow`` begins with one and ends with all; it is what the published code of the paper that Tailor
+follows does (it selects a parameter where u > P instead of u < P).  Both are here because the difference is one line.
+
+Sources: Tolson & Shoemaker, Water Resources Research 43 (2007) W01413 [TS07], figure 1; for integers and stepped
+parameters Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (2009) W12416 [T09], the discrete DDS.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from optimizer.base import Optimizer, Option
+from optimizer.sampling import unseen
+from optimizer.space import Configuration, Parameter, Value
+
+_REDRAWS = 100  # perturbations that were seen before or break a constraint, until a uniform draw replaces them
+
+
+class DDS(Optimizer):
+    """Greedy search around the best configuration told, perturbing fewer parameters as the budget runs out.
+
+    Values are compared as told (a configuration told twice by its mean); several asks before a tell all perturb the
+    same incumbent.  Perturbations happen on the unit cube, hence on the logarithm where the scale is logarithmic.
+    """
+
+    name = "dds"
+    summary = "dynamically dimensioned search: from all parameters down to one around the best so far"
+    source = "Tolson & Shoemaker 2007 (WRR 43, W01413); discrete parameters: Tolson et al. 2009 (WRR 45, W12416)"
+    needs_budget = True
+    options_known = {  # noqa: RUF012 - a ClassVar of the base class
+        "r": Option(0.2, "standard deviation of a perturbation, in ranges of the parameter", low=0.001, high=1.0),
+    }
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        seen = self.seen
+        design = 0 if self.start is not None else self._design_size()
+        incumbent = self.best()
+        centre = self.start if incumbent is None else incumbent.configuration
+        if index < design or centre is None:
+            return unseen(self.space, rng, seen), "start design"
+        first = design + self.start_asks  # asks that were spent before the search began
+        probability = self.selection_probability(index - first + 1, self._budget() - first)
+        for _ in range(_REDRAWS):
+            chosen = self._choose(probability, rng)
+            candidate = self._perturb(centre, chosen, rng)
+            if candidate not in seen and self.space.is_feasible(candidate):
+                return candidate, f"perturbs {len(chosen)} of {len(self.space)} parameters"
+        return unseen(self.space, rng, seen), "uniform: the neighbourhood is used up"
+
+    def _budget(self) -> int:
+        return self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
+
+    def _design_size(self) -> int:
+        """[TS07] step 1: 0.5 % of the budget, at least 5 uniform draws; here never above a third of the budget."""
+        return max(1, min(max(5, round(0.005 * self._budget())), self._budget() // 3))
+
+    def selection_probability(self, i: int, n: int) -> float:
+        """[TS07] step 2: P(i) = 1 - ln(i) / ln(N), for i = 1 ... N; 0 beyond the budget."""
+        if i <= 1:
+            return 1.0
+        return max(0.0, 1.0 - math.log(i) / math.log(n)) if n > 1 else 0.0
+
+    def _choose(self, probability: float, rng: np.random.Generator) -> list[int]:
+        """[TS07] step 2: each parameter with probability P, and one at random if there would be none."""
+        dimensions = len(self.space)
+        chosen = np.flatnonzero(rng.random(dimensions) < probability)
+        if chosen.size == 0:
+            chosen = rng.integers(dimensions, size=1)
+        return [int(j) for j in chosen]
+
+    def _perturb(self, centre: Configuration, chosen: list[int], rng: np.random.Generator) -> Configuration:
+        changes: dict[str, Value] = {}
+        for j in chosen:
+            parameter = self.space.parameters[j]
+            changes[parameter.name] = self._neighbour(parameter, centre[parameter.name], rng)
+        return centre.replace(changes)
+
+    def _neighbour(self, parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
+        """Another value near ``value``.
+
+        Reals: [TS07] step 3, a normal step of r ranges, reflected at the bounds.  Integers and steps: [T09], the
+        same step between half a cell below the first and above the last value, rounded; if that gives the value
+        again, a uniform draw of the others.  Choices and booleans: a uniform draw of the others (they have no
+        order, so that a step means nothing; our extension).
+        """
+        if parameter.ordered:
+            unit = parameter.to_unit(value) + float(self.options["r"]) * float(rng.standard_normal())
+            moved = parameter.from_unit(reflect(unit))
+            if moved != value or parameter.cardinality == 1:
+                return moved
+        return _another(parameter, value, rng)
+
+
+class DDSGrow(DDS):
+    """The inverse of DDS: from one parameter up to all around the best so far."""
+
+    name = "dds-grow"
+    summary = "inverse DDS: from one parameter up to all around the best so far"
+    source = "DDS (Tolson & Shoemaker 2007) with the inverse selection (u > P) of the paper's published code"
+
+    def selection_probability(self, i: int, n: int) -> float:
+        """1 - P(i) = ln(i) / ln(N): none at first (hence one, by the rule of step 2), all at the end."""
+        return 1.0 - super().selection_probability(i, n)
+
+
+def reflect(unit: float) -> float:
+    """[TS07] step 3: mirror a coordinate that left [0, 1]; if the image left it on the other side, take the bound."""
+    if unit < 0.0:
+        return 0.0 if -unit > 1.0 else -unit
+    if unit > 1.0:
+        return 1.0 if 2.0 - unit < 0.0 else 2.0 - unit
+    return unit
+
+
+def _another(parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
+    """A uniform draw of the parameter's other values."""
+    values = parameter.values()
+    if values is None:  # a real that rounded back to itself: any draw will do
+        return parameter.from_unit(float(rng.random()))
+    others = [other for other in values if other != value]
+    return others[int(rng.integers(len(others)))] if others else value
