@@ -124,7 +124,7 @@ def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]
     if found is not None and found.moved:
         yield (
             f"latency moved within the window: the {found.level} of its last quarter is {found.ratio:.2f} times that "
-            f"of its first (p = {found.p_value:.2g}); allowed is a factor of {1 + limits.stationarity_change:g} either way"
+            f"of its first (p = {found.p_value:.2g}); the limit is a factor of {1 + limits.stationarity_change:g}"
         )
 
 

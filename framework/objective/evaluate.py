@@ -44,7 +44,7 @@ def evaluate(
     """
     window, machine = window_of(load), machine_of(load, application.tracing.service)
     roots = root_latency_ms(spans)
-    # Without a root span the repetition is invalid (span_counts says so); the generator's numbers then still describe it.
+    # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
     latency = roots if traced and len(roots) else window.latency_ms
     limits = application.limits
     invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
