@@ -17,7 +17,7 @@ from optimizer.registry import load as load_optimizer
 from optimizer.registry import names as optimizer_names
 
 import framework
-from framework.config import load_application, load_configuration, load_service_types, search_space
+from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
 from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
@@ -90,7 +90,10 @@ class Tailor:
     # ------------------------------------------------------------------ knowledge
 
     def service_types(self) -> Mapping[str, ServiceType]:
-        return load_service_types(self._adapters.spaces)
+        """The knowledge base, every bound and default as a number on this machine."""
+        types = load_service_types(self._adapters.spaces)
+        machine = self._adapters.testbed(types).machine()
+        return resolved(types, cores=machine.cores, memory_mib=machine.memory_mib)
 
     def application(self, path: Path) -> Application:
         return load_application(path)

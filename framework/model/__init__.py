@@ -50,10 +50,12 @@ from framework.model.study import (
     TrialState,
     Verdict,
 )
+from optimizer.space import Configuration, Value
 
 __all__ = [
     "Application",
     "Apply",
+    "Configuration",
     "Container",
     "Deployment",
     "Edit",
@@ -84,6 +86,7 @@ __all__ = [
     "Trial",
     "TrialState",
     "Usage",
+    "Value",
     "Verdict",
     "Workload",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from framework.compose import difference, render
-from framework.config import to_yaml
+from framework.config.writing import to_yaml
 from framework.errors import InputError
 from framework.model import Application, Deployment, ServiceType
 from optimizer.space import Configuration
@@ -35,7 +35,7 @@ def export(
     files["configuration.yaml"] = to_yaml(
         {"kind": "configuration", "version": 1, "values": {k: v for k, v in best.items() if v != default[k]}}
     )
-    files["changes.diff"] = difference(deployments["default"], deployments["best"])
+    files["changes.diff"] = difference(deployments["default"], deployments["best"], to_yaml)
     files["README.md"] = _readme(application, study)
     try:
         for name, text in files.items():

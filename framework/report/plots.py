@@ -123,12 +123,10 @@ def bars(values: Mapping[str, float], label: str) -> str:
 def sweep_plot(found: Sweep) -> str:
     """p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
     figure, axes = _figure(7.6, 3.4)
-    measured = [
-        step for step in found.steps if step.p95_ms is not None and step.low_ms is not None and step.high_ms is not None
-    ]
-    rates = [step.rate_rps for step in measured]
-    axes.plot(rates, [step.p95_ms for step in measured], "-o", color=BEST, markersize=4)
-    axes.vlines(rates, [s.low_ms for s in measured], [s.high_ms for s in measured], color=BEST, linewidth=1.2)
+    measured = [(step.rate_rps, step.p95) for step in found.steps if step.p95 is not None]
+    rates = [rate for rate, _ in measured]
+    axes.plot(rates, [p95.value for _, p95 in measured], "-o", color=BEST, markersize=4)
+    axes.vlines(rates, [p95.low for _, p95 in measured], [p95.high for _, p95 in measured], color=BEST, linewidth=1.2)
     for step in found.steps:
         if step.p95 is None:
             axes.axvline(step.rate_rps, color=BAD, linewidth=0.8, linestyle=":")

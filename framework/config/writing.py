@@ -1,0 +1,50 @@
+"""Plain data -> YAML text that YAML 1.1 and 1.2 readers understand alike."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
+
+# What a YAML 1.1 reader (docker-compose 1.29 is one) would not take for text: booleans, nulls, numbers with
+# underscores, sexagesimal numbers such as 8080:80, dates.
+_AMBIGUOUS = re.compile(
+    r"y|n|yes|no|on|off|true|false|null|~|[-+.]?[\d_][\d_:.,exobaA-F+-]*|[-+]?\.(inf|nan)|=|<<", re.IGNORECASE
+)
+
+
+class _Representer(RoundTripRepresenter):
+    """Quotes text that some reader would take for something else."""
+
+
+def _text(representer: RoundTripRepresenter, value: str) -> ScalarNode:
+    style = '"' if _AMBIGUOUS.fullmatch(value) else "|" if "\n" in value else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Representer.add_representer(str, _text)
+
+
+def to_yaml(document: Mapping[str, Any]) -> str:
+    """YAML text of plain dictionaries, lists, strings, numbers, booleans and None, in their own order."""
+    yaml = YAML()
+    yaml.Representer = _Representer
+    yaml.width = 4096  # a folded line is hard to read in a diff
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    buffer = io.StringIO()
+    yaml.dump(_plain(document), buffer)
+    return buffer.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """Plain containers of plain values: tuples as lists, mappings as dictionaries."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

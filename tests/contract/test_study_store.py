@@ -1,0 +1,158 @@
+"""What every study store promises.  SQLite is the one there is; PostgreSQL will pass the same suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.errors import IllegalTransition, NotFound, StoreError
+from framework.model import Estimate, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.store.artefacts import FileArtefacts
+from framework.store.studies import SqlStudyStore
+from optimizer.space import Configuration
+from tests.fakes import MACHINE, VirtualClock
+
+PLAN = StudyPlan("app", "dds", {}, 3, 2, 5.0, 20.0, 100.0, 1, 10)
+INFINITE = Estimate(1.0, 0.5, float("inf"), 3)
+
+
+def study(name: str = "20260101-000000-aa") -> Study:
+    return Study(name, "2026-01-01T00:00:00", StudyState.CREATED, PLAN, "hash", {}, MACHINE, {}, "docker")
+
+
+def measurement(repetition: int = 0) -> Measurement:
+    return Measurement(
+        repetition, 0, (), (), 12.5, {"p95": INFINITE}, 100, 0, 99.0, 100.0, 0.1, 12.4, 300, 300, 0.0, None,
+        {"application": 0.5}, {}, (), {"cache": {"hits": 3.0}}, {"load": 25.0},
+        latencies_ms=np.array([1.0, 2.5, np.inf], np.float32),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStudyStore]:
+    opened = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts"), VirtualClock())
+    opened.create(study())
+    yield opened
+    opened.close()
+
+
+def begin(store: SqlStudyStore, purpose: str = "search") -> Trial:
+    configuration = Configuration({"cache.size": 3, "cache.ratio": 0.5, "cache.on": True, "cache.policy": "a"})
+    return store.begin_trial(Trial(study().id, 0, purpose, configuration, TrialState.RUNNING))  # type: ignore[arg-type]  # a purpose
+
+
+def test_a_finished_trial_comes_back_as_it_was(store: SqlStudyStore) -> None:
+    trial = begin(store)
+    store.add_measurement(trial.study, trial.number, measurement())
+    finished = store.finish_trial(replace(trial, state=TrialState.COMPLETED, value=12.5, images={"cache": "x@y"}))
+    [read] = store.trials(trial.study)
+    assert replace(read, measurements=()) == finished
+    assert read.configuration == trial.configuration
+    assert isinstance(read.configuration["cache.on"], bool)
+    [one] = read.measurements
+    assert one == measurement()
+    assert one.quantities["p95"].high == float("inf")
+    np.testing.assert_array_equal(one.latencies_ms, measurement().latencies_ms)
+
+
+def test_trials_are_numbered_per_study(store: SqlStudyStore) -> None:
+    store.create(study("20260101-000001-bb"))
+    assert [begin(store).number, begin(store).number] == [1, 2]
+
+
+@pytest.mark.parametrize("state", [TrialState.COMPLETED, TrialState.FAILED, TrialState.ABORTED, TrialState.INFEASIBLE])
+def test_a_finished_trial_stays_finished(store: SqlStudyStore, state: TrialState) -> None:
+    trial = store.finish_trial(replace(begin(store), state=state))
+    with pytest.raises(IllegalTransition):
+        store.finish_trial(replace(trial, state=TrialState.COMPLETED))
+
+
+def test_a_trial_does_not_finish_as_running(store: SqlStudyStore) -> None:
+    with pytest.raises(IllegalTransition):
+        store.finish_trial(begin(store))
+
+
+def test_study_life_cycle(store: SqlStudyStore) -> None:
+    name = study().id
+    with pytest.raises(IllegalTransition):
+        store.set_state(name, StudyState.COMPLETED)
+    store.set_state(name, StudyState.RUNNING)
+    store.set_state(name, StudyState.PAUSED, "why")
+    assert store.get(name).message == "why"
+    with pytest.raises(IllegalTransition):
+        store.set_state(name, StudyState.COMPLETED)
+
+
+def test_a_study_is_found_by_an_unambiguous_beginning(store: SqlStudyStore) -> None:
+    assert store.get("20260101").id == study().id
+    store.create(study("20260101-000001-bb"))
+    with pytest.raises(NotFound, match="2 studies"):
+        store.get("20260101")
+    with pytest.raises(NotFound, match="no study"):
+        store.get("%")
+    with pytest.raises(StoreError):
+        store.create(study())
+
+
+def test_verdict_plan_and_best(store: SqlStudyStore) -> None:
+    verdict = Verdict("improvement", 10, INFINITE, 0.01, INFINITE, INFINITE, "no worse", INFINITE)
+    store.set_verdict(study().id, verdict, {"expert": verdict})
+    store.set_plan(study().id, replace(PLAN, iterations=7, extra={"frozen": 7}))
+    store.set_best(study().id, 2)
+    read = store.get(study().id)
+    assert (read.verdict, read.rivals["expert"], read.best) == (verdict, verdict, 2)
+    assert read.plan.iterations == 7
+
+
+def test_events_are_replayed_from_an_id(store: SqlStudyStore) -> None:
+    first = store.add_event(study().id, "one", {"x": 1})
+    store.add_event(study().id, "two", {"x": float("inf")})
+    assert [event["kind"] for event in store.events(study().id)] == ["one", "two"]
+    assert [event["x"] for event in store.events(study().id, after=first)] == ["inf"]
+
+
+def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, tmp_path: Path) -> None:
+    clock = VirtualClock()
+    other = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts"), clock)
+    assert store.acquire(study().id, "a:1", 60)
+    assert not other.acquire(study().id, "b:2", 60)
+    assert other.leased() == [(study().id, "a:1")]
+    clock.sleep(61)
+    assert other.acquire(study().id, "b:2", 60)
+    other.release(study().id, "a:1")  # not the holder: nothing happens
+    assert other.leased() == [(study().id, "b:2")]
+    other.release(study().id, "b:2")
+    assert other.leased() == []
+    other.close()
+
+
+def test_what_is_unknown_is_not_found(store: SqlStudyStore) -> None:
+    for change in (
+        lambda: store.get("nothing"),
+        lambda: store.set_best("nothing", 1),
+        lambda: store.set_state("nothing", StudyState.RUNNING),
+        lambda: store.finish_trial(Trial("nothing", 1, "search", Configuration({}), TrialState.FAILED)),
+    ):
+        with pytest.raises(NotFound):
+            change()
+
+
+def test_an_unusable_place_is_a_store_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be used"):
+        SqlStudyStore(f"sqlite:///{tmp_path / 'no' / 's.db'}", FileArtefacts(tmp_path), VirtualClock())
+
+
+def test_artefacts_are_checked(tmp_path: Path) -> None:
+    artefacts = FileArtefacts(tmp_path)
+    digest = artefacts.put(b"text")
+    assert artefacts.put(b"text") == digest
+    assert artefacts.get(digest) == b"text"
+    (tmp_path / digest[:2] / digest).write_bytes(b"damaged")
+    with pytest.raises(StoreError, match="damaged"):
+        artefacts.get(digest)
+    with pytest.raises(NotFound):
+        artefacts.get("0" * 64)

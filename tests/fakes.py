@@ -1,0 +1,230 @@
+"""Hand-written stand-ins behind the ports: a pretend machine with virtual time, for tests of the order of things.
+
+The pretend application answers with log-normal latencies whose scale is a function of the configuration, so that
+every stage below the adapters (evaluate, trials, optimizer, verdict) is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from framework.controller import Bench, Watch
+from framework.model import (
+    Application,
+    Apply,
+    Deployment,
+    Finding,
+    Hook,
+    LoadPlan,
+    LoadResult,
+    Machine,
+    Objective,
+    ParameterDefinition,
+    Probe,
+    Running,
+    Service,
+    ServiceType,
+    Tracing,
+    Usage,
+    Workload,
+)
+from framework.model import Container as RunningContainer
+from framework.ports import Progress
+from framework.spans import SpanTable
+from framework.store.artefacts import FileArtefacts
+from framework.store.studies import SqlStudyStore
+from optimizer.space import Configuration, Value
+
+MACHINE = Machine("test", 2, 4096, "6.1", "cpu", "pretend engine", "none", "3.11", "0")
+
+
+class VirtualClock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.ns = 1_700_000_000_000_000_000
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def monotonic(self) -> float:
+        return self.ns / 1e9
+
+    def sleep(self, seconds: float) -> None:
+        self.ns += int(seconds * 1e9)
+
+
+Scale = Callable[[Configuration], float]
+
+
+@dataclass
+class PretendMachine:
+    """Testbed, load generator and trace reader in one.  ``scale``: configuration -> median latency in ms.
+
+    ``on_deploy`` is called first in every deployment, so that a test can break things there.
+    """
+
+    clock: VirtualClock
+    scale: Scale
+    noise: float = 0.0
+    on_deploy: Callable[[int], None] = lambda count: None
+    invalid_once: set[int] = field(default_factory=set)
+    name: str = "pretend"
+    modelled: bool = False
+    deployed: list[Configuration] = field(default_factory=list)
+    cleaned: list[str | None] = field(default_factory=list)
+    seeded: int = 0
+    _load: LoadResult | None = None
+
+    # ------------------------------------------------------------------ Testbed
+
+    def machine(self) -> Machine:
+        return MACHINE
+
+    def check(self, application: Application) -> None:
+        pass
+
+    def examine(self) -> Sequence[Finding]:
+        return [Finding("engine", "ok", "pretend")]
+
+    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+        self.seeded += 1
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        self.on_deploy(len(self.deployed))
+        self.deployed.append(deployment.configuration)
+        self.clock.sleep(8)
+        container = RunningContainer("cache", "id", "name", "cache:1", "sha256:0", "10.0.0.2", 1, "now", standin=True)
+        return Running(deployment, "network", {"cache": container}, {"start": 8.0})
+
+    def run_hook(self, running: Running, hook: Hook) -> str:
+        return ""
+
+    def usage(self, running: Running) -> Usage:
+        return Usage(self.clock.now_ns(), {"cache": 0.0}, 0.0, 0.0, 0.0, 2, 0.0)
+
+    def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
+        return {}
+
+    def alive(self, running: Running) -> None:
+        pass
+
+    def clean(self, project: str | None = None, *, keep: Container[str] = ()) -> Sequence[str]:
+        self.cleaned.append(project)
+        return []
+
+    def clean_seeds(self) -> Sequence[str]:
+        return []
+
+    # ------------------------------------------------------------------ LoadGenerator and TraceReader
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        seconds = plan.warmup_s + plan.window_s
+        count = int(plan.rate_rps * seconds)
+        rng = np.random.default_rng([plan.seed, len(self.deployed)])
+        started = self.clock.now_ns()
+        due = started + (np.arange(count) * seconds / count * 1e9).astype(np.int64)
+        median = self.scale(running.deployment.configuration) * np.exp(self.noise * rng.standard_normal())
+        latency_ns = (median * 1e6 * np.exp(0.5 * rng.standard_normal(count))).astype(np.int64)
+        late = len(self.deployed) in self.invalid_once
+        before = usage()
+        self.clock.sleep(seconds)
+        self._load = LoadResult(
+            started_ns=started,
+            warmup_s=plan.warmup_s,
+            window_s=plan.window_s,
+            classes=("read",),
+            due_ns=due,
+            sent_ns=due + (latency_ns if late else 0),
+            end_ns=due + latency_ns,
+            request_class=np.zeros(count, np.uint8),
+            status=np.full(count, 200, np.int16),
+            ok=np.ones(count, np.bool_),
+            errors={},
+            spans_created=int((due >= started + plan.warmup_s * 1e9).sum()),
+            spans_exported=int((due >= started + plan.warmup_s * 1e9).sum()),
+            cpu_s=0.1,
+            usage_before=before,
+            usage_after=usage(),
+        )
+        return self._load
+
+    def created(self, running: Running) -> int | None:
+        return 0
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        assert self._load is not None
+        chosen = (self._load.due_ns >= start_ns) & (self._load.due_ns < end_ns)
+        start, end = self._load.due_ns[chosen], self._load.end_ns[chosen]
+        n = len(start)
+        return SpanTable(
+            traces=[str(i) for i in range(n)],
+            strings=["loadgen", "read"],
+            trace=np.arange(n, dtype=np.int32),
+            span_id=np.arange(1, n + 1, dtype=np.uint64),
+            parent=np.full(n, -1, np.int64),
+            follows=np.zeros(n, np.bool_),
+            service=np.zeros(n, np.int32),
+            operation=np.ones(n, np.int32),
+            peer=np.full(n, -1, np.int32),
+            kind=np.full(n, 2, np.int8),
+            error=np.zeros(n, np.bool_),
+            start_ns=start,
+            end_ns=end,
+        )
+
+
+def pretend_types() -> dict[str, ServiceType]:
+    """One service type with an integer and a categorical parameter."""
+    probe = Probe("command", r"(\d+)", command=("true",))
+    size = ParameterDefinition(
+        "size", "integer", 10, Apply("flag", template="-s {value}"), probe, "cache_bytes", low=1, high=100
+    )
+    policy = ParameterDefinition(
+        "policy", "categorical", "a", Apply("environment", "POLICY"), probe, "eviction", choices=("a", "b", "c")
+    )
+    return {"cache": ServiceType("cache", "a cache", (size, policy), None, (), {})}
+
+
+def pretend_application(directory: Path) -> Application:
+    """An application of one service, for renderers and reports."""
+    return Application(
+        name="pretend",
+        directory=directory,
+        compose={"services": {"cache": {"image": "cache:1", "command": ["cache"]}}},
+        services=(Service("cache", "cache", "local"),),
+        hosts=("local",),
+        workload=Workload(100.0, "poisson", "http://cache", {}),
+        tracing=Tracing("jaeger"),
+        objective=Objective(),
+        entry="cache",
+        content_hash="0" * 64,
+    )
+
+
+def smaller_is_faster(configuration: Mapping[str, Value]) -> float:
+    """10 ms at the default's size, less for smaller sizes, more for the policy "c"."""
+    size = configuration["cache.size"]
+    assert isinstance(size, int)
+    return float(size) * (1.5 if configuration["cache.policy"] == "c" else 1.0)
+
+
+def pretend_bench(directory: Path, machine: PretendMachine, watch: Watch = lambda kind, data: None) -> Bench:
+    """A bench on the pretend machine with a real store in ``directory``."""
+    artefacts = FileArtefacts(directory / "artefacts")
+    store = SqlStudyStore(f"sqlite:///{directory / 'tailor.db'}", artefacts, machine.clock)
+    return Bench(
+        pretend_application(directory),
+        pretend_types(),
+        machine,
+        machine,
+        machine,
+        store,
+        artefacts,
+        machine.clock,
+        watch,
+    )

@@ -1,0 +1,209 @@
+"""The order of a study, on a pretend machine: everything above the adapters is real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.config import search_space
+from framework.controller import Bench
+from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
+from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
+from framework.procedure import Procedure
+from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_bench, smaller_is_faster
+
+PLAN = StudyPlan(
+    "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,
+    drift_every=3,
+)  # fmt: skip
+
+
+def machine(scale: Callable[[Any], float] = smaller_is_faster, **options: Any) -> PretendMachine:
+    return PretendMachine(VirtualClock(), scale, **options)
+
+
+def start(bench: Bench, plan: StudyPlan = PLAN) -> tuple[Study, Procedure]:
+    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
+    study = Study("s1", "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "pretend")
+    bench.store.create(study)
+    return study, Procedure(bench, study, space)
+
+
+def again(bench: Bench) -> Procedure:
+    """The procedure as another process would open it."""
+    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
+    return Procedure(bench, bench.store.get("s1"), space)
+
+
+def purposes(trials: list[Trial]) -> list[str]:
+    return [t.purpose for t in trials if t.state is not TrialState.ABORTED]
+
+
+def test_a_study_measures_the_default_first_and_ends_with_fresh_pairs(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(noise=0.02))
+    study, procedure = start(bench)
+    finished = procedure.run()
+    trials = list(bench.store.trials(study.id))
+    order = purposes(trials)
+    assert order[0] == "default"
+    assert order.count("search") == 6
+    assert order.count("drift") == 2
+    assert order[-12:] == ["verdict"] * 12
+    assert finished.verdict is not None
+    assert finished.verdict.statement == "improvement"
+    assert finished.verdict.pairs == 6
+    best = next(t for t in trials if t.number == finished.best)
+    assert best.purpose == "search"
+    assert all(len(t.measurements) == (1 if t.purpose == "verdict" else 2) for t in trials if t.value is not None)
+
+
+def test_the_verdict_pairs_share_arrivals_and_differ_in_order(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(noise=0.02))
+    study, procedure = start(bench)
+    procedure.run()
+    verdict = [t for t in bench.store.trials(study.id) if t.purpose == "verdict"]
+    firsts = {t.pair: t.label for t in reversed(verdict)}
+    assert set(firsts) == set(range(6))
+    assert set(firsts.values()) == {"default", "best"}
+
+
+def test_where_nothing_is_better_there_is_no_claim_and_no_pair(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(scale=lambda c: 10.0 + abs(int(c["cache.size"]) - 10)))
+    study, procedure = start(bench)
+    assert procedure.run().verdict is None
+    assert "verdict" not in purposes(list(bench.store.trials(study.id)))
+
+
+def test_failed_trials_do_not_end_a_study(tmp_path: Path) -> None:
+    def breaks(count: int) -> None:
+        if count in (5, 6):
+            raise DeploymentFailed("exited with code 1", "cache", "out of memory")
+
+    bench = pretend_bench(tmp_path, machine(on_deploy=breaks))
+    study, procedure = start(bench)
+    finished = procedure.run()
+    failed = [t for t in bench.store.trials(study.id) if t.state is TrialState.FAILED]
+    assert failed
+    assert all("out of memory" in t.reason for t in failed)
+    assert finished.best is not None
+
+
+def test_a_default_that_cannot_be_measured_ends_the_study_with_the_reason(tmp_path: Path) -> None:
+    def breaks(count: int) -> None:
+        raise DeploymentFailed("exited with code 1", "cache", "bad flag")
+
+    _, procedure = start(pretend_bench(tmp_path, machine(on_deploy=breaks)))
+    with pytest.raises(TrialFailed, match="bad flag"):
+        procedure.run()
+
+
+def test_an_engine_that_goes_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    pretend = machine()
+    gone = iter([True, True, False])
+
+    def away(count: int) -> None:
+        if count == 4 and next(gone, False):
+            raise TestbedUnavailable("no answer")
+
+    pretend.on_deploy = away
+    bench = pretend_bench(tmp_path, pretend)
+    study, procedure = start(bench)
+    procedure.run()
+    aborted = [t for t in bench.store.trials(study.id) if t.state is TrialState.ABORTED]
+    assert len(aborted) == 2
+
+
+@pytest.mark.parametrize("stop_at", [1, 5, 9, 14, 20])
+def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_at: int) -> None:
+    """The interrupted study tries the same configurations and measures nothing finished again."""
+    (tmp_path / "whole").mkdir()
+    whole = pretend_bench(tmp_path / "whole", machine())
+    start(whole)[1].run()
+    expected = [t.configuration for t in whole.store.trials("s1") if t.purpose in ("search", "verdict")]
+
+    class Killed(BaseException):
+        pass
+
+    def kill(count: int) -> None:
+        if count == stop_at:
+            raise Killed
+
+    pretend = machine(on_deploy=kill)
+    bench = pretend_bench(tmp_path, pretend)
+    with pytest.raises(Killed):
+        start(bench)[1].run()
+    pretend.on_deploy = lambda count: None
+    finished = again(bench).run()
+    trials = [t for t in bench.store.trials("s1") if t.state is not TrialState.ABORTED]
+    assert [t.configuration for t in trials if t.purpose in ("search", "verdict")] == expected
+    assert purposes(trials).count("default") == 1
+    assert purposes(trials).count("drift") == 2
+    assert finished.best is not None
+    assert not [e for e in bench.store.events("s1") if e["kind"] == "replay diverged"]
+
+
+def test_an_invalid_repetition_is_measured_again_and_kept_with_its_reason(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(invalid_once={1}))
+    study, procedure = start(bench)
+    procedure.run()
+    default = bench.store.trials(study.id)[0]
+    assert [bool(m.invalid) for m in default.measurements] == [True, False, False]
+    assert "lag" in " ".join(default.measurements[0].invalid)
+    assert default.state is TrialState.COMPLETED
+
+
+def test_a_repetition_that_stays_invalid_leaves_the_trial_without_a_value(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(invalid_once={5, 6, 7}))
+    study, procedure = start(bench, replace(PLAN, drift_every=0))
+    procedure.run()
+    [failed] = [t for t in bench.store.trials(study.id) if t.state is TrialState.FAILED]
+    assert failed.value is None
+    assert "3 attempts" in failed.reason
+
+
+def test_a_clear_loser_is_not_repeated(tmp_path: Path) -> None:
+    scale = lambda c: 100.0 if c["cache.size"] != 10 else 10.0  # noqa: E731  # a one-line landscape
+    bench = pretend_bench(tmp_path, machine(scale=scale))
+    study, procedure = start(bench)
+    procedure.run()
+    searched = [t for t in bench.store.trials(study.id) if t.purpose == "search"]
+    assert all(len(t.measurements) == 1 for t in searched if t.configuration["cache.size"] != 10)
+
+
+def test_a_target_stops_the_search_once_confirmed(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine())
+    study, procedure = start(bench, replace(PLAN, iterations=40, target_ms=20.0))
+    procedure.run()
+    trials = list(bench.store.trials(study.id))
+    assert "confirm" in purposes(trials)
+    assert purposes(trials).count("search") < 40
+
+
+def test_a_time_limit_becomes_a_number_of_configurations(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine())
+    study, procedure = start(bench, replace(PLAN, iterations=100, time_limit_s=1200.0))
+    procedure.run()
+    plan = bench.store.get(study.id).plan
+    assert plan.iterations == plan.extra["frozen"] < 100
+    assert bench.clock.now_ns() - VirtualClock().now_ns() < 1.3 * 1200e9
+
+
+def test_rivals_are_compared_in_the_same_pairs(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(noise=0.02))
+    study, procedure = start(bench, replace(PLAN, rivals={"expert": {"cache.size": 9}}))
+    finished = procedure.run()
+    assert set(finished.rivals) == {"expert", "default to expert"}
+    labels = {t.label for t in bench.store.trials(study.id) if t.purpose == "verdict"}
+    assert labels == {"default", "best", "expert"}
+
+
+def test_every_optimizer_runs_a_study(tmp_path: Path) -> None:
+    for name in ("random", "dds", "dds-grow", "bo-gp"):
+        (tmp_path / name).mkdir()
+        bench = pretend_bench(tmp_path / name, machine(noise=0.05))
+        _, procedure = start(bench, replace(PLAN, optimizer=name, pairs=2))
+        assert procedure.run().best is not None
