@@ -1,0 +1,129 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/bradfitz/gomemcache/memcache"
+)
+
+// maxCachedBytes is the largest value that is offered to memcached: its item limit (-I) is 1 MiB by default, key and
+// header included.
+const maxCachedBytes = 1<<20 - 1024
+
+// Memcached is a memcached server; each call is a client span. Values are immutable in all our uses, so a cache that
+// forgets loses nothing.
+type Memcached struct {
+	client *memcache.Client
+	spans  storeSpans
+	peer   string
+}
+
+// Memcached opens the memcached of the compose service peer. MEMCACHED_CONNECTIONS is how many idle connections are
+// kept; those in use are bounded by WORKERS.
+func (s *Service) Memcached(peer string) (*Memcached, error) {
+	return s.MemcachedAt(peer, peer+":11211")
+}
+
+// MemcachedAt is Memcached at another address, such as a test's.
+func (s *Service) MemcachedAt(peer, address string) (*Memcached, error) {
+	connections, err := s.parameters.Integer(MemcachedConnections, DefaultMemcachedConnections)
+	if err != nil {
+		return nil, err
+	}
+	client := memcache.NewFromSelector(&lateServer{address: address})
+	client.MaxIdleConns = connections
+	s.parameters.Watch(MemcachedConnections, func() int64 { return int64(client.MaxIdleConns) })
+	m := &Memcached{client: client, peer: peer, spans: storeSpans{tracing: s.tracing, system: "memcached", peer: peer}}
+	s.OnHealth(func(context.Context) error { return m.failure(client.Ping()) })
+	s.OnClose(func() { _ = client.Close() })
+	return m, nil
+}
+
+// Get is the value of a key, nil when the cache does not have it.
+func (m *Memcached) Get(ctx context.Context, key string) (value []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, m.failure(err)
+	}
+	_, span := m.spans.start(ctx, "get")
+	defer func() { m.spans.end(span, err) }()
+	item, err := m.client.Get(key)
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, m.failure(err)
+	}
+	return item.Value, nil
+}
+
+// GetMany is those of keys that the cache has.
+func (m *Memcached) GetMany(ctx context.Context, keys []string) (values map[string][]byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, m.failure(err)
+	}
+	_, span := m.spans.start(ctx, "get_multi")
+	defer func() { m.spans.end(span, err) }()
+	items, err := m.client.GetMulti(keys)
+	if err != nil {
+		return nil, m.failure(err)
+	}
+	values = make(map[string][]byte, len(items))
+	for key, item := range items {
+		values[key] = item.Value
+	}
+	return values, nil
+}
+
+// Set offers a value to the cache; one that is too large for it is left out.
+func (m *Memcached) Set(ctx context.Context, key string, value []byte) (err error) {
+	if len(value) > maxCachedBytes {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return m.failure(err)
+	}
+	_, span := m.spans.start(ctx, "set")
+	defer func() { m.spans.end(span, err) }()
+	return m.failure(m.client.Set(&memcache.Item{Key: key, Value: value}))
+}
+
+func (m *Memcached) failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", m.peer, err)
+}
+
+// lateServer is the one server of a client, looked up once, when it is first needed: memcache.New looks it up at
+// once and would tie the order in which containers start.
+type lateServer struct {
+	address string
+	mutex   sync.Mutex
+	found   net.Addr
+}
+
+func (l *lateServer) PickServer(string) (net.Addr, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.found != nil {
+		return l.found, nil
+	}
+	found, err := net.ResolveTCPAddr("tcp", l.address)
+	if err != nil {
+		return nil, err
+	}
+	l.found = found
+	return found, nil
+}
+
+func (l *lateServer) Each(visit func(net.Addr) error) error {
+	server, err := l.PickServer("")
+	if err != nil {
+		return err
+	}
+	return visit(server)
+}

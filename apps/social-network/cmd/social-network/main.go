@@ -1,0 +1,55 @@
+// Command social-network is every logic service of the application in one static binary, with the role as its
+// argument: one small image serves them all.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"tailor/apps/common/service"
+	"tailor/apps/social-network/internal/api"
+	"tailor/apps/social-network/internal/urlshorten"
+)
+
+var roles = map[string]func(context.Context, *service.Service) error{
+	api.URLShorten: urlshorten.New,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "social-network:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, arguments []string) error {
+	if len(arguments) == 0 {
+		return errors.New("no role; known are " + known())
+	}
+	name := arguments[0]
+	role, isRole := roles[name]
+	if !isRole {
+		return fmt.Errorf("unknown role %q; known are %s", name, known())
+	}
+	s, err := service.New(ctx, name, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	if err := role(ctx, s); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return s.Run(ctx)
+}
+
+func known() string {
+	return strings.Join(slices.Sorted(maps.Keys(roles)), ", ")
+}
