@@ -1,0 +1,20 @@
+"""YAML files and the environment -> the model.  What is unclear is refused, with its place and what is allowed."""
+
+from framework.config.application import load_application, load_workload_document
+from framework.config.configuration_file import load_configuration
+from framework.config.knowledge import available, load_service_type, load_service_types, resolved
+from framework.config.settings import Settings
+from framework.config.space import parameters_of, search_space
+
+__all__ = [
+    "Settings",
+    "available",
+    "load_application",
+    "load_configuration",
+    "load_service_type",
+    "load_service_types",
+    "load_workload_document",
+    "parameters_of",
+    "resolved",
+    "search_space",
+]

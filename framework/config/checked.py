@@ -29,7 +29,9 @@ class Strict(BaseModel):
             for key in data:
                 if key not in known:
                     raise PydanticCustomError(
-                        "unknown_key", "{allowed}", {"key": key, "allowed": f"the keys {', '.join(known)}{near(key, known)}"}
+                        "unknown_key",
+                        "{allowed}",
+                        {"key": key, "allowed": f"the keys {', '.join(known)}{near(key, known)}"},
                     )
         return data
 
@@ -97,8 +99,8 @@ def _first(document: Document, error: ValidationError) -> FileError:
         place, found, allowed = _complaint(document, dict(item))
         complaints.setdefault(place, (found, []))[1].append(allowed)
     place = min(complaints, key=lambda key: (document.error(key, "", "").key == "", _line(document, key)))
-    found, allowed = complaints[place]
-    text = " or ".join(dict.fromkeys(allowed))
+    found, reasons = complaints[place]
+    text = " or ".join(dict.fromkeys(reasons))
     others = len(complaints) - 1
     if others:
         text += f" (and {others} more problem{'s' if others > 1 else ''} in this file)"

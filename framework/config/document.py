@@ -131,7 +131,7 @@ class _Builder:
                 return [self.build(item, (*key, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.remove(id(node))
-        raise self._error(node, key, node.id, "a mapping, a list or a plain value")
+        raise self._error(node, key, type(node).__name__, "a mapping, a list or a plain value")
 
     def _mapping(self, node: MappingNode, key: KeyPath) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -145,7 +145,9 @@ class _Builder:
                 continue
             if name in data:
                 first = self.lines[(*key, name)]
-                raise self._error(name_node, (*key, name), f"the key {name!r} twice (first on line {first})", "each key once")
+                raise self._error(
+                    name_node, (*key, name), f"the key {name!r} twice (first on line {first})", "each key once"
+                )
             self.lines[(*key, name)] = name_node.start_mark.line + 1
             data[name] = self.build(value_node, (*key, name))
         return {**merged, **data}

@@ -1,0 +1,158 @@
+"""Mounted files: making a compose document independent of where it lies, and editing the files that it mounts."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from framework.errors import FileError, InputError
+from framework.model import Edit
+from optimizer.space import Value
+
+RENDERED = "files"
+"""Directory below the deployment's own that holds rendered files: files/<service>/<name>."""
+
+
+def absolute(path: str, directory: Path) -> str:
+    """A host path of the compose file as an absolute one; ``~`` and ``${...}`` stay the compose command's business."""
+    if path.startswith(("/", "~", "$")):
+        return path
+    return str(Path(posixpath.normpath((directory / path).as_posix()))).replace("$", "$$")
+
+
+def with_absolute_paths(service: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """A service with absolute host paths: of bind mounts, build contexts and environment files."""
+    changed = dict(service)
+    if "volumes" in service:
+        changed["volumes"] = [_absolute_mount(mount, directory) for mount in service["volumes"] or []]
+    if "build" in service:
+        changed["build"] = _absolute_build(service["build"], directory)
+    for key in ("env_file", "label_file"):
+        if key in service:
+            changed[key] = _absolute_files(service[key], directory)
+    return changed
+
+
+def with_absolute_sources(entries: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """Top-level ``configs`` and ``secrets`` with absolute ``file``."""
+    return {
+        name: {**entry, "file": absolute(entry["file"], directory)}
+        if isinstance(entry, dict) and "file" in entry
+        else entry
+        for name, entry in entries.items()
+    }
+
+
+def _absolute_mount(mount: Any, directory: Path) -> Any:
+    if isinstance(mount, dict):
+        if mount.get("type") == "bind" and "source" in mount:
+            return {**mount, "source": absolute(str(mount["source"]), directory)}
+        return mount
+    source, separator, rest = str(mount).partition(":")
+    if not separator or not source.startswith("."):
+        return mount  # a named volume, an anonymous one, or absolute already
+    path = absolute(source, directory)
+    if ":" in path:
+        raise InputError(f"{directory}: a colon in the path cannot be mounted; move the application's directory")
+    return f"{path}:{rest}"
+
+
+def _absolute_build(build: Any, directory: Path) -> Any:
+    remote = re.compile(r"^(https?://|git@|git://|ssh://|github\.com/|docker-image://|service:)")
+    if isinstance(build, str):
+        return build if remote.match(build) else absolute(build, directory)
+    if isinstance(build, dict) and isinstance(build.get("context"), str) and not remote.match(build["context"]):
+        return {**build, "context": absolute(build["context"], directory)}
+    return build
+
+
+def _absolute_files(files: Any, directory: Path) -> Any:
+    if isinstance(files, str):
+        return absolute(files, directory)
+    if isinstance(files, dict):
+        return {**files, "path": absolute(files["path"], directory)} if "path" in files else files
+    return [_absolute_files(item, directory) for item in files or []]
+
+
+# --------------------------------------------------------------------------- rendered files
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """A file that a service sees: its text and its mount (``index`` in volumes; ``inside``: of its directory)."""
+
+    text: str
+    index: int
+    inside: bool
+    read_only: bool
+
+
+def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
+    """What the compose file mounts at ``path`` of a container; ``volumes`` hold absolute host paths.
+
+    Raises InputError with what to add where nothing is mounted there, FileError where it cannot be read.
+    """
+    found: tuple[int, str, str, bool] | None = None
+    for index, mount in enumerate(volumes):
+        source, target, read_only = _ends(mount)
+        inside = path.startswith(target.rstrip("/") + "/")
+        if source and (path == target or inside) and (found is None or len(target) > len(found[2])):
+            found = (index, source, target, read_only)
+    if found is None:
+        name = posixpath.basename(path)
+        raise InputError(
+            f"{service}: a tuned parameter is set in {path}, and the compose file mounts no such file; "
+            f"add `volumes: [./{name}:{path}:ro]` to the service, or hold the parameter with `fixed: {{...: default}}`"
+        )
+    index, source, target, read_only = found
+    host_path = Path(source.replace("$$", "$"), posixpath.relpath(path, target)) if path != target else Path(source)
+    try:
+        return Mounted(host_path.read_text(encoding="utf-8"), index, path != target, read_only)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise FileError(host_path, "", reason, f"the text file that {service} sees as {path}") from None
+
+
+def _ends(mount: Any) -> tuple[str, str, bool]:
+    """(host path or empty, path in the container, read-only) of one entry of ``volumes``."""
+    if isinstance(mount, dict):
+        source = str(mount.get("source", "")) if mount.get("type") == "bind" else ""
+        return source, str(mount.get("target", "")), bool(mount.get("read_only"))
+    source, _, rest = str(mount).partition(":")
+    target, _, mode = rest.partition(":")
+    return (source if source.startswith("/") else ""), target, "ro" in mode.split(",")
+
+
+def remounted(volumes: list[Any], found: Mounted, service: str, path: str) -> tuple[list[Any], str]:
+    """``volumes`` with the rendered file instead of the original, and its name below the deployment's directory."""
+    name = f"{RENDERED}/{service}/{path.strip('/').replace('/', '-')}"
+    original = volumes[found.index]
+    if found.inside:
+        return [*volumes, f"./{name}:{path}" + (":ro" if found.read_only else "")], name
+    if isinstance(original, dict):
+        replacement: Any = {**original, "source": f"./{name}"}
+    else:
+        replacement = f"./{name}:" + str(original).partition(":")[2]
+    return [*volumes[: found.index], replacement, *volumes[found.index + 1 :]], name
+
+
+def edited(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
+    """``text`` after one edit.  Raises what ``complain`` makes where no line says where the new line belongs."""
+    lines = text.splitlines()
+    pattern, line = re.compile(edit.pattern), edit.line.replace("{value}", shown)
+    matching = any(pattern.search(old) for old in lines)
+    if not matching and edit.after and not any(re.search(edit.after, old) for old in lines):
+        raise complain(f"no line of {edit.path} matches {edit.after!r}, after which {edit.line.strip()!r} belongs")
+    if edit.unless is not None and type(edit.unless) is type(value) and edit.unless == value:
+        return text
+    if matching:
+        lines = [line if pattern.search(old) else old for old in lines]
+    elif edit.after:
+        lines = [new for old in lines for new in ((old, line) if re.search(edit.after, old) else (old,))]
+    else:
+        lines.append(line)
+    return "\n".join(lines) + "\n"

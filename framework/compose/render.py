@@ -1,0 +1,122 @@
+"""The rendering itself: a configuration and a placement in, complete compose documents out.
+
+It reads the mounted files that it edits and touches nothing else.  A parameter at its default is not written at all:
+the default configuration is the user's own document, and the read-back proves that the server's default is what the
+knowledge base says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from framework.compose.files import with_absolute_paths
+from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
+from framework.compose.service import Rendered, Setting, apply_settings, with_item
+from framework.config.space import parameters_of
+from framework.errors import InputError, UnknownName
+from framework.model import Application, Deployment, ParameterDefinition, Placement, Service, ServiceType
+from optimizer.space import Configuration, Value
+
+
+def render(
+    application: Application,
+    types: Mapping[str, ServiceType],
+    configuration: Configuration,
+    *,
+    project: str,
+    labels: Mapping[str, str],
+    placement: Placement | None = None,
+    fresh: Literal["all", "changed"] = "all",
+    network: Network = "local",
+) -> Deployment:
+    """The deployment of ``configuration``, which may leave parameters out: these keep their defaults.
+
+    ``types`` are resolved for the host (``framework.config.resolved``).  Without ``placement`` everything goes into one
+    document under the host "local".  ``network`` "overlay": every network is an attachable overlay named
+    ``<project>_<network>`` that exists before.  Raises UnknownName on a parameter that is not tuned, InputError and
+    FileError where a parameter does not fit the application's files.
+    """
+    place = on_one_host(application) if placement is None else placement
+    hosts = hosts_of(application, place)
+    used: set[str] = set()
+    rendered: dict[str, Rendered] = {}
+    for service in application.services:
+        cpuset = place.cpusets.get(service.name, "")
+        settings = _settings(application, types, service, configuration, pinned=bool(cpuset))
+        used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
+        entry = with_absolute_paths(application.compose["services"][service.name], application.directory)
+        result = apply_settings(service.name, entry, settings)
+        if cpuset:
+            result.entry["cpuset"] = cpuset
+        for name, text in labels.items():
+            result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
+        rendered[service.name] = result
+    for name in configuration:
+        if name not in used:
+            raise UnknownName(f"parameter of {application.name}:", name, used)
+    documents = {
+        host: document_of(
+            application,
+            {name: result.entry for name, result in rendered.items() if place.hosts[name] == host},
+            project=project,
+            network=network,
+            alone=len(hosts) == 1,
+        )
+        for host in hosts
+    }
+    return Deployment(
+        application=application.name,
+        project=project,
+        configuration=configuration,
+        documents=documents,
+        files={name: text for result in rendered.values() for name, text in result.files.items()},
+        expectations=tuple(expectation for result in rendered.values() for expectation in result.expectations),
+        live=tuple(command for result in rendered.values() for command in result.live),
+        labels=dict(labels),
+        fresh=fresh,
+    )
+
+
+def _settings(
+    application: Application,
+    types: Mapping[str, ServiceType],
+    service: Service,
+    configuration: Configuration,
+    *,
+    pinned: bool,
+) -> list[Setting]:
+    """What each parameter of a service gets; of a service that is not tuned, only what the application fixes."""
+    settings = []
+    for parameter in parameters_of(application, types, service):
+        fixed = service.fixed.get(parameter.name)
+        if fixed is not None:
+            settings.append(Setting(parameter, _checked(service, parameter, fixed), written=True, own=True))
+        elif service.tuned:
+            default = _default(service, parameter)
+            value = configuration.get(f"{service.name}.{parameter.name}", default)
+            # A server that may use only some CPUs has other defaults than the host's, so these are written out.
+            settings.append(Setting(parameter, value, written=pinned or value != default))
+    return settings
+
+
+def _default(service: Service, parameter: ParameterDefinition) -> Value:
+    if parameter.kind in ("integer", "real") and isinstance(parameter.default, str):
+        raise InputError(
+            f"{service.name}.{parameter.name}: the default is still the expression {parameter.default!r}; "
+            "pass types through framework.config.resolved(types, cores=..., memory_mib=...) first"
+        )
+    return parameter.default
+
+
+def _checked(service: Service, parameter: ParameterDefinition, value: Value) -> Value:
+    """A value that the application fixes: of the parameter's kind; its range is the tuner's, not the application's."""
+    kinds: dict[str, type | tuple[type, ...]] = {"integer": int, "real": (int, float), "boolean": bool}
+    if parameter.kind == "categorical":
+        fits = (type(value), value) in [(type(choice), choice) for choice in parameter.choices]
+    else:
+        fits = isinstance(value, kinds[parameter.kind]) and isinstance(value, bool) == (parameter.kind == "boolean")
+    if not fits:
+        allowed = f"one of {list(parameter.choices)}" if parameter.choices else f"a value of kind {parameter.kind}"
+        raise InputError(f"{service.name}: fixed.{parameter.name}: found {value!r}; allowed: {allowed}, or default")
+    return float(value) if parameter.kind == "real" else value

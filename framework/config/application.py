@@ -1,0 +1,179 @@
+"""``application.yaml`` and all that it refers to -> Application."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from framework.config.application_file import ApplicationFile, HookEntry
+from framework.config.checked import check, load, near
+from framework.config.document import Document, read_document
+from framework.config.workload_file import WorkloadFile, check_references
+from framework.errors import FileError
+from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+
+FILE = "application.yaml"
+
+
+def load_application(directory: Path) -> Application:
+    """The application in ``directory`` (or of the given ``application.yaml``).  Raises FileError.
+
+    Every service of the compose file becomes a Service; one that ``services`` does not list has no type (""), is not
+    tuned, and belongs to the first host.
+    """
+    path = Path(directory).absolute()
+    if path.is_dir():
+        path = path / FILE
+    document, file = load(path, ApplicationFile)
+    root = path.parent
+    compose = _compose(root / file.compose, document)
+    services = compose["services"]
+    _check_services(document, file, services)
+    return Application(
+        name=file.name,
+        directory=root,
+        compose=compose,
+        services=_services(file, services),
+        hosts=tuple(file.hosts),
+        workload=_workload(document, file, root),
+        tracing=_tracing(document, file, services),
+        objective=Objective(tuple(Term(_quantity(name), float(weight)) for name, weight in file.objective.items())),
+        hooks=_hooks(document, file, services),
+        limits=Limits(**file.limits.model_dump(exclude_none=True)),
+        entry=_entry(document, file, services),
+        content_hash=content_hash(root),
+    )
+
+
+def _quantity(name: str) -> str:
+    return "p50" if name == "median" else name
+
+
+def _compose(path: Path, application: Document) -> dict[str, Any]:
+    """The compose file as plain data.  Raises FileError."""
+    if not path.is_file():
+        raise application.error(("compose",), path.name, "a compose file in the application's directory")
+    document = read_document(path)
+    data = document.data
+    if not isinstance(data, dict) or not isinstance(data.get("services"), dict) or not data["services"]:
+        raise document.error(("services",), "no services", "a compose file with services")
+    if "include" in data:
+        raise document.error(("include",), "include", "one compose file that is complete in itself")
+    for name, service in data["services"].items():
+        key = ("services", name)
+        if not isinstance(service, dict):
+            raise document.error(key, service, "a mapping with image or build")
+        if "extends" in service:
+            raise document.error(
+                (*key, "extends"), "extends", "a service that is complete in itself (use YAML anchors)"
+            )
+        if not isinstance(service.get("image") or service.get("build"), str | dict):
+            raise document.error(key, "neither image nor build", "a service with image or build")
+        for part, forms in (("environment", dict | list), ("labels", dict | list), ("volumes", list)):
+            if not isinstance(service.get(part), forms | None):
+                raise document.error((*key, part), service[part], "a list" if forms is list else "a mapping or a list")
+    return data
+
+
+def _check_services(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> None:
+    for name, entry in file.services.items():
+        _known(document, ("services", name), name, services)
+        if entry.host is not None and entry.host not in file.hosts:
+            allowed = f"one of hosts: {', '.join(file.hosts)}{near(entry.host, file.hosts)}"
+            raise document.error(("services", name, "host"), entry.host, allowed)
+
+
+def _known(document: Document, key: tuple[str, ...], name: str, services: Mapping[str, Any]) -> None:
+    if name not in services:
+        raise document.error(
+            key, name, f"a service of the compose file{near(name, services) or ': ' + ', '.join(services)}"
+        )
+
+
+def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Service, ...]:
+    """In the compose file's order."""
+    first = file.hosts[0]
+    found = []
+    for name in services:
+        entry = file.services.get(name)
+        if entry is None:
+            found.append(Service(name, type="", host=first, tuned=False))
+        else:
+            found.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
+    return tuple(found)
+
+
+def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:
+    entry = file.workload
+    if not (root / entry.file).is_file():
+        raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
+    return Workload(float(entry.rate_rps), entry.arrivals, entry.target, load_workload_document(root / entry.file))
+
+
+def load_workload_document(path: Path) -> dict[str, Any]:
+    """The request mix as the load generator reads it: the file's own content, checked.  Raises FileError."""
+    document = read_document(path)
+    check_references(document, check(document, WorkloadFile))
+    data: dict[str, Any] = document.data
+    return data
+
+
+def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing:
+    entry = file.tracing
+    _known(document, ("tracing", "service"), entry.service, services)
+    counters = entry.counters.model_dump() if entry.counters is not None else {}
+    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters)
+
+
+def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Hooks:
+    hooks: dict[str, Hook] = {}
+    for name in ("seed", "prepare", "check_before", "check_after"):
+        entry: HookEntry | None = getattr(file.hooks, name)
+        if entry is None:
+            continue
+        key = ("hooks", name, "service")
+        _known(document, key, entry.service, services)
+        if not services[entry.service].get("profiles"):
+            allowed = "a compose service behind `profiles: [tailor]` (without it, it starts with the application)"
+            raise document.error(key, entry.service, allowed)
+        hooks[name] = Hook(entry.service, tuple(entry.command), float(entry.timeout_s))
+    return Hooks(**hooks)
+
+
+def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> str:
+    if file.entry is not None:
+        _known(document, ("entry",), file.entry, services)
+        return file.entry
+    host = urlsplit(file.workload.target).hostname or ""
+    if host not in services:
+        raise document.error(("workload", "target"), file.workload.target, "the name of a service, or the key `entry`")
+    return host
+
+
+def content_hash(directory: Path) -> str:
+    """16 hexadecimal digits over path, length and content of every file below ``directory``, in the order of paths.
+
+    Hidden files and caches of interpreters are left out: they change without the application changing.
+    """
+    digest = hashlib.sha256()
+    for path in _files(directory):
+        name = path.relative_to(directory).as_posix().encode()
+        try:
+            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        except OSError as error:
+            raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
+        digest.update(b"%d %b %d " % (len(name), name, len(content)) + content)
+    return digest.hexdigest()[:16]
+
+
+def _files(directory: Path) -> list[Path]:
+    found: list[Path] = []
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        found += [Path(folder, name) for name in names if not name.startswith(".")]
+        found += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
+    return sorted(found, key=lambda path: path.relative_to(directory).as_posix())

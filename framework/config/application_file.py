@@ -1,0 +1,132 @@
+"""The schema of ``application.yaml``, version 1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from framework.config.checked import Name, Port, Strict, Text, Value, refuse
+
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Quantity = Annotated[str, Field(pattern=r"^(mean|median|throughput|p[0-9]{1,2}(\.[0-9]+)?)$")]
+
+
+def _relative(path: str) -> str:
+    parts = path.replace("\\", "/").split("/")
+    if path.startswith(("/", "~")) or ".." in parts:
+        raise refuse("a path inside the application's directory")
+    return path
+
+
+InsidePath = Annotated[str, Field(min_length=1), AfterValidator(_relative)]
+
+
+class ServiceEntry(Strict):
+    """One service of the compose file that may be tuned."""
+
+    type: Name = Field(description="service type: the name of a file of search_spaces/")
+    host: Name | None = Field(None, description="one of hosts; the first one where it is left out")
+    tuned: bool = Field(True, description="false: its parameters are neither rendered nor read back")
+    fixed: dict[Name, Value] = Field(
+        default_factory=dict,
+        description="parameter -> value that it is held at, or the word default: not rendered, read back or tuned",
+    )
+
+
+class WorkloadEntry(Strict):
+    """The load: the mix in a file of its own, the rate and the target here."""
+
+    file: InsidePath
+    rate_rps: Positive
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    target: str = Field(
+        pattern=r"^https?://[^/?#\s]+$", description="address on the application's network, without a path"
+    )
+
+
+class Counters(Strict):
+    """Where every service of the application's own tells how many spans it created and exported."""
+
+    port: Port
+    path: str = Field(pattern="^/")
+
+
+class TracingEntry(Strict):
+    """Where spans are read."""
+
+    service: Name
+    port: Port = 16686
+    otlp_port: Port = 4318
+    api: Literal["jaeger"] = "jaeger"
+    counters: Counters | None = None
+
+
+class HookEntry(Strict):
+    """A one-shot command of the application's own."""
+
+    service: Name
+    command: list[Text] = Field(default_factory=list)
+    timeout_s: Positive = 300.0
+
+
+class HooksEntry(Strict):
+    """When the application's own commands run."""
+
+    seed: HookEntry | None = None
+    prepare: HookEntry | None = None
+    check_before: HookEntry | None = None
+    check_after: HookEntry | None = None
+
+
+class LimitsEntry(Strict):
+    """Overrides of what makes a repetition invalid or a trial infeasible.  Fractions, not percent."""
+
+    errors: Annotated[float, Field(ge=0, lt=1)] | None = None
+    achieved_rate: Fraction | None = None
+    generator_lag: Fraction | None = None
+    stolen_cpu: Fraction | None = None
+    missing_spans: Fraction | None = None
+    p95_disagreement: Fraction | None = None
+    stationarity_alpha: Fraction | None = None
+    stationarity_change: Positive | None = None
+
+
+def _objective(terms: dict[str, float]) -> dict[str, float]:
+    for quantity, weight in terms.items():
+        if weight == 0:
+            raise refuse(f"weights other than 0 (leave {quantity} out)")
+        if quantity == "throughput" and weight > 0:
+            raise refuse("a negative weight of throughput: the objective is minimised")
+        if quantity == "p0" or quantity.startswith("p0.0"):
+            raise refuse("quantiles above p0")
+    return terms
+
+
+class ApplicationFile(Strict):
+    """``application.yaml``: an application, its services, its workload and its objective."""
+
+    kind: Literal["application"]
+    version: Literal[1]
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=40)
+    description: str = ""
+    compose: InsidePath = "compose.yaml"
+    hosts: list[Name] = Field(default_factory=lambda: ["local"], min_length=1)
+    entry: Name | None = Field(
+        None, description="the service that clients call; default: the host name in workload.target"
+    )
+    services: dict[Name, ServiceEntry] = Field(min_length=1)
+    workload: WorkloadEntry
+    tracing: TracingEntry
+    objective: Annotated[dict[Quantity, float], Field(min_length=1), AfterValidator(_objective)] = Field(
+        default_factory=lambda: {"p95": 1.0}, description="quantity -> weight; minimised"
+    )
+    hooks: HooksEntry = HooksEntry()
+    limits: LimitsEntry = LimitsEntry()
+
+    @model_validator(mode="after")
+    def _hosts_once(self) -> ApplicationFile:
+        if len(set(self.hosts)) != len(self.hosts):
+            raise refuse("each host once in hosts")
+        return self

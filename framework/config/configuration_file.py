@@ -1,0 +1,51 @@
+"""The schema of a file of ``configurations/``, version 1, and its reading against a search space."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from framework.config.checked import Strict, Value, load
+from optimizer.errors import InvalidValue
+from optimizer.space import Configuration, SearchSpace
+
+
+class ConfigurationFile(Strict):
+    """One configuration: what it does not name keeps its default."""
+
+    kind: Literal["configuration"]
+    version: Literal[1]
+    description: str = ""
+    application: str = Field("", description="the application that it was written for")
+    values: dict[str, Value] = Field(description="service.parameter -> value")
+    sources: dict[str, str] = Field(default_factory=dict, description="service.parameter -> where the value comes from")
+
+
+def load_configuration(path: Path, space: SearchSpace) -> Configuration:
+    """The configuration of a file, completed by the defaults of ``space``.
+
+    Raises FileError on a name that ``space`` does not have (with the nearest names) and on a value outside its range.
+    """
+    document, file = load(Path(path), ConfigurationFile)
+    for name in file.values:
+        if name not in space:
+            raise document.error(("values", name), name, _nearest(name, space))
+    for name in file.sources:
+        if name not in file.values:
+            raise document.error(("sources", name), name, f"names of values: {', '.join(file.values) or 'none'}")
+    try:
+        return space.validate({**space.default(), **file.values})
+    except InvalidValue as error:
+        raise document.error(("values", error.parameter), error.found, error.allowed) from None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    if found:
+        return f"the parameters that are tuned; nearest: {', '.join(found)}"
+    return f"the parameters that are tuned: {', '.join(names)}"

@@ -1,0 +1,121 @@
+"""The knowledge base: the files of ``search_spaces/`` as service types, and what of them holds where."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from framework.config.checked import load
+from framework.config.expressions import Host, evaluate
+from framework.config.service_type_file import ServiceTypeFile
+from framework.errors import FileError, InputError, MissingPrerequisite
+from framework.model import ParameterDefinition, ServiceType
+
+_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
+
+
+def built_in_directory() -> Path:
+    """Tailor's own search_spaces: beside this module when installed, at the top of the tree in a checkout.
+
+    Raises MissingPrerequisite.
+    """
+    here = Path(__file__).parent
+    for directory in (here / "search_spaces", here.parents[1] / "search_spaces"):
+        if directory.is_dir():
+            return directory
+    raise MissingPrerequisite("the directory search_spaces of this installation is missing", "install Tailor again")
+
+
+def load_service_types(directories: Iterable[Path] = ()) -> dict[str, ServiceType]:
+    """Name -> service type, from Tailor's own directory and from ``directories`` (see ``Settings.spaces``).
+
+    Raises FileError on a file that is malformed or not named after its type, and on a name that is already taken.
+    """
+    types: dict[str, ServiceType] = {}
+    origin: dict[str, Path] = {}
+    for directory in (built_in_directory(), *directories):
+        if not Path(directory).is_dir():
+            raise FileError(directory, "", "no such directory", "a directory of service types")
+        for path in sorted(Path(directory).glob("*.yaml")):
+            loaded = load_service_type(path)
+            if loaded.name in types:
+                raise FileError(path, "name", loaded.name, f"a name that {origin[loaded.name]} does not have already")
+            types[loaded.name], origin[loaded.name] = loaded, path
+    return types
+
+
+def load_service_type(path: Path) -> ServiceType:
+    """One file.  Raises FileError."""
+    document, file = load(path, ServiceTypeFile)
+    if path.stem != file.name:
+        raise document.error(("name",), file.name, f"{path.stem!r}, the name of the file")
+    return file.service_type()
+
+
+def resolved(types: Mapping[str, ServiceType], *, cores: int, memory_mib: int) -> dict[str, ServiceType]:
+    """The same types with every bound and default as a number on this host.  Raises InputError.
+
+    An integer's low is rounded up, its high and default down.  A default is what the server does by itself and is
+    never moved: where a bound lies on the wrong side of it, the bound is moved to the default.
+    """
+    host = Host(cores, memory_mib)
+    return {
+        name: replace(loaded, parameters=tuple(_resolved(name, parameter, host) for parameter in loaded.parameters))
+        for name, loaded in types.items()
+    }
+
+
+def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> ParameterDefinition:
+    if parameter.kind not in ("integer", "real"):
+        return parameter
+    try:
+        default = evaluate(_number(parameter.default), host)
+        low = evaluate(_number(parameter.low), host)
+        high = evaluate(_number(parameter.high), host)
+    except InputError as error:
+        raise InputError(f"{type_name}.{parameter.name}: {error}") from None
+    if parameter.kind == "integer":
+        default, low, high = math.floor(default), math.ceil(low), math.floor(high)
+    else:
+        default = float(default)
+    low, high = min(low, default), max(high, default)
+    if parameter.scale == "log" and low <= 0:
+        raise InputError(f"{type_name}.{parameter.name}: low is {low} on this host; a log scale needs more than 0")
+    return replace(parameter, default=default, low=low, high=high)
+
+
+def _number(value: object) -> float | str:
+    """The schema lets only these through; a hand-made definition may hold anything."""
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        return value
+    raise InputError(f"found {value!r}; allowed: a number or an expression")
+
+
+def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinition, ...]:
+    """The parameters that hold for the version in ``image``'s tag; all of them where the tag names no version."""
+    version = image_version(image)
+    return tuple(p for p in service_type.parameters if version is None or _holds(p.versions, version))
+
+
+def image_version(image: str) -> tuple[int, ...] | None:
+    """``redis:7.0-alpine`` -> (7, 0); None where the tag does not begin with a number."""
+    tag = image.split("@")[0].rpartition("/")[2].partition(":")[2]
+    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", tag)
+    return tuple(int(part) for part in match[1].split(".")) if match else None
+
+
+def _holds(versions: str, version: tuple[int, ...]) -> bool:
+    for text in filter(None, versions.replace(" ", "").split(",")):
+        match = re.fullmatch(r"(>=|<=|==|>|<)([0-9.]+)", text)
+        if match is None:
+            raise InputError(f"versions: found {versions!r}; allowed: comparisons such as '>=1.4'")
+        wanted = tuple(int(part) for part in match[2].split("."))
+        # A tag such as 15 stands for the newest 15.x: only the parts that both name are compared.
+        length = min(len(wanted), len(version))
+        if not _COMPARE[match[1]](version[:length], wanted[:length]):
+            return False
+    return True

@@ -1,0 +1,292 @@
+"""The schema of a file of ``search_spaces/``, version 1 (frozen), and its conversion to the model."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from framework.config.checked import LinePattern, Pattern, Port, Strict, Text, Value, refuse
+from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
+from framework.model import Apply, Edit, ParameterDefinition, Probe, ServiceType
+
+Role = Literal[
+    "workers", "connections", "cache_bytes", "buffer_bytes", "cores", "gc", "keepalive", "batching", "eviction",
+    "queue", "io", "cpu_time", "inert",
+]  # fmt: skip
+Identifier = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
+Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _with_value(template: str) -> str:
+    if "{value}" not in template:
+        raise refuse("text with {value}")
+    return template
+
+
+def _splittable(template: str) -> str:
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise refuse(f"words as a shell reads them ({error})") from None
+    if not words:
+        raise refuse("at least one word")
+    return template
+
+
+def _versions(text: str) -> str:
+    if not re.fullmatch(r"(>=|<=|==|>|<)[0-9]+(\.[0-9]+)*(,(>=|<=|==|>|<)[0-9]+(\.[0-9]+)*)*", text.replace(" ", "")):
+        raise refuse("comparisons such as '>=1.4' or '>=3.6,<5.0'")
+    return text
+
+
+def _expression(value: float | str) -> float | str:
+    try:
+        evaluate(value, Host(cores=4, memory_mib=16384))
+    except NotAnExpression:
+        raise refuse(ALLOWED) from None
+    return value
+
+
+Template = Annotated[str, AfterValidator(_with_value)]
+Words = Annotated[str, AfterValidator(_with_value), AfterValidator(_splittable)]
+Bound = Annotated[int | float | str, AfterValidator(_expression)]
+
+
+# --------------------------------------------------------------------------- probes
+
+
+class Tcp(Strict):
+    """Send a text, read until a regular expression matches."""
+
+    port: Port
+    send: str = ""
+    until: LinePattern
+    pattern: Pattern
+
+
+class Http(Strict):
+    """Get a path."""
+
+    port: Port
+    path: str = Field(pattern="^/")
+    pattern: Pattern
+
+
+class ProbeEntry(Strict):
+    """How one number or word is read from a running service."""
+
+    command: Annotated[list[Text], Field(min_length=1)] | None = None
+    pattern: Pattern | None = None
+    tcp: Tcp | None = None
+    http: Http | None = None
+    multiply: float = 1.0
+    words: dict[str, Value] = Field(default_factory=dict)
+    absent: Value | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ProbeEntry:
+        if sum(form is not None for form in (self.command, self.tcp, self.http)) != 1:
+            raise refuse("exactly one of command, tcp, http")
+        if (self.command is None) != (self.pattern is None):
+            raise refuse("pattern beside command, and inside tcp or http")
+        if self.multiply == 0:
+            raise refuse("multiply other than 0")
+        return self
+
+    def probe(self) -> Probe:
+        common: dict[str, Any] = {"multiply": self.multiply, "words": dict(self.words), "absent": self.absent}
+        if self.tcp is not None:
+            tcp = self.tcp
+            return Probe("tcp", tcp.pattern, port=tcp.port, send=tcp.send, until=tcp.until, **common)
+        if self.http is not None:
+            return Probe("http", self.http.pattern, port=self.http.port, path=self.http.path, **common)
+        return Probe("command", self.pattern or "", command=tuple(self.command or ()), **common)
+
+
+class SendTcp(Strict):
+    """Send a text and wait for any reply."""
+
+    port: Port
+    send: Text
+
+
+class ResetEntry(Strict):
+    """One step that empties a cache in place."""
+
+    command: Annotated[list[Text], Field(min_length=1)] | None = None
+    tcp: SendTcp | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ResetEntry:
+        if (self.command is None) == (self.tcp is None):
+            raise refuse("exactly one of command, tcp")
+        return self
+
+    def step(self) -> tuple[str, ...]:
+        return ("tcp", str(self.tcp.port), self.tcp.send) if self.tcp is not None else tuple(self.command or ())
+
+
+# --------------------------------------------------------------------------- how a value is applied
+
+
+class EditEntry(Strict):
+    """One change to a mounted configuration file."""
+
+    path: str = Field(pattern="^/")
+    pattern: LinePattern
+    line: Text
+    after: LinePattern = ""
+    unless: Value | None = None
+
+
+class Named(Strict):
+    """An environment variable or a compose key, with the text that it gets."""
+
+    name: Text
+    template: Template = "{value}"
+
+
+class ApplyEntry(Strict):
+    """One of environment, flag, file, resource, live."""
+
+    environment: Variable | Annotated[list[Variable], Field(min_length=1)] | Named | None = None
+    flag: Words | None = None
+    file: Annotated[list[EditEntry], Field(min_length=1)] | None = None
+    resource: Named | None = None
+    live: Words | None = None
+    words: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one(self) -> ApplyEntry:
+        forms = (self.environment, self.flag, self.file, self.resource, self.live)
+        if sum(form is not None for form in forms) != 1:
+            raise refuse("exactly one of environment, flag, file, resource, live")
+        if self.file is not None and not any("{value}" in edit.line for edit in self.file):
+            raise refuse("at least one line with {value}")
+        return self
+
+    def apply(self, command: list[str]) -> Apply:
+        """``command``: what the image runs by itself, which flags are appended to."""
+        words = dict(self.words)
+        if self.flag is not None:
+            return Apply("flag", name=shlex.join(command), template=self.flag, words=words)
+        if self.live is not None:
+            return Apply("live", template=self.live, words=words)
+        if self.file is not None:
+            edits = tuple(Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless) for edit in self.file)
+            return Apply("file", edits=edits, words=words)
+        if self.resource is not None:
+            return Apply("resource", name=self.resource.name, template=self.resource.template, words=words)
+        if isinstance(self.environment, Named):
+            return Apply("environment", name=self.environment.name, template=self.environment.template, words=words)
+        names = [self.environment] if isinstance(self.environment, str) else self.environment or []
+        return Apply("environment", name=" ".join(names), words=words)
+
+
+# --------------------------------------------------------------------------- the type
+
+
+class ParameterEntry(Strict):
+    """One tunable."""
+
+    description: Text
+    kind: Literal["integer", "real", "categorical", "boolean"]
+    default: Value
+    low: Bound | None = None
+    high: Bound | None = None
+    step: Annotated[float, Field(gt=0)] | None = None
+    choices: list[Value] = Field(default_factory=list)
+    scale: Literal["linear", "log"] = "linear"
+    unit: str = ""
+    role: Role
+    weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
+    versions: Annotated[str, AfterValidator(_versions)] | None = None
+    source: Text
+    apply: ApplyEntry
+    read_back: ProbeEntry
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> ParameterEntry:
+        if self.kind in ("integer", "real"):
+            self._check_range()
+        elif self.low is not None or self.high is not None or self.step is not None or self.scale == "log":
+            raise refuse(f"no low, high, step or log scale with kind {self.kind}")
+        elif self.kind == "boolean" and (not isinstance(self.default, bool) or self.choices):
+            raise refuse("default true or false, and no choices, with kind boolean")
+        elif self.kind == "categorical" and not self.choices:
+            raise refuse("choices with kind categorical")
+        elif self.kind == "categorical" and (type(self.default), self.default) not in [
+            (type(c), c) for c in self.choices
+        ]:
+            raise refuse("a default that is one of the choices")
+        if "default" in self.choices:
+            raise refuse("choices without the word default, which an application's `fixed` gives a meaning")
+        return self
+
+    def _check_range(self) -> None:
+        if self.low is None or self.high is None or self.choices:
+            raise refuse(f"low and high, and no choices, with kind {self.kind}")
+        if isinstance(self.default, bool):
+            raise refuse(ALLOWED)
+        _expression(self.default)
+        if self.kind == "integer":
+            for what, number in (
+                ("low", self.low),
+                ("high", self.high),
+                ("default", self.default),
+                ("step", self.step),
+            ):
+                if isinstance(number, float) and not number.is_integer():
+                    raise refuse(f"an integer {what} with kind integer")
+
+    def definition(self, name: str, command: list[str]) -> ParameterDefinition:
+        return ParameterDefinition(
+            name=name,
+            kind=self.kind,
+            default=self.default,
+            apply=self.apply.apply(command),
+            read_back=self.read_back.probe(),
+            role=self.role,
+            low=self.low,
+            high=self.high,
+            step=self.step,
+            choices=tuple(self.choices),
+            scale=self.scale,
+            unit=self.unit,
+            versions=self.versions or "",
+            weakens=self.weakens,
+            description=self.description.strip(),
+            source=self.source.strip(),
+        )
+
+
+class ServiceTypeFile(Strict):
+    """``search_spaces/<name>.yaml``: a kind of server and what can be tuned about it."""
+
+    kind: Literal["service-type"]
+    version: Literal[1]
+    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
+    description: Text
+    measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
+    command: list[Text] = Field(
+        default_factory=list,
+        description="what the image runs by itself; flags are appended to it where the compose file has no command",
+    )
+    ready: ProbeEntry | None = None
+    reset: list[ResetEntry] = Field(default_factory=list)
+    statistics: dict[Identifier, ProbeEntry] = Field(default_factory=dict)
+    parameters: dict[Identifier, ParameterEntry] = Field(default_factory=dict)
+
+    def service_type(self) -> ServiceType:
+        return ServiceType(
+            name=self.name,
+            description=self.description.strip(),
+            parameters=tuple(entry.definition(name, self.command) for name, entry in self.parameters.items()),
+            ready=self.ready.probe() if self.ready is not None else None,
+            reset=tuple(entry.step() for entry in self.reset),
+            statistics={name: entry.probe() for name, entry in self.statistics.items()},
+            measured=self.measured,
+        )
