@@ -1,0 +1,101 @@
+"""Optimizers by name: plug-ins in the entry-point group ``tailor.optimizers``, the built-in ones through the same door.
+
+A plug-in is a class that some installed distribution names in its ``pyproject.toml``; nothing is imported until it
+is asked for by name.  Two plug-ins of one name are an error; one that cannot be imported hides no other.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+from optimizer.base import Optimizer
+from optimizer.errors import NameCollision, PluginBroken, UnknownOptimizer
+
+GROUP = "tailor.optimizers"
+
+# What the import of someone else's module may raise, short of asking the interpreter to stop.
+_IMPORT_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    Warning,
+)
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Every plug-in that is installed: those that work, and those that do not with the reason."""
+
+    working: dict[str, type[Optimizer]]
+    broken: dict[str, PluginBroken]
+
+
+def names(entries: Iterable[EntryPoint] | None = None) -> tuple[str, ...]:
+    """The names of all plug-ins, sorted, without importing any.  Raises NameCollision.
+
+    ``entries`` stands for the installed entry points where a caller has others.
+    """
+    return tuple(sorted(_by_name(entries)))
+
+
+def load(name: str, entries: Iterable[EntryPoint] | None = None) -> type[Optimizer]:
+    """The optimizer of this name.  Raises UnknownOptimizer, NameCollision, PluginBroken."""
+    known = _by_name(entries)
+    if name not in known:
+        raise UnknownOptimizer(name, known)
+    return _load(known[name])
+
+
+def load_all(entries: Iterable[EntryPoint] | None = None) -> Plugins:
+    """All plug-ins, each imported; a broken one is reported beside the others.  Raises NameCollision."""
+    working: dict[str, type[Optimizer]] = {}
+    broken: dict[str, PluginBroken] = {}
+    for name, entry in sorted(_by_name(entries).items()):
+        try:
+            working[name] = _load(entry)
+        except PluginBroken as error:
+            broken[name] = error
+    return Plugins(working, broken)
+
+
+def _by_name(entries: Iterable[EntryPoint] | None) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    installed = importlib.metadata.entry_points(group=GROUP) if entries is None else entries
+    for entry in installed:
+        other = found.get(entry.name)
+        if other is not None:
+            raise NameCollision(
+                f"two plug-ins are called {entry.name!r}: {other.value} of {_distribution(other)} "
+                f"and {entry.value} of {_distribution(entry)}; uninstall one of them"
+            )
+        found[entry.name] = entry
+    return found
+
+
+def _load(entry: EntryPoint) -> type[Optimizer]:
+    where = f"plug-in {entry.name!r} ({entry.value}) of {_distribution(entry)}"
+    try:
+        loaded = entry.load()
+    except _IMPORT_ERRORS as error:
+        raise PluginBroken(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(loaded, type) or not issubclass(loaded, Optimizer):
+        raise PluginBroken(f"{where} is not a subclass of optimizer.base.Optimizer")
+    said = getattr(loaded, "name", None)
+    if said != entry.name:
+        raise PluginBroken(f"{where} calls itself {said!r}")
+    return loaded
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
