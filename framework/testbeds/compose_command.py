@@ -1,0 +1,150 @@
+"""Finds the compose command (v2, or 1.29 where that is what there is), runs it, and says plainly what it could not do.
+
+Compose starts containers in the order of their dependencies and runs one-shots; nothing else is asked of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
+
+CANDIDATES = (("docker", "compose"), ("docker-compose",))
+UP_TIMEOUT_S = 300.0  # `up` itself waits where the application's depends_on asks for health
+LAST_LINES = 15
+
+# Progress that compose prints on its way; the error stands after it.
+_PROGRESS = re.compile(
+    r"^\s*(Container|Network|Volume|Creating|Starting|Recreating|Removing|Pulling|Attaching|Stopping)\s\S+.*?"
+    r"(Creat(ing|ed)|Start(ing|ed)|Runn(ing)|Recreat(e|ed)|Remov(ing|ed)|Wait(ing)|Healthy|Exited|Stopp(ing|ed)|\.\.\.(\s*done)?)\s*$"
+)
+_WARNING = re.compile(r"level=warning|^WARNING:|is obsolete")
+_PORT = re.compile(
+    r"(?:Bind for|listen tcp4?|bind for)\s+(?P<address>\S+?:(?P<port>\d+))[: ].*?(?:already (?:allocated|in use))", re.S
+)
+_SOURCE = re.compile(r"(?:bind source path does not exist: |error while creating mount source path '?|"
+                     r"cannot create directory |mounting \"?)(?P<path>[^'\"\s:]+)")  # fmt: skip
+_IMAGE = re.compile(
+    r"(?:No such image: |pull access denied for |manifest for |image )(?P<image>[^\s,]+)(?:,| not found| is missing|$)",
+    re.M,
+)
+_SERVICE = re.compile(r"(?:for |Container )(?P<name>[a-zA-Z0-9_.-]+)")
+_INVALID = re.compile(
+    r"validating |[Aa]dditional propert|yaml: |is invalid because|must be a|undefined (?:volume|network|service)|"
+    r"depends on undefined|"
+    r"invalid (?:compose|project|interpolation|spec|reference)|Unsupported config|cyclic|refers to undefined"
+)
+_AWAY = re.compile(r"Cannot connect to the Docker daemon|Couldn't connect to Docker daemon|error during connect")
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeCommand:
+    """A compose command that works on this machine."""
+
+    argv: tuple[str, ...]
+    version: str
+
+    @classmethod
+    def find(cls, candidates: Sequence[Sequence[str]] = CANDIDATES) -> ComposeCommand:
+        """The first candidate that answers.  Raises MissingPrerequisite when none does."""
+        for argv in candidates:
+            try:
+                answer = subprocess.run(
+                    [*argv, "version", "--short"], capture_output=True, text=True, timeout=30, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired):
+                continue
+            if answer.returncode == 0 and answer.stdout.strip():
+                return cls(tuple(argv), answer.stdout.strip().removeprefix("v"))
+        raise MissingPrerequisite(
+            "no compose command: neither `docker compose` nor `docker-compose` works",
+            "run `make setup`, which installs one, or install the Docker Compose plugin",
+        )
+
+    @property
+    def old(self) -> bool:
+        """Whether this is compose 1.x."""
+        return self.version.startswith("1.")
+
+    def up(self, project: str, file: Path) -> None:
+        """Create what is missing and start what does not run, without building or pulling.
+
+        Containers that are there stay as they are.  Raises DeploymentFailed with compose's reason.
+        """
+        options = ["-d", "--no-build", "--no-recreate", "--remove-orphans"]
+        if not self.old:
+            options += ["--pull", "never"]
+        self._checked(project, file, ["up", *options], UP_TIMEOUT_S)
+
+    def run(
+        self, project: str, file: Path, service: str, command: Sequence[str], timeout_s: float
+    ) -> tuple[int, str, str]:
+        """Run a one-shot service to its end: (exit code, its output, its last error lines).  Raises DeploymentFailed
+        when it does not end in time.
+        """
+        arguments = ["run", "--rm", "--no-deps", "-T", service, *command]
+        ended = self._run(project, file, arguments, timeout_s)
+        return ended.returncode, ended.stdout, _last(ended.stderr)
+
+    def _checked(self, project: str, file: Path, arguments: Sequence[str], timeout_s: float) -> None:
+        ended = self._run(project, file, arguments, timeout_s)
+        if ended.returncode != 0:
+            raise failure(project, ended.stderr or ended.stdout)
+
+    def _run(
+        self, project: str, file: Path, arguments: Sequence[str], timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        command = [*self.argv, "-p", project, "-f", str(file), *arguments]
+        try:
+            return subprocess.run(
+                command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout_s,
+                env=_environment(os.environ), cwd=file.parent, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
+            raise DeploymentFailed(
+                f"compose {arguments[0]} did not end within {timeout_s:g} s", log=_last(text)
+            ) from error
+        except OSError as error:
+            raise MissingPrerequisite(f"{command[0]} cannot be run: {error.strerror}", "install it again") from error
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without what would change the meaning of a document (COMPOSE_PROFILES, COMPOSE_FILE)."""
+    kept = {key: value for key, value in environment.items() if not key.startswith("COMPOSE_")}
+    return {**kept, "COMPOSE_ANSI": "never", "COMPOSE_MENU": "0", "COMPOSE_IGNORE_ORPHANS": "0"}
+
+
+def failure(project: str, output: str) -> DeploymentFailed | TestbedUnavailable:
+    """What compose's output means, with its relevant last lines."""
+    lines = _last(output)
+    if _AWAY.search(output):
+        return TestbedUnavailable(f"the Docker Engine does not answer: {lines}")
+    service = _named_service(project, lines)
+    if port := _PORT.search(lines):
+        return DeploymentFailed(f"port {port['port']} is taken ({port['address']})", service, lines)
+    if _INVALID.search(lines):
+        return DeploymentFailed("compose refuses the document as invalid", service, lines)
+    if image := _IMAGE.search(lines):
+        return DeploymentFailed(f"image {image['image']} is not on this machine", service, lines)
+    if source := _SOURCE.search(lines):
+        return DeploymentFailed(f"cannot mount {source['path']}", service, lines)
+    return DeploymentFailed("compose could not start the deployment", service, lines)
+
+
+def _named_service(project: str, text: str) -> str:
+    """The service whose container an error names: ``<project>-<service>-1``, or with underscores in compose 1.x."""
+    found = re.search(rf"{re.escape(project)}[-_](?P<service>[a-zA-Z0-9._-]+?)[-_]\d+\b", text)
+    return found["service"] if found else ""
+
+
+def _last(output: str) -> str:
+    """The last lines that say something: progress, warnings and blanks are left out."""
+    lines = [line.strip() for line in output.splitlines()]
+    kept = [line for line in lines if line and not _PROGRESS.match(line) and not _WARNING.search(line)]
+    return "\n".join(kept[-LAST_LINES:])

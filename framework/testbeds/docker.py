@@ -1,0 +1,304 @@
+"""The Docker testbed: a deployment on this machine's engine, from any state to equal state.
+
+deploy = write the documents, remove what is not wanted, restore the data, start, wait, run live commands, read back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
+from framework.model import Application, Container, Deployment, Hook, Machine, Probe, Running, ServiceType, Usage
+from framework.ports import Progress
+from framework.testbeds import probes
+from framework.testbeds.cleanup import clean
+from framework.testbeds.compose_command import ComposeCommand
+from framework.testbeds.document import DEFINITION, PROJECT, TYPE, Wanted, pairs, wanted
+from framework.testbeds.engine import Engine, Listed, in_parallel
+from framework.testbeds.images import check_images, image_ids
+from framework.testbeds.inventory import describe_containers
+from framework.testbeds.machine import describe
+from framework.testbeds.readiness import Readiness, ended
+from framework.testbeds.run_directory import compose_file, write
+from framework.testbeds.seeds import Seeds, identity, only_one
+from framework.testbeds.usage import CpuCounters
+from framework.testbeds.volumes import Seed, WorkingVolumes
+
+READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
+STOP_S = 30  # for services that hold data, before their data are kept
+
+
+class Phases:
+    """Seconds per named phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, progress: Progress) -> Iterator[None]:
+        progress(name)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+
+class DockerTestbed:
+    """Runs deployments with Docker Compose; implements ``framework.ports.Testbed``.
+
+    ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
+    """
+
+    __test__ = False
+
+    name = "docker"
+    modelled = False
+
+    def __init__(
+        self,
+        home: Path,
+        types: Mapping[str, ServiceType],
+        *,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        overlays: bool = True,
+        engine: Engine | None = None,
+        compose: ComposeCommand | None = None,
+    ) -> None:
+        self._home = home
+        self._types = types
+        self._ready_timeout_s = ready_timeout_s
+        self._engine = engine or Engine()
+        self._found_compose = compose
+        self._volumes = WorkingVolumes(self._engine, overlays)
+        self._seeds = Seeds(self._engine)
+        self._counters = CpuCounters(self._engine)
+        self._applications: dict[str, Application] = {}
+        self._kept: dict[str, Seed] = {}  # application -> its data
+
+    # ------------------------------------------------------------------ before the first trial
+
+    def machine(self) -> Machine:
+        return describe(self._engine)
+
+    def check(self, application: Application) -> None:
+        """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled."""
+        try:
+            self._engine.version()
+        except TestbedUnavailable as error:
+            raise MissingPrerequisite(
+                str(error), "start the Docker Engine, or set DOCKER_HOST to one that runs"
+            ) from error
+        self._compose()
+        check_images(self._engine, application)
+        self._applications[application.name] = application
+
+    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+        """Fill the volumes once with the application's seed hook and keep them.  Raises TrialFailed."""
+        self._applications[application.name] = application
+        self._kept.pop(application.name, None)
+        hook = application.hooks.seed
+        if hook is None:
+            return
+        want = wanted(default)
+        data = identity(application, want, image_ids(self._engine, want))
+        with only_one(self._home, application.name):
+            kept = self._seeds.find(application.name, data, want)
+            if kept is None:
+                try:
+                    running = self.deploy(replace(default, fresh="all"), progress)
+                    progress(f"seeding {application.name}")
+                    self.run_hook(running, hook)
+                    self._stop(running, want)
+                    progress("keeping the data")
+                    kept = self._seeds.keep(application.name, data, want)
+                finally:
+                    self.clean(default.project)
+        self._kept[application.name] = kept
+
+    def _stop(self, running: Running, want: Wanted) -> None:
+        """End a deployment so that its data are whole: clients at once, then gracefully those that hold data."""
+        holders = {service for services in want.holders.values() for service in services}
+        self._engine.remove(c.id for c in running.containers.values() if c.service not in holders)
+        holding = [c.id for c in running.containers.values() if c.service in holders]
+        in_parallel(lambda container: self._engine.stop(container, STOP_S), holding)
+
+    # ------------------------------------------------------------------ a repetition
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        """Equal state, up, healthy, parameters read back.
+
+        With ``fresh="changed"`` containers whose definition, files and image are the same go on, after their type's
+        reset.  ``phases`` holds seconds; the labels of the returned deployment say how data were restored.
+        Raises DeploymentFailed, ParameterNotApplied.
+        """
+        phases = Phases()
+        want = wanted(deployment)
+        project, directory = deployment.project, self._home / "run" / deployment.project
+        with phases.phase("write", progress):
+            write(directory, want.document, deployment.files)
+            ids = image_ids(self._engine, want)
+        with phases.phase("remove", progress):
+            unchanged = self._remove(deployment, want, ids)
+        with phases.phase("restore", progress):
+            seed = self._kept.get(deployment.application)
+            method = self._volumes.reset(project, want, seed, keep=bool(unchanged))
+        with phases.phase("start", progress):
+            self._compose().up(project, compose_file(directory))
+        with phases.phase("healthy", progress):
+            ready = {name: self._ready(deployment, want, name) for name in want.services}
+            listed = Readiness(self._engine, project, want.finite).wait(ready, self._ready_timeout_s, progress)
+            network, containers = describe_containers(self._engine, listed, want)
+        with phases.phase("reset", progress):
+            self._reset(deployment, want, {name: containers[name] for name in unchanged if name in containers})
+        with phases.phase("live", progress):
+            self._run_live(deployment, containers)
+        with phases.phase("read back", progress):
+            self._read_back(deployment, containers)
+        labels = {**deployment.labels, "tailor.restored": method, "tailor.fresh": deployment.fresh}
+        return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
+
+    def _remove(self, deployment: Deployment, want: Wanted, ids: Mapping[str, str]) -> set[str]:
+        """Remove containers that must not go on; returns the services of those that may."""
+        label = f"com.docker.compose.project={deployment.project}"
+        there = {c.id: c for key in (label, f"{PROJECT}={deployment.project}") for c in self._engine.containers(key)}
+        kept = {c.service: c for c in there.values() if deployment.fresh == "changed" and _unchanged(c, want, ids)}
+        gone = [c for c in there.values() if kept.get(c.service) is not c]
+        if kept:  # their volumes are not restored, so they must be whole
+            holders = {service for services in want.holders.values() for service in services}
+            stopping = [c.id for c in gone if c.service in holders and c.state == "running"]
+            in_parallel(lambda container: self._engine.stop(container, STOP_S), stopping)
+        self._engine.remove(c.id for c in gone)
+        return set(kept)
+
+    def _reset(self, deployment: Deployment, want: Wanted, containers: Mapping[str, Container]) -> None:
+        """Empty the caches of containers that go on, as their type says."""
+        for service, container in containers.items():
+            kind = self._type(deployment, want, service)
+            for command in kind.reset if kind else ():
+                try:
+                    if command[0] == "tcp":
+                        probes.send(container.address, int(command[1]), command[2], r"\n")
+                    else:
+                        self._execute(service, container, command)
+                except probes.NoAnswer as error:
+                    raise DeploymentFailed(f"reset failed: {error}", service) from error
+
+    def _run_live(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
+        for service, command in deployment.live:
+            if service not in containers:
+                raise DeploymentFailed("a live command needs it, but it does not run", service)
+            self._execute(service, containers[service], command)
+
+    def _execute(self, service: str, container: Container, command: Sequence[str]) -> None:
+        code, output = self._engine.execute(container.id, command)
+        if code != 0:
+            raise DeploymentFailed(f"{' '.join(command)} ended with {code}", service, output)
+
+    def _read_back(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
+        """Raises ParameterNotApplied for the first parameter that did not take effect."""
+        answers = probes.answers(self._engine, containers, ((e.service, e.probe) for e in deployment.expectations))
+        for expected in deployment.expectations:
+            answer = answers[probes.request(expected.service, expected.probe)]
+            try:
+                if isinstance(answer, probes.NoAnswer):
+                    raise answer
+                value = probes.found(expected.probe, answer, expected.value)
+            except probes.NoAnswer as error:
+                found = f"nothing: {error}"
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, found) from error
+            if not probes.agrees(expected.value, value):
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
+
+    # ------------------------------------------------------------------ while it runs
+
+    def run_hook(self, running: Running, hook: Hook) -> str:
+        """Run a one-shot service to its end; returns its output.  Raises TrialFailed with it."""
+        project = running.deployment.project
+        file = compose_file(self._home / "run" / project)
+        try:
+            code, output, errors = self._compose().run(project, file, hook.service, hook.command, hook.timeout_s)
+        except BaseException:  # a one-shot that was cut off must not go on working on the next deployment's data
+            oneoffs = [c.id for c in self._engine.containers(f"{PROJECT}={project}") if not c.service]
+            self._engine.remove(oneoffs)
+            raise
+        if code != 0:
+            text = "\n".join(f"  | {line}" for line in (*output.splitlines()[-20:], *errors.splitlines()))
+            raise TrialFailed(f"{' '.join((hook.service, *hook.command))} ended with {code}\n{text}")
+        return output
+
+    def usage(self, running: Running) -> Usage:
+        return self._counters.read(running.containers)
+
+    def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
+        """Per service, the numbers that its type defines.  Raises DeploymentFailed for one that cannot be read."""
+        want = wanted(running.deployment)
+        asked: list[tuple[str, str, Probe]] = []
+        for service in running.containers:
+            kind = self._type(running.deployment, want, service)
+            asked += [(service, name, probe) for name, probe in (kind.statistics if kind else {}).items()]
+        answers = probes.answers(self._engine, running.containers, ((service, probe) for service, _, probe in asked))
+        result: dict[str, dict[str, float]] = {}
+        for service, name, probe in asked:
+            answer = answers[probes.request(service, probe)]
+            try:
+                if isinstance(answer, probes.NoAnswer):
+                    raise answer
+                result.setdefault(service, {})[name] = float(probes.found(probe, answer, 0.0))
+            except (probes.NoAnswer, ValueError) as error:
+                raise DeploymentFailed(f"cannot read its statistic {name}: {error}", service) from error
+        return result
+
+    def alive(self, running: Running) -> None:
+        """Raises DeploymentFailed, with its last lines, when a container of the deployment is not running any more."""
+        there = {c.id: c for c in self._engine.containers(f"{PROJECT}={running.deployment.project}")}
+        for service, container in running.containers.items():
+            listed = there.get(container.id)
+            if listed is None:
+                raise DeploymentFailed("its container is gone", service)
+            if listed.state != "running":
+                raise DeploymentFailed(f"its container is {ended(listed)}", service, self._engine.logs(listed.id))
+
+    # ------------------------------------------------------------------ leaving
+
+    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
+        """Remove what runs for ``project`` (None: for every project not in ``keep``) and say what was removed."""
+        return clean(self._engine, project, keep)
+
+    def clean_seeds(self) -> Sequence[str]:
+        """Remove all kept data that no deployment lies over, and say what was removed."""
+        self._kept.clear()
+        return self._seeds.remove()
+
+    # ------------------------------------------------------------------ what is known
+
+    def _compose(self) -> ComposeCommand:
+        if self._found_compose is None:
+            self._found_compose = ComposeCommand.find()
+        return self._found_compose
+
+    def _type(self, deployment: Deployment, want: Wanted, service: str) -> ServiceType | None:
+        """A service's type: by its label in the document, else by the application it was checked with."""
+        name = pairs((want.document["services"].get(service) or {}).get("labels")).get(TYPE)
+        application = self._applications.get(deployment.application)
+        if name is None and application is not None:
+            name = next((s.type for s in application.services if s.name == service), None)
+        return self._types.get(name) if name else None
+
+    def _ready(self, deployment: Deployment, want: Wanted, service: str) -> Probe | None:
+        kind = self._type(deployment, want, service)
+        return kind.ready if kind else None
+
+
+def _unchanged(container: Listed, want: Wanted, ids: Mapping[str, str]) -> bool:
+    """Whether a running container is what is wanted, apart from its trial's labels."""
+    return (
+        container.state == "running"
+        and container.service in want.services
+        and container.labels.get(DEFINITION) == want.definitions[container.service]
+        and container.image_id == ids.get(container.service)
+    )

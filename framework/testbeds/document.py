@@ -1,0 +1,123 @@
+"""What the Docker testbed adds to a rendered compose document before it runs it, and what it reads from it.
+
+Everything gets the labels by which it is found again; every service also gets a hash of its definition, computed
+without the trial's labels, so that a service that did not change can be recognised.  Named volumes become external:
+the testbed itself makes, fills and removes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.errors import DeploymentFailed
+from framework.model import Deployment
+
+PROJECT = "tailor.project"
+DEFINITION = "tailor.definition"
+TYPE = "tailor.type"
+CHANGING = frozenset({"tailor.trial", "tailor.repetition"})  # differ between deployments of one definition
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A deployment as the engine is to run it."""
+
+    document: Mapping[str, Any]
+    services: tuple[str, ...]  # those that run; not the one-shots behind a profile
+    images: Mapping[str, str]  # service -> image, of all services
+    definitions: Mapping[str, str]  # service -> hash
+    volumes: Mapping[str, str]  # key in the document -> name on the engine; external ones are not ours
+    holders: Mapping[str, tuple[str, ...]]  # volume's key -> services that mount it
+    finite: frozenset[str]  # services that others wait for to complete: they may exit with 0
+    labels: Mapping[str, str]  # for what outlives a trial: networks and volumes
+
+
+def wanted(deployment: Deployment) -> Wanted:
+    """Raises DeploymentFailed when the deployment is not one document for one host."""
+    if len(deployment.documents) != 1:
+        hosts = ", ".join(sorted(deployment.documents)) or "none"
+        raise DeploymentFailed(f"the Docker testbed runs one compose document; this deployment has one for: {hosts}")
+    source = next(iter(deployment.documents.values()))
+    services = {name: dict(body or {}) for name, body in (source.get("services") or {}).items()}
+    ours = {
+        key: str((body or {}).get("name") or f"{deployment.project}_{key}")
+        for key, body in (source.get("volumes") or {}).items()
+        if not (body or {}).get("external")
+    }
+    labels = {**deployment.labels, PROJECT: deployment.project}
+    lasting = {key: value for key, value in labels.items() if key not in CHANGING}
+    definitions = {name: _definition(source, name, deployment.files) for name in services}
+    for name, body in services.items():
+        body["labels"] = {**pairs(body.get("labels")), **labels, DEFINITION: definitions[name]}
+    volumes = {key: {"external": True, "name": ours[key]} if key in ours else body
+               for key, body in (source.get("volumes") or {}).items()}  # fmt: skip
+    networks = {
+        key: body
+        if (body or {}).get("external")
+        else {**(body or {}), "labels": {**pairs((body or {}).get("labels")), **lasting}}
+        for key, body in {"default": {}, **(source.get("networks") or {})}.items()
+    }
+    document = {**source, "services": services, "networks": networks, **({"volumes": volumes} if volumes else {})}
+    return Wanted(
+        document=document,
+        services=tuple(name for name, body in services.items() if not body.get("profiles")),
+        images={name: str(body.get("image") or "") for name, body in services.items()},
+        definitions=definitions,
+        volumes=ours,
+        holders={key: tuple(n for n, body in services.items() if key in _mounted(body)) for key in ours},
+        finite=frozenset(name for body in services.values() for name in _completed(body)),
+        labels=lasting,
+    )
+
+
+def pairs(labels: object) -> dict[str, str]:
+    """Compose labels, given as a mapping or as a list of "key=value", as a mapping."""
+    if isinstance(labels, Mapping):
+        return {str(key): "" if value is None else str(value) for key, value in labels.items()}
+    if isinstance(labels, list):
+        return {key: value for key, _, value in (str(item).partition("=") for item in labels)}
+    return {}
+
+
+def _definition(source: Mapping[str, Any], service: str, files: Mapping[str, str]) -> str:
+    """Hash of all that makes a service what it is: its part of the document, what it shares, the files it mounts."""
+    body = dict(source["services"][service] or {})
+    body["labels"] = {key: value for key, value in pairs(body.get("labels")).items() if key not in CHANGING}
+    shared = {key: value for key, value in source.items() if key not in ("services", "name", "version")}
+    paths = [path.removeprefix("./").rstrip("/") for path in _sources(body) + _shared_files(shared)]
+    mounted = {name: text for name, text in files.items()
+               if any(name == path or name.startswith(f"{path}/") or path in ("", ".") for path in paths)}  # fmt: skip
+    canonical = json.dumps([body, shared, mounted], sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _sources(body: Mapping[str, Any]) -> list[str]:
+    """What a service mounts or reads from beside the document: volume sources and environment files."""
+    found = []
+    for entry in body.get("volumes") or []:
+        found.append(str(entry.get("source") or "") if isinstance(entry, Mapping) else str(entry).split(":")[0])
+    files = body.get("env_file") or []
+    for entry in [files] if isinstance(files, str) else files:
+        found.append(str(entry.get("path") or "") if isinstance(entry, Mapping) else str(entry))
+    return [path for path in found if path]
+
+
+def _shared_files(shared: Mapping[str, Any]) -> list[str]:
+    """Files behind the document's configs and secrets."""
+    entries = [*(shared.get("configs") or {}).values(), *(shared.get("secrets") or {}).values()]
+    return [str(entry["file"]) for entry in entries if isinstance(entry, Mapping) and entry.get("file")]
+
+
+def _mounted(body: Mapping[str, Any]) -> list[str]:
+    return [source for source in _sources(body) if not source.startswith((".", "/", "~"))]
+
+
+def _completed(body: Mapping[str, Any]) -> list[str]:
+    waits = body.get("depends_on")
+    if not isinstance(waits, Mapping):
+        return []
+    return [name for name, how in waits.items() if (how or {}).get("condition") == "service_completed_successfully"]
