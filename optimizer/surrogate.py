@@ -74,7 +74,7 @@ def _climb(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
     """Hyperparameters of a good marginal likelihood, in the form scikit-learn wants: (theta, -log likelihood).
 
     30 steps from length scales of one range.  On 10-dimensional bowls with 30 noisy values this was as good as
-    scikit-optimize's three climbs to convergence, in a quarter of the time: so few points do not determine more.
+    scikit-optimize's three climbs to convergence, in half the time: so few points do not determine more.
     """
     from scipy.optimize import minimize
 

@@ -1,0 +1,25 @@
+"""Runs the kit's fixed conversation in a process of its own: ``python -m optimizer.testing module:Class options``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+from optimizer.base import Optimizer
+from optimizer.testing.problems import Maker, script
+
+
+def main(name: str, options: str) -> None:
+    """Print the suggestions as JSON."""
+    module, _, qualname = name.partition(":")
+    found: object = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    if not (isinstance(found, type) and issubclass(found, Optimizer)):
+        raise SystemExit(f"{name} is not an Optimizer")
+    sys.stdout.write(json.dumps(script(Maker(found, json.loads(options)))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,347 @@
+"""The checks of the conformance kit: one function, one promise of the door."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from optimizer.base import Optimizer
+from optimizer.errors import InvalidInput, SearchExhausted
+from optimizer.space import Configuration, SearchSpace
+from optimizer.testing.problems import (
+    BUDGET,
+    SEED,
+    Maker,
+    conversation,
+    mixed_space,
+    observation_of,
+    script,
+    tiny_space,
+    value_of,
+)
+from optimizer.trial import Observation, ObservationState, Suggestion
+
+
+class ConformanceFailure(AssertionError):
+    """The optimizer does not keep a promise of the door.  Mend the optimizer, or the capability that it declares."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConformanceFailure(message)
+
+
+def _keys(suggestions: Sequence[Suggestion]) -> list[str]:
+    return [suggestion.configuration.key() for suggestion in suggestions]
+
+
+def declares_itself(make: Maker) -> None:
+    """Name, summary and source are stated, and every option's default is one that it takes."""
+    for attribute in ("name", "summary", "source"):
+        text = getattr(make.optimizer_class, attribute, None)
+        _require(isinstance(text, str) and bool(text.strip()), f"the class attribute {attribute!r} must say something")
+    for name, option in make.optimizer_class.options_known.items():
+        _require(bool(option.description.strip()), f"option {name!r} needs a description")
+        option.validate(name, option.default)
+
+
+def stays_in_a_mixed_space(make: Maker) -> None:
+    """Suggestions are of the space, feasible, numbered from 0, and never the same twice."""
+    space = mixed_space()
+    made = list(islice(conversation(make(space), space), BUDGET))
+    _require(bool(made), "nothing was suggested")
+    for index, suggestion in enumerate(made):
+        checked = space.validate(suggestion.configuration)
+        _require(checked == suggestion.configuration, f"ask {index} has values of another kind than their parameters")
+        _require(space.is_feasible(checked), f"ask {index} breaks a constraint of the space")
+        _require(suggestion.ask == index, f"suggestion {index} calls itself ask {suggestion.ask}")
+    _require(len(set(_keys(made))) == len(made), "a configuration was suggested twice")
+
+
+def ends_with_the_space(make: Maker) -> None:
+    """A space of six configurations gives each once, then SearchExhausted (a one-shot solver may stop earlier)."""
+    space = tiny_space()
+    optimizer = make(space)
+    keys = _keys(list(islice(conversation(optimizer, space), 7)))
+    _require(len(keys) == len(set(keys)) <= 6, "a space of six configurations gave more, or one twice")
+    if not make.optimizer_class.one_shot:
+        _require(len(keys) == 6, f"SearchExhausted came after {len(keys)} of 6 configurations")
+    try:
+        optimizer.ask()
+    except SearchExhausted:
+        return
+    raise ConformanceFailure("an exhausted space must raise SearchExhausted each time it is asked")
+
+
+def reproducible_in_another_process(make: Maker) -> None:
+    """The same seed and history give the same asks in a second Python process with other string hashes."""
+    here = script(make)
+    name = f"{make.optimizer_class.__module__}:{make.optimizer_class.__qualname__}"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTHONHASHSEED": "12345",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "optimizer.testing", name, json.dumps(make.options)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    _require(done.returncode == 0, f"a second process could not run {name}:\n{done.stderr}")
+    _require(json.loads(done.stdout) == here, "a second process got other suggestions from the same seed and history")
+
+
+def leaves_global_random_state_alone(make: Maker) -> None:
+    """Other people's random numbers neither change the suggestions nor are changed by them."""
+    kept = (random.getstate(), np.random.get_state())
+    try:
+        runs = []
+        for seed in (1, 2):
+            random.seed(seed)
+            np.random.seed(seed)
+            untouched = (random.getstate(), str(np.random.get_state()))
+            runs.append(script(make))
+            used = (random.getstate(), str(np.random.get_state())) != untouched
+            _require(not used, "the global random state was used")
+        _require(runs[0] == runs[1], "suggestions depend on the global random state")
+    finally:
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])
+
+
+def replays_from_history(make: Maker) -> None:
+    """A fresh instance that is given the recorded asks and tells makes the same asks."""
+    space = mixed_space()
+    first, second = make(space), make(space)
+    records: list[tuple[list[Suggestion], list[Observation]]] = []
+    try:
+        for size in (1, 3, 2, 1, 2, 1):
+            made = first.ask(size)
+            observations = [observation_of(space, suggestion) for suggestion in made]
+            first.tell(observations)
+            records.append((made, observations))
+    except SearchExhausted:
+        _require(make.optimizer_class.one_shot, "SearchExhausted in a space that is far from used up")
+    for made, observations in records:
+        again = second.ask(len(made))
+        _require(again == made, f"the replay diverged at ask {made[0].ask}")
+        second.tell(observations)
+
+
+def continues_a_history_told_as_observations(make: Maker) -> None:
+    """Told the history instead of asked for it, a fresh instance counts on and repeats nothing."""
+    space = mixed_space()
+    made = list(islice(conversation(make(space), space), 6))
+    fresh = make(space)
+    fresh.tell([observation_of(space, suggestion) for suggestion in made])
+    _require(fresh.asks == len(made), f"the next ask is {fresh.asks} after a history of {len(made)}")
+    more = list(islice(conversation(fresh, space), 3))
+    _require(not set(_keys(more)) & set(_keys(made)), "a configuration of the told history was suggested again")
+
+
+def many_asks_before_a_tell(make: Maker) -> None:
+    """Eight asks without a tell give different configurations; all are then told, backwards, and it goes on."""
+    space = mixed_space()
+    optimizer = make(space)
+    made = optimizer.ask(5)
+    if not make.optimizer_class.one_shot:
+        made += optimizer.ask(3)
+        _require(len(made) == 8, f"eight asks gave {len(made)} suggestions")
+    _require(len(set(_keys(made))) == len(made), "asks before a tell gave one configuration twice")
+    _require(len(optimizer.pending) == len(made), "`pending` must list what was suggested and not told")
+    optimizer.tell([observation_of(space, suggestion) for suggestion in reversed(made)])
+    _require(not optimizer.pending, "`pending` must be empty once everything is told")
+    more = list(islice(conversation(optimizer, space), 3))
+    _require(not set(_keys(more)) & set(_keys(made)), "a configuration was suggested again")
+
+
+def tells_of_configurations_never_suggested(make: Maker) -> None:
+    """The default and imported results may be told before, between and after asks, and are not suggested again."""
+    space = mixed_space()
+    rng = np.random.default_rng(0)
+    drawn = (space.from_unit(rng.random(len(space))) for _ in range(100))
+    imports = [space.default(), *islice((one for one in drawn if space.is_feasible(one)), 8)]
+    told = [Observation(one, ObservationState.COMPLETED, value_of(space, one)) for one in imports]
+    optimizer = make(space)
+    optimizer.tell(told[:5])
+    made = list(islice(conversation(optimizer, space), 7))
+    optimizer.tell(told[5:])
+    made += islice(conversation(optimizer, space), 3)
+    _require(not set(_keys(made[:7])) & {one.key() for one in imports[:5]}, "a told configuration was suggested")
+    _require(not set(_keys(made[7:])) & {one.key() for one in imports}, "a told configuration was suggested")
+
+
+def survives_trials_without_a_value(make: Maker) -> None:
+    """Failed, infeasible and aborted trials: some of them, and nothing else for a whole budget."""
+    space = mixed_space()
+    states = list(ObservationState)
+    for mixture in (states, states[1:]):
+        optimizer = make(space)
+        for index in range(BUDGET):
+            try:
+                (suggestion,) = optimizer.ask()
+            except SearchExhausted:
+                _require(make.optimizer_class.one_shot, "SearchExhausted in a space that is far from used up")
+                break
+            optimizer.tell([observation_of(space, suggestion, state=mixture[index % len(mixture)])])
+
+
+def starts_where_it_is_told(make: Maker) -> None:
+    """An unmeasured ``start`` is suggested first; one whose value has been told is not suggested again."""
+    space = mixed_space()
+    start = space.default().replace({"web.workers": 9})
+    fresh = make(space, start=start)
+    _require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
+    told = make(space, start=start)
+    told.tell([Observation(start, ObservationState.COMPLETED, value_of(space, start))])
+    made = list(islice(conversation(told, space), 4))
+    _require(start.key() not in _keys(made), "a start that has been told must not be suggested")
+
+
+def mutates_nothing(make: Maker) -> None:
+    """Space, start, options and observations are as they were."""
+    space = mixed_space()
+    start = space.default()
+    hashed, options = space.content_hash, copy.deepcopy(make.options)
+    optimizer = make(space, start=start)
+    observations: list[Observation] = []
+    for suggestion in islice(conversation(optimizer, space), 4):
+        observations.append(observation_of(space, suggestion))
+    before = [(one, copy.deepcopy(one.constraints)) for one in observations]
+    optimizer.tell(observations)
+    _require(before == [(one, one.constraints) for one in observations], "tell changed what it was given")
+    _require(SearchSpace(space.parameters, space.constraints).content_hash == hashed, "the space was changed")
+    _require(start == space.default() and options == make.options, "the start or the options were changed")
+
+
+def checks_what_comes_in(make: Maker) -> None:
+    """Unknown options, budgets and seeds that make no sense, and foreign configurations are refused, and named."""
+    space = tiny_space()
+    cls = make.optimizer_class
+    _refuses(lambda: cls(space, seed=1, budget=BUDGET, no_such_option=1), "an unknown option", "no_such_option")
+    _refuses(lambda: make(space, seed=-1), "a negative seed", "seed")
+    _refuses(lambda: make(space, budget=0), "a budget of 0", "budget")
+    if cls.needs_budget:
+        _refuses(lambda: make(space, budget=None), "a missing budget", "budget")
+    optimizer = make(space)
+    _refuses(lambda: optimizer.ask(0), "ask(0)", "0")
+    wrong = Configuration({"a": 99, "b": "x"})
+    good = Observation(space.default(), ObservationState.COMPLETED, 1.0)
+    bad = Observation(wrong, ObservationState.COMPLETED, 1.0)
+    _refuses(lambda: optimizer.tell([good, bad]), "a configuration outside the space", "99")
+    _require(not optimizer.observations, "a tell that is refused must leave nothing behind")
+
+
+def _refuses(action: Callable[[], object], what: str, mentions: str) -> None:
+    try:
+        action()
+    except InvalidInput as error:
+        _require(mentions in str(error), f"the refusal of {what} must mention {mentions!r}: {error}")
+        return
+    raise ConformanceFailure(f"{what} must be refused with InvalidInput")
+
+
+def order_of_tells_is_irrelevant(make: Maker) -> None:
+    """Between two asks the order of tells does not matter (unless ``tell_order_matters``)."""
+    space = mixed_space()
+    forward, backward = make(space), make(space)
+    for _ in range(3):
+        try:
+            made, again = forward.ask(4), backward.ask(4)
+        except SearchExhausted:
+            _require(make.optimizer_class.one_shot, "SearchExhausted in a space that is far from used up")
+            return
+        _require(made == again, f"the order of tells changed the suggestions from ask {made[0].ask}")
+        observations = [observation_of(space, suggestion) for suggestion in made]
+        forward.tell(observations)
+        for observation in reversed(observations):
+            backward.tell([observation])
+
+
+def learns(make: Maker) -> None:
+    """With a budget of 15, negating the told values changes some ask before the 10th (unless ``learns`` is False)."""
+    space = mixed_space()
+    good = _keys(list(islice(conversation(make(space), space), 9)))
+    bad = _keys(list(islice(conversation(make(space), space, sign=-1.0), 9)))
+    _require(good != bad, "nine asks did not depend on the values told: the start-up design is too long for 15")
+
+
+def seeds_differ(make: Maker) -> None:
+    """Another seed gives other suggestions."""
+    space = mixed_space()
+    one = _keys(list(islice(conversation(make(space), space), 6)))
+    other = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
+    _require(one != other, "two seeds gave the same suggestions")
+
+
+def uses_failures(make: Maker) -> None:
+    """Failed trials change what is suggested, aborted ones of the same configurations do not say the same."""
+    space = mixed_space()
+    outcomes = []
+    for state in (ObservationState.FAILED, ObservationState.ABORTED):
+        optimizer = make(space)
+        made = []
+        for index in range(BUDGET):
+            (suggestion,) = optimizer.ask()
+            made.append(suggestion)
+            told = state if index % 2 else ObservationState.COMPLETED
+            optimizer.tell([observation_of(space, suggestion, state=told)])
+        outcomes.append(_keys(made))
+    _require(outcomes[0] != outcomes[1], "failed trials change nothing, though `uses_failures` is declared")
+
+
+def uses_noise(make: Maker) -> None:
+    """Standard errors change what is suggested."""
+    space = mixed_space()
+    outcomes = []
+    for error in (0.001, 1.0):
+        optimizer = make(space)
+        made = []
+        for index in range(BUDGET):
+            (suggestion,) = optimizer.ask()
+            made.append(suggestion)
+            told = observation_of(space, suggestion)
+            optimizer.tell([replace(told, standard_error=error if index % 2 else 0.01)])
+        outcomes.append(_keys(made))
+    _require(outcomes[0] != outcomes[1], "standard errors change nothing, though `uses_noise` is declared")
+
+
+def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]]:
+    """The checks that fit what the class declares."""
+    chosen: list[Callable[[Maker], None]] = [
+        declares_itself,
+        stays_in_a_mixed_space,
+        ends_with_the_space,
+        reproducible_in_another_process,
+        leaves_global_random_state_alone,
+        replays_from_history,
+        continues_a_history_told_as_observations,
+        many_asks_before_a_tell,
+        tells_of_configurations_never_suggested,
+        survives_trials_without_a_value,
+        starts_where_it_is_told,
+        mutates_nothing,
+        checks_what_comes_in,
+    ]
+    if not optimizer_class.tell_order_matters:
+        chosen.append(order_of_tells_is_irrelevant)
+    if not optimizer_class.one_shot:
+        chosen.append(seeds_differ)
+        if optimizer_class.learns:
+            chosen.append(learns)
+        if optimizer_class.uses_failures:
+            chosen.append(uses_failures)
+        if optimizer_class.uses_noise:
+            chosen.append(uses_noise)
+    return chosen

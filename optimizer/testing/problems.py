@@ -1,0 +1,93 @@
+"""What the conformance kit plays with: small spaces, values, and the conversation of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from optimizer.base import Optimizer
+from optimizer.errors import SearchExhausted
+from optimizer.space import Configuration, LinearConstraint, Parameter, SearchSpace, Value
+from optimizer.trial import Observation, ObservationState, Suggestion
+
+BUDGET = 15  # what the paper gives each algorithm, and what `learns` is defined for
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes fresh instances of the optimizer under test."""
+
+    optimizer_class: type[Optimizer]
+    options: dict[str, Value]
+
+    def __call__(
+        self, space: SearchSpace, *, seed: int = SEED, budget: int | None = BUDGET, start: Configuration | None = None
+    ) -> Optimizer:
+        return self.optimizer_class(space, seed=seed, budget=budget, start=start, **self.options)
+
+
+def mixed_space() -> SearchSpace:
+    """Every kind of parameter, both scales, steps, a constant, and a constraint."""
+    return SearchSpace(
+        [
+            Parameter("web.workers", "integer", 4, low=1, high=32, group="web"),
+            Parameter("web.backlog", "integer", 512, low=16, high=65536, scale="log", group="web"),
+            Parameter("web.nodelay", "boolean", True, group="web"),
+            Parameter("cache.memory_mib", "integer", 64, low=64, high=2048, step=256, group="cache"),
+            Parameter("cache.growth", "real", 1.25, low=1.01, high=3.0, group="cache"),
+            Parameter("cache.policy", "categorical", "lru", choices=("lru", "lfu", "random", "none"), group="cache"),
+            Parameter("db.timeout_s", "real", 1.0, low=0.001, high=10.0, scale="log", group="db"),
+            Parameter("db.fixed", "integer", 3, low=3, high=3, group="db"),
+        ],
+        [LinearConstraint({"web.workers": 64, "cache.memory_mib": 1}, 3000, "memory")],
+    )
+
+
+def tiny_space() -> SearchSpace:
+    """Six configurations."""
+    return SearchSpace(
+        [Parameter("a", "integer", 1, low=1, high=3), Parameter("b", "categorical", "x", choices=("x", "y"))]
+    )
+
+
+def value_of(space: SearchSpace, configuration: Configuration) -> float:
+    """A smooth bowl on the unit cube, its axes of unlike importance; between 0 and about 2."""
+    unit = space.to_unit(configuration)
+    return float(np.sum((unit - 0.3) ** 2 * np.linspace(1.0, 0.2, unit.size)))
+
+
+def observation_of(
+    space: SearchSpace, suggestion: Suggestion, sign: float = 1.0, state: ObservationState = ObservationState.COMPLETED
+) -> Observation:
+    """What a trial of the suggestion would tell."""
+    completed = state is ObservationState.COMPLETED
+    return Observation(
+        suggestion.configuration,
+        state,
+        sign * value_of(space, suggestion.configuration) if completed else None,
+        0.01 if completed else None,
+        suggestion.ask,
+        reason="" if completed else "by the conformance kit",
+    )
+
+
+def conversation(optimizer: Optimizer, space: SearchSpace, sign: float = 1.0) -> Iterator[Suggestion]:
+    """Ask, tell, ask, tell; ends where the optimizer has nothing left."""
+    while True:
+        try:
+            (suggestion,) = optimizer.ask()
+        except SearchExhausted:
+            return
+        yield suggestion
+        optimizer.tell([observation_of(space, suggestion, sign)])
+
+
+def script(make: Maker) -> list[dict[str, Value]]:
+    """The suggestions of a fixed conversation: what two processes compare."""
+    space = mixed_space()
+    optimizer = make(space)
+    return [suggestion.configuration.to_dict() for suggestion in islice(conversation(optimizer, space), 10)]
