@@ -78,17 +78,30 @@ func (m *Memcached) GetMany(ctx context.Context, keys []string) (values map[stri
 	return values, nil
 }
 
-// Set offers a value to the cache; one that is too large for it is left out.
-func (m *Memcached) Set(ctx context.Context, key string, value []byte) (err error) {
-	if len(value) > maxCachedBytes {
+// Set offers a value to the cache.
+func (m *Memcached) Set(ctx context.Context, key string, value []byte) error {
+	return m.SetMany(ctx, map[string][]byte{key: value})
+}
+
+// SetMany offers values to the cache, one after the other in one span; any that is too large for it is left out.
+func (m *Memcached) SetMany(ctx context.Context, values map[string][]byte) (err error) {
+	if len(values) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
-		return m.failure(err)
-	}
-	_, span := m.spans.start(ctx, "set")
+	ctx, span := m.spans.start(ctx, "set")
 	defer func() { m.spans.end(span, err) }()
-	return m.failure(m.client.Set(&memcache.Item{Key: key, Value: value}))
+	for key, value := range values {
+		if len(value) > maxCachedBytes {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return m.failure(err)
+		}
+		if err := m.client.Set(&memcache.Item{Key: key, Value: value}); err != nil {
+			return m.failure(err)
+		}
+	}
+	return nil
 }
 
 func (m *Memcached) failure(err error) error {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -78,7 +80,16 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, span trace.Span
 	if status >= http.StatusInternalServerError && r.Context().Err() == nil {
 		slog.Error("request failed", "role", s.Name, "route", r.Pattern, "status", status, "error", err)
 	}
-	http.Error(w, err.Error(), status)
+	http.Error(w, textOf(err), status)
+}
+
+// textOf is what the caller is told: an answer's own text, or the whole chain of a failure.
+func textOf(err error) string {
+	var answer *StatusError
+	if errors.As(err, &answer) {
+		return answer.Text
+	}
+	return err.Error()
 }
 
 func statusOf(err error) int {
@@ -87,6 +98,8 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &answer):
 		return answer.Status
+	case errors.Is(err, ErrConflict):
+		return http.StatusConflict
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -122,4 +135,13 @@ func WriteBody(w http.ResponseWriter, contentType string, body []byte) error {
 	w.Header()["Content-Type"] = []string{contentType}
 	_, _ = w.Write(body)
 	return nil
+}
+
+// IntegerOf reads a whole number from a request's query or form.
+func IntegerOf(values url.Values, name string) (int64, error) {
+	number, err := strconv.ParseInt(values.Get(name), 10, 64)
+	if err != nil {
+		return 0, BadRequest("%s=%q: a whole number is needed", name, values.Get(name))
+	}
+	return number, nil
 }

@@ -27,6 +27,9 @@ const (
 // ShortURLPrefix comes before the code in a short URL as a reader sees it; the store keeps the code alone.
 const ShortURLPrefix = "http://short-url/"
 
+// MaxNameBytes bounds a username: with its prefix it must fit into a key of memcached (250 bytes).
+const MaxNameBytes = 64
+
 // ID is a 64-bit number that travels as a decimal string, because JSON's readers round large numbers.
 type ID int64
 
