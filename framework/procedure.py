@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from optimizer.registry import load as load_optimizer
 
 from framework.controller import Bench, Controller
-from framework.errors import Transient, TrialFailed
-from framework.model import Purpose, Study, Trial, TrialState, Verdict
+from framework.errors import InputError, Transient, TrialFailed
+from framework.model import Purpose, Study, StudyPlan, Trial, TrialState, Verdict
 from framework.objective import compare, drift_corrected, standard_error
 from optimizer.base import Optimizer
-from optimizer.errors import SearchExhausted
+from optimizer.errors import OptimizerError, SearchExhausted
+from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
@@ -91,10 +91,9 @@ class Procedure:
     def _optimizer(self) -> Optimizer:
         """A new optimizer brought to where the study stands, by replay of its recorded asks and tells."""
         plan = self._plan
-        kind = load_optimizer(plan.optimizer)
-        start = _start(plan.initial, plan.extra, self._space)
-        optimizer = kind(self._space, seed=plan.seed, budget=plan.iterations, start=start, **plan.optimizer_options)
-        optimizer.tell([_observation(self._finished("default")[-1])])
+        optimizer = new_optimizer(plan, self._space)
+        if plan.initial == "default":  # another start means a search that does not know the default
+            optimizer.tell([_observation(self._finished("default")[-1])])
         diverged = False
         for trial in self._finished("search"):
             if not diverged:
@@ -241,6 +240,16 @@ class Procedure:
 
     def _baselines(self) -> list[Trial]:
         return [t for t in self._valued() if t.purpose in ("default", "drift")]
+
+
+def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
+    """The plan's optimizer, new.  Raises InputError on an unknown name or option, with what is allowed."""
+    try:
+        kind = load_optimizer(plan.optimizer)
+        start = _start(plan.initial, plan.extra, space)
+        return kind(space, seed=plan.seed, budget=plan.iterations, start=start, **plan.optimizer_options)
+    except OptimizerError as error:
+        raise InputError(str(error)) from error
 
 
 def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Configuration | None:

@@ -13,21 +13,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from optimizer.registry import load as load_optimizer
-from optimizer.registry import names as optimizer_names
-
 import framework
 from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
 from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
-from framework.procedure import Procedure
+from framework.procedure import Procedure, new_optimizer
 from framework.report.export import export, write_text
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.sweep import Sweep, sweep
+from optimizer.registry import load as load_optimizer
+from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
@@ -122,9 +121,9 @@ class Tailor:
         testbed = self._adapters.testbed(types)
         testbed.check(application)
         _check_request(request, application)
-        load_optimizer(request.optimizer)
         space = self.space(application, request)
         plan = _plan(request, application, space)
+        new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         study = Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
@@ -247,7 +246,7 @@ class Tailor:
                 "name": name,
                 "summary": k.summary,
                 "source": k.source,
-                "options": dict(k.defaults),
+                "options": {option: known.default for option, known in k.options_known.items()},
                 "needs_budget": k.needs_budget,
             }
             for name, k in kinds

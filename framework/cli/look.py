@@ -109,11 +109,11 @@ def register(
             rows = [(t.name, str(len(t.parameters)), "" if t.measured else "unmeasured", t.description) for t in types]
             output.print(_table(("type", "parameters", "", "description"), rows))
             return
-        rows = [
+        parameters: list[tuple[str, ...]] = [
             (p.name, p.kind, _range(p), f"{p.default} {p.unit}".strip(), p.role, p.weakens, p.description)
             for p in types[0].parameters
         ]
-        output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), rows))
+        output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), parameters))
 
     @app.command()
     def apps(

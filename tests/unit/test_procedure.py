@@ -14,7 +14,7 @@ from framework.controller import Bench
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.procedure import Procedure
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_bench, smaller_is_faster
+from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_bench, larger_is_faster
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,
@@ -22,7 +22,7 @@ PLAN = StudyPlan(
 )  # fmt: skip
 
 
-def machine(scale: Callable[[Any], float] = smaller_is_faster, **options: Any) -> PretendMachine:
+def machine(scale: Callable[[Any], float] = larger_is_faster, **options: Any) -> PretendMachine:
     return PretendMachine(VirtualClock(), scale, **options)
 
 
@@ -117,7 +117,7 @@ def test_an_engine_that_goes_away_for_a_moment_is_waited_for(tmp_path: Path) -> 
     assert len(aborted) == 2
 
 
-@pytest.mark.parametrize("stop_at", [1, 5, 9, 14, 20])
+@pytest.mark.parametrize("stop_at", [1, 9, 20])
 def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_at: int) -> None:
     """The interrupted study tries the same configurations and measures nothing finished again."""
     (tmp_path / "whole").mkdir()

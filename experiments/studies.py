@@ -1,0 +1,74 @@
+"""Resumable studies for experiments: a study that is finished is not run again, one that was stopped goes on.
+
+Each experiment keeps ``results/state.json`` (name -> study id) and one ``results/<name>.json`` per finished study.
+The studies themselves are below TAILOR_HOME.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from framework import bootstrap
+from framework.cli.present import summary_document
+from framework.config import Settings
+from framework.errors import NotFound
+from framework.model import StudyState, Trial
+from framework.service import Tailor, TuneRequest
+from framework.store.documents import encode
+
+
+class Experiment:
+    """The studies of one experiment, in its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.results = directory / "results"
+        self.results.mkdir(exist_ok=True)
+        self.tailor: Tailor = bootstrap.tailor(Settings.from_environment())
+        self._state = self.results / "state.json"
+
+    def study(self, name: str, request: TuneRequest) -> Mapping[str, Any]:
+        """The finished study ``name``: from its result file, or run now (or on, where it was stopped)."""
+        path = self.results / f"{name}.json"
+        if path.exists():
+            return dict(json.loads(path.read_text()))
+        study = self.tailor.store.get(self._id(name, request))
+        print(f"== {name}: study {study.id} ({study.state})", flush=True)
+        if study.state is not StudyState.COMPLETED:
+            study = self.tailor.run(study.id, _report)
+        document = encode(summary_document(self.tailor.summary(study)))
+        document["trials_detail"] = [_trial(trial) for trial in self.tailor.store.trials(study.id)]
+        path.write_text(json.dumps(document, indent=1) + "\n")
+        return dict(document)
+
+    def _id(self, name: str, request: TuneRequest) -> str:
+        known = json.loads(self._state.read_text()) if self._state.exists() else {}
+        try:
+            if name in known:
+                return str(self.tailor.store.get(known[name]).id)
+        except NotFound:  # another machine's state file: begin anew here
+            pass
+        known[name] = self.tailor.create(request).id
+        self._state.write_text(json.dumps(known, indent=1) + "\n")
+        return str(known[name])
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    """A trial as kept beside an experiment: everything but compose documents and latency samples."""
+    document: dict[str, Any] = encode(trial)
+    for measurement in document["measurements"]:
+        del measurement["services"], measurement["service_cpu_s"]
+    del document["images"]
+    return document
+
+
+def _report(kind: str, data: Mapping[str, Any]) -> None:
+    if kind == "trial finished":
+        trial: Trial = data["trial"]
+        value = f"{trial.value:.2f}" if trial.value is not None else trial.reason.splitlines()[0]
+        print(f"   trial {trial.number} {trial.purpose} {trial.label} {trial.state}: {value}", flush=True)
+    elif kind == "repetition" and data["measurement"].invalid:
+        print(f"   does not count: {'; '.join(data['measurement'].invalid)}", file=sys.stderr, flush=True)
