@@ -16,6 +16,7 @@ import (
 	"tailor/apps/common/service"
 	"tailor/apps/social-network/internal/api"
 	"tailor/apps/social-network/internal/composepost"
+	"tailor/apps/social-network/internal/data"
 	"tailor/apps/social-network/internal/hometimeline"
 	"tailor/apps/social-network/internal/media"
 	"tailor/apps/social-network/internal/poststorage"
@@ -44,6 +45,13 @@ var roles = map[string]func(context.Context, *service.Service) error{
 	api.PostStorage:       poststorage.New,
 }
 
+// tasks run once and end: they make and check the data that the roles work on.
+var tasks = map[string]func(context.Context, []string) error{
+	"seed":    data.Seed,
+	"prepare": data.Prepare,
+	"check":   data.Check,
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -58,6 +66,12 @@ func run(ctx context.Context, arguments []string) error {
 		return errors.New("no role; known are " + known())
 	}
 	name := arguments[0]
+	if task, isTask := tasks[name]; isTask {
+		if err := task(ctx, arguments[1:]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
 	role, isRole := roles[name]
 	if !isRole {
 		return fmt.Errorf("unknown role %q; known are %s", name, known())
@@ -73,5 +87,7 @@ func run(ctx context.Context, arguments []string) error {
 }
 
 func known() string {
-	return strings.Join(slices.Sorted(maps.Keys(roles)), ", ")
+	names := slices.AppendSeq(slices.Collect(maps.Keys(roles)), maps.Keys(tasks))
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }

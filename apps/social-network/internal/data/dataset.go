@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tailor/apps/social-network/internal/api"
 )
 
 // Plan says how much there is.  Everything else follows from Seed.
@@ -116,7 +118,7 @@ func (p Plan) Post(n int) Post {
 	for i := range rng.IntN(maxURLs + 1) {
 		number := n*maxURLs + i + 1
 		post.URLs = append(post.URLs, number)
-		text.WriteString(" " + ShortURLPrefix + ShortCode(number))
+		text.WriteString(" " + api.ShortURLPrefix + ShortCode(number))
 	}
 	post.Text = randomText(rng, textLength) + text.String()
 	return post
@@ -163,4 +165,21 @@ func (p Plan) password(user int32) (salt, hash string) {
 // mediaData is the content of medium n.
 func (p Plan) mediaData(n int) []byte {
 	return []byte(randomText(rand.New(rand.NewPCG(p.Seed, 5<<40+uint64(n))), mediaBytes))
+}
+
+func (p Post) mentionValues() []api.UserRef {
+	values := make([]api.UserRef, 0, len(p.Mentions))
+	for _, user := range p.Mentions {
+		values = append(values, api.UserRef{UserID: int64(user), Username: Username(user)})
+	}
+	return values
+}
+
+func (p Post) urlValues(seed uint64) []api.URL {
+	values := make([]api.URL, 0, len(p.URLs))
+	for _, number := range p.URLs {
+		short := api.ShortURLPrefix + ShortCode(number)
+		values = append(values, api.URL{Short: short, Long: LongURL(seed, number, postURLBytes)})
+	}
+	return values
 }

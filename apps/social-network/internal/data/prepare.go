@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+
+	"tailor/apps/social-network/internal/api"
 )
 
 // cachedEntries is how many entries of a timeline its service keeps in the cache: the newest.
@@ -214,15 +216,17 @@ func prepareGraph(ctx context.Context) (string, error) {
 
 // preparePosts writes each post as post-storage itself would cache it.
 func preparePosts(ctx context.Context) (string, error) {
-	var post cachedPost
+	var id int64
+	var post api.Post
 	query := `SELECT post_id, creator_id, creator_username, text, mentions, urls, media, post_type, created_ms
 		FROM posts ORDER BY post_id`
 	into := []any{
-		&post.PostID, &post.Creator.UserID, &post.Creator.Username, &post.Text, (*[]byte)(&post.Mentions),
+		&id, &post.Creator.UserID, &post.Creator.Username, &post.Text, (*[]byte)(&post.UserMentions),
 		(*[]byte)(&post.URLs), (*[]byte)(&post.Media), &post.PostType, &post.TimestampMS,
 	}
 	return cacheRows(ctx, PostStorageDB, query, PostStorageMemcached, into, func() (string, []byte, error) {
+		post.PostID = api.ID(id)
 		value, err := json.Marshal(&post)
-		return "post:" + strconv.FormatInt(post.PostID, 10), value, err
+		return "post:" + post.PostID.String(), value, err
 	})
 }

@@ -152,7 +152,7 @@ func (p Plan) urlRows(urls, length int) func() rows {
 	}
 	if urls > 0 {
 		return func() rows {
-			return count(urls, func(i int) ([]any, error) { return row(i+1, length), nil })
+			return count(urls, func(i int) ([]any, error) { return row(urls-i, length), nil })
 		}
 	}
 	return func() rows {
