@@ -14,10 +14,11 @@ from typing import Any
 
 from framework.compose import render
 from framework.critical_path.self_time import service_times
-from framework.errors import MeasurementInvalid, TrialFailed
+from framework.errors import IncorrectAnswer, MeasurementInvalid, TrialFailed
 from framework.model import (
     Application,
     Deployment,
+    Hook,
     LoadPlan,
     LoadResult,
     Measurement,
@@ -148,9 +149,9 @@ class Controller:
         with watch.phase("deploy") as step:
             running = bench.testbed.deploy(deployment, step)
         with watch.phase("prepare"):
-            for hook in (hooks.prepare, hooks.check_before):
-                if hook is not None:
-                    bench.testbed.run_hook(running, hook)
+            if hooks.prepare is not None:
+                bench.testbed.run_hook(running, hooks.prepare)
+            self._check(running, hooks.check_before)
         with watch.phase("load") as step:
             load = bench.load.run(self._load_plan(seed), running, lambda: bench.testbed.usage(running), step)
         bench.testbed.alive(running)
@@ -170,10 +171,19 @@ class Controller:
                 traced=self._plan.trace,
                 services=service_times(spans, entry=bench.application.entry),
             )
-        if hooks.check_after is not None and repetition == 0:
+        if repetition == 0:
             with watch.phase("check"):
-                bench.testbed.run_hook(running, hooks.check_after)
+                self._check(running, hooks.check_after)
         return replace(measurement, phases={**running.phases, **watch.seconds}), running
+
+    def _check(self, running: Running, hook: Hook | None) -> None:
+        """The application's own check.  Raises IncorrectAnswer: a configuration that loses data has no value."""
+        if hook is None:
+            return
+        try:
+            self._bench.testbed.run_hook(running, hook)
+        except TrialFailed as error:
+            raise IncorrectAnswer(f"the application's check failed: {error}") from error
 
     def render(self, trial: Trial, repetition: int) -> Deployment:
         """The deployment of a trial's repetition."""

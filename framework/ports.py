@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from framework.model import (
@@ -32,8 +32,6 @@ Progress = Callable[[str], None]
 class Testbed(Protocol):
     """Where a deployment is run.  Level-based: it makes what runs equal to what is wanted, from any state."""
 
-    __test__ = False
-
     name: str
     modelled: bool  # True: its numbers are modelled, not measured
 
@@ -59,14 +57,14 @@ class Testbed(Protocol):
     def alive(self, running: Running) -> None:
         """Raises DeploymentFailed when a container of the deployment is not running any more."""
 
-    def clean(self, project: str | None = None, *, keep: Container[str] = ()) -> Sequence[str]:
+    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
         """Remove what runs for ``project`` (None: for any project not in ``keep``) and say what was removed."""
 
     def clean_seeds(self) -> Sequence[str]:
         """Remove the kept data volumes."""
 
-    def examine(self) -> Sequence[Finding]:
-        """What this machine can do for this testbed, what is missing and how to get it."""
+    def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
+        """What this machine can do for this testbed and these applications, what is missing and how to get it."""
 
 
 class LoadGenerator(Protocol):

@@ -273,9 +273,10 @@ class Tailor:
             for a in found
         ]
 
-    def examine(self) -> Sequence[Finding]:
-        """What this machine can do and what is missing."""
-        return self._adapters.testbed(self.service_types()).examine()
+    def examine(self, applications: Sequence[Path]) -> Sequence[Finding]:
+        """What this machine can do for these applications and what is missing."""
+        known = [self.application(path) for path in applications]
+        return self._adapters.testbed(self.service_types()).examine(known)
 
     # ------------------------------------------------------------------ the rate
 

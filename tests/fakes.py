@@ -6,7 +6,7 @@ every stage below the adapters (evaluate, trials, optimizer, verdict) is the rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,7 +88,7 @@ class PretendMachine:
     def check(self, application: Application) -> None:
         pass
 
-    def examine(self) -> Sequence[Finding]:
+    def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         return [Finding("engine", "ok", "pretend")]
 
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
@@ -113,7 +113,7 @@ class PretendMachine:
     def alive(self, running: Running) -> None:
         pass
 
-    def clean(self, project: str | None = None, *, keep: Container[str] = ()) -> Sequence[str]:
+    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
         self.cleaned.append(project)
         return []
 

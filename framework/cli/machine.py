@@ -27,9 +27,14 @@ def register(
     """Add the commands of this module."""
 
     @app.command()
-    def doctor(as_json: Json = False) -> None:
+    def doctor(
+        applications: Annotated[
+            list[Path] | None, typer.Argument(metavar="[APP]...", help="Check their images.")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
         """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
-        findings = tailor().examine()
+        findings = tailor().examine(applications or [])
         if as_json:
             print_json(findings)
         else:

@@ -12,14 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
-from framework.model import Application, Container, Deployment, Hook, Machine, Probe, Running, ServiceType, Usage
+from framework.model import (
+    Application,
+    Container,
+    Deployment,
+    Finding,
+    Hook,
+    Machine,
+    Probe,
+    Running,
+    ServiceType,
+    Usage,
+)
 from framework.ports import Progress
 from framework.testbeds import probes
 from framework.testbeds.cleanup import clean
 from framework.testbeds.compose_command import ComposeCommand
 from framework.testbeds.document import DEFINITION, PROJECT, TYPE, Wanted, pairs, wanted
 from framework.testbeds.engine import Engine, Listed, in_parallel
-from framework.testbeds.images import check_images, image_ids
+from framework.testbeds.examination import examine
+from framework.testbeds.images import check_images, image_ids, resolved
 from framework.testbeds.inventory import describe_containers
 from framework.testbeds.machine import describe
 from framework.testbeds.readiness import Readiness, ended
@@ -28,6 +40,7 @@ from framework.testbeds.seeds import Seeds, identity, only_one
 from framework.testbeds.usage import CpuCounters
 from framework.testbeds.volumes import Seed, WorkingVolumes
 
+GENERATOR = "tailor/loadgen:1"
 READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
 STOP_S = 30  # for services that hold data, before their data are kept
 
@@ -95,6 +108,8 @@ class DockerTestbed:
             ) from error
         self._compose()
         check_images(self._engine, application)
+        if self._engine.image(GENERATOR) is None:
+            raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
         self._applications[application.name] = application
 
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
@@ -269,10 +284,15 @@ class DockerTestbed:
         """Remove what runs for ``project`` (None: for every project not in ``keep``) and say what was removed."""
         return clean(self._engine, project, keep)
 
-    def clean_seeds(self) -> Sequence[str]:
-        """Remove all kept data that no deployment lies over, and say what was removed."""
+    def clean_seeds(self, application: str | None = None) -> Sequence[str]:
+        """Remove kept data (of one application, or all) that no deployment lies over, and say what was removed."""
         self._kept.clear()
-        return self._seeds.remove()
+        return self._seeds.remove(application)
+
+    def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
+        """What this machine can do, what is missing and how to get it; images as far as ``applications`` name them."""
+        images = [str(body.get("image", "")) for a in applications for body in a.compose["services"].values()]
+        return examine(self._engine, self._home, sorted({resolved(image) for image in (GENERATOR, *images)}))
 
     # ------------------------------------------------------------------ what is known
 
