@@ -91,4 +91,5 @@ def _waited_for(spans: SpanTable) -> NDArray[np.bool_]:
     has_parent = spans.parent >= 0
     sent = np.zeros(len(spans), dtype=np.bool_)
     sent[has_parent] = spans.kind[spans.parent[has_parent]] == _PRODUCER
-    return has_parent & ~spans.follows & ~(sent & (spans.kind == _CONSUMER))
+    waited: NDArray[np.bool_] = has_parent & ~spans.follows & ~(sent & (spans.kind == _CONSUMER))
+    return waited

@@ -36,7 +36,7 @@ def mser(bins: ArrayLike) -> int:
     statistic = (squares - sums**2 / left) / left**2
     # Rounding leaves tiny differences between equal errors: they count as equal, so that the earliest cut wins.
     allowed = statistic[: count - SPARE]
-    threshold = allowed.min() + 1e-12 * max(float(squares[0]), 1e-300)
+    threshold = allowed.min() + (1e-12 * np.abs(values).max()) ** 2
     return int(np.flatnonzero(allowed <= threshold)[0])
 
 

@@ -1,0 +1,43 @@
+"""Span tables written as short rows, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.spans import KINDS, SpanTable
+
+
+class Row(NamedTuple):
+    """One span; ``parent`` is the index of its parent's row, times are nanoseconds."""
+
+    service: str
+    start: int
+    end: int
+    parent: int = -1
+    kind: str = "internal"
+    peer: str = ""
+    follows: bool = False
+    error: bool = False
+    trace: int = 0
+
+
+def span_table(rows: Sequence[Row]) -> SpanTable:
+    strings = list(dict.fromkeys(name for row in rows for name in (row.service, row.peer) if name))
+    return SpanTable(
+        traces=tuple(f"{number:x}" for number in range(max((row.trace for row in rows), default=-1) + 1)),
+        strings=tuple(strings),
+        trace=np.array([row.trace for row in rows], dtype=np.int32),
+        span_id=np.arange(1, len(rows) + 1, dtype=np.uint64),
+        parent=np.array([row.parent for row in rows], dtype=np.int64),
+        follows=np.array([row.follows for row in rows], dtype=np.bool_),
+        service=np.array([strings.index(row.service) for row in rows], dtype=np.int32),
+        operation=np.array([strings.index(row.service) for row in rows], dtype=np.int32),
+        peer=np.array([strings.index(row.peer) if row.peer else -1 for row in rows], dtype=np.int32),
+        kind=np.array([KINDS.index(row.kind) for row in rows], dtype=np.int8),
+        error=np.array([row.error for row in rows], dtype=np.bool_),
+        start_ns=np.array([row.start for row in rows], dtype=np.int64),
+        end_ns=np.array([row.end for row in rows], dtype=np.int64),
+    )

@@ -1,0 +1,221 @@
+"""A repetition becomes a measurement: its numbers, and each reason for which it does not count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framework.errors import InputError
+from framework.model import Application, Limits, LoadResult, Measurement, Objective, Service, Term, Tracing, Workload
+from framework.objective import evaluate
+from tests.runs import run, spans_of_run, stolen
+from tests.span_tables import Row, span_table
+
+APPLICATION = Application(
+    name="pretend",
+    directory=Path("apps/pretend"),
+    compose={},
+    services=(Service("nginx", "nginx", "frontend"), Service("post", "go", "logic")),
+    hosts=("frontend", "logic"),
+    workload=Workload(200.0, "poisson", "http://nginx:8080", {}),
+    tracing=Tracing("jaeger"),
+    objective=Objective(),
+)
+REQUESTS = 5000  # 25 s at 200 requests/s, of which 20 s are the window
+IN_WINDOW = 4000
+
+
+def latencies(requests: int = REQUESTS) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.exp(np.random.default_rng(1).normal(np.log(5), 0.5, requests))
+
+
+def with_objective(*terms: Term) -> Application:
+    return replace(APPLICATION, objective=Objective(terms))
+
+
+def measure(load: LoadResult, application: Application = APPLICATION, **given: Any) -> Measurement:
+    spans = given.pop("spans", None)
+    arguments: Mapping[str, Any] = {"created": load.spans_created, "rate_rps": 200.0} | given
+    return evaluate(load, spans_of_run(load) if spans is None else spans, application=application, **arguments)
+
+
+def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
+    found = measure(
+        run(latencies()), repetition=2, attempt=1, statistics={"post": {"hits": 3.0}}, phases={"load": 25.0}
+    )
+    window = np.sort(latencies()[1000:])
+    assert (found.invalid, found.infeasible, found.warnings) == ((), (), ())
+    assert found.value == pytest.approx(window[3799], rel=1e-5)
+    assert found.value == found.quantities["p95"].value
+    assert list(found.quantities) == ["mean", "p50", "p95", "p99", "throughput"]
+    assert found.quantities["mean"].value == pytest.approx(window.mean(), rel=1e-5)
+    assert found.quantities["throughput"].value == pytest.approx(200, rel=0.01)
+    assert (found.requests, found.failed_requests, found.spans_read) == (IN_WINDOW, 0, IN_WINDOW)
+    assert found.wanted_rps == 200
+    assert found.generator_p95_ms == pytest.approx(found.value)
+    assert found.lag_p99_ms == pytest.approx(0.01)
+    assert (found.repetition, found.attempt, found.statistics["post"]["hits"]) == (2, 1, 3.0)
+    assert len(found.latencies_ms) == IN_WINDOW
+    assert found.warmup_needed_s is not None
+
+
+def test_shares_of_the_machine() -> None:
+    found = measure(run(latencies()))
+    # 10 s of work in 20 s on two cores: 5 nginx, 2.5 post, 1.25 jaeger, 1.25 generator.
+    expected = {"application": 7.5 / 40, "generator": 1.25 / 40, "jaeger": 1.25 / 40, "tailor": 0.1 / 40}
+    assert dict(found.cpu) == pytest.approx(expected)
+    assert found.service_cpu_s["nginx"] == pytest.approx(5.0)
+    assert found.pressure_cpu == pytest.approx(1 / 20)
+    assert found.stolen_cpu == 0
+
+
+def test_an_objective_is_any_linear_combination() -> None:
+    found = measure(run(latencies()), with_objective(Term("p99.9", 0.5), Term("mean", 2.0), Term("throughput", -0.01)))
+    q = found.quantities
+    assert found.value == pytest.approx(0.5 * q["p99.9"].value + 2 * q["mean"].value - 0.01 * q["throughput"].value)
+
+
+def test_an_unknown_quantity_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown quantity"):
+        measure(run(latencies()), with_objective(Term("median")))
+
+
+def test_failed_requests_are_infinitely_slow_and_past_the_limit() -> None:
+    slow = latencies()
+    slow[1000:1300] = math.inf
+    found = measure(run(slow))
+    assert found.quantities["p95"].value == math.inf
+    assert (found.value, found.failed_requests) == (None, 300)
+    assert "300 of 4000 requests failed (7.50%); the limit is 0.10%" in found.infeasible
+    assert not found.invalid
+
+
+def test_few_failures_are_allowed_but_reach_into_the_mean() -> None:
+    slow = latencies()
+    slow[2000:2003] = math.inf
+    load = run(slow)
+    assert measure(load).infeasible == ()
+    found = measure(load, with_objective(Term("mean")))
+    assert found.value is None
+    assert found.infeasible == (
+        "the objective is infinite: 3 of 4000 requests failed, and a failed request is infinitely slow",
+    )
+
+
+def test_a_queue_that_grows_is_overload_and_not_measured_again() -> None:
+    # Replies come at 150 requests/s.
+    waiting = np.arange(REQUESTS) * (1000 / 150 - 1000 / 200) + 5
+    found = measure(run(waiting))
+    assert found.invalid == ()
+    assert found.value is None
+    assert any("150" in reason and "of 200.0 wanted" in reason for reason in found.infeasible)
+    assert any("latency moved within the window" in warning for warning in found.warnings)
+
+
+def test_requests_in_flight_at_the_edges_are_no_overload() -> None:
+    # 20 requests are always under way; the last of the window are answered after it.
+    found = measure(run(np.where(np.arange(REQUESTS) < 1000, 5.0, 100.0) + latencies() / 100))
+    assert found.infeasible == ()
+
+
+def test_a_slow_ramp_is_not_stationary() -> None:
+    found = measure(run(latencies() * np.linspace(1, 4, REQUESTS)))
+    assert found.value is None
+    assert len(found.invalid) == 1
+    assert found.invalid[0].startswith("latency moved within the window: the ")
+
+
+def test_a_late_generator() -> None:
+    [reason] = measure(run(latencies(), lag_ms=2.0)).invalid
+    assert reason.startswith("the generator sent requests late: p99 of its lag is 2 ms")
+
+
+def test_a_generator_that_did_not_keep_its_schedule() -> None:
+    [reason] = measure(run(latencies()), rate_rps=300.0).invalid
+    assert reason == "the generator scheduled 4000 requests where 6000 were wanted"
+
+
+def test_a_generator_that_did_not_send() -> None:
+    load = run(latencies())
+    sent = load.sent_ns.copy()
+    sent[4000:] = 0
+    assert "the generator did not send 1000 of 4000 requests" in measure(replace(load, sent_ns=sent)).invalid
+
+
+def test_stolen_time() -> None:
+    [reason] = measure(stolen(run(latencies()), 1.2)).invalid
+    assert reason == "3.0% of the machine's CPU time was stolen by its host; the limit is 2.0%"
+
+
+def test_missing_spans() -> None:
+    load = run(latencies())
+    [reason] = measure(load, spans=spans_of_run(load, keep=0.99)).invalid
+    assert reason == "40 of 4000 spans are missing (1.00%); the limit is 0.10%"
+
+
+def test_more_spans_than_were_created() -> None:
+    load = run(latencies())
+    [reason] = measure(load, created=3900).invalid
+    assert reason.startswith("100 more spans were read than the 3900 created")
+
+
+def test_services_that_do_not_count_are_checked_by_their_roots() -> None:
+    load = run(latencies())
+    found = measure(load, created=None)
+    assert found.invalid == ()
+    assert any("do not count their spans" in warning for warning in found.warnings)
+    [reason] = measure(load, created=None, spans=spans_of_run(load, keep=0.99)).invalid
+    assert reason.startswith("40 of 4000 root spans are missing")
+
+
+def test_spans_and_generator_disagree() -> None:
+    load = run(latencies())
+    [reason] = measure(load, spans=spans_of_run(load, slower=1.1)).invalid
+    assert "differ by 10.0%; the limit is 5.0%" in reason
+
+
+def test_no_root_span_is_invalid_and_the_generator_s_numbers_describe_it() -> None:
+    load = run(latencies())
+    found = measure(load, spans=span_table([Row("nginx", 0, 5, kind="server")]))
+    assert found.value is None
+    assert any("none of the 1 spans read is a root span" in reason for reason in found.invalid)
+    assert found.quantities["p95"].value == found.generator_p95_ms
+
+
+def test_without_tracing_the_generator_s_latencies_count() -> None:
+    load = replace(run(latencies()), spans_created=0)
+    found = measure(load, spans=span_table([]), created=None, traced=False)
+    assert (found.invalid, found.warnings) == ((), ())
+    assert found.value == found.generator_p95_ms
+
+
+def test_a_window_without_requests_has_no_numbers() -> None:
+    found = measure(run(latencies(100)))
+    assert found.value is None
+    assert found.quantities == {}
+    assert "the generator scheduled 0 requests where 4000 were wanted" in found.invalid
+
+
+def test_few_requests_are_marked() -> None:
+    found = measure(run(latencies(500), rate_rps=20.0), rate_rps=20.0)
+    assert "p95 has low confidence: 400 requests, fewer than 1,000" in found.warnings
+    assert "400 requests are too few to check that the window is stationary" in found.warnings
+
+
+def test_cpu_that_was_not_read_is_said() -> None:
+    found = measure(replace(run(latencies()), usage_before=None))
+    assert found.stolen_cpu is None
+    assert found.cpu == {}
+    assert "CPU use was not read: stolen time and shares are unknown" in found.warnings
+
+
+def test_limits_are_the_application_s_own() -> None:
+    tolerant = replace(APPLICATION, limits=Limits(missing_spans=0.02))
+    load = run(latencies())
+    assert measure(load, tolerant, spans=spans_of_run(load, keep=0.99)).invalid == ()
