@@ -61,10 +61,10 @@ def _machine(home: Path) -> Iterator[Finding]:
     else:
         yield Finding("cores", "ok", str(cores))
     free = shutil.disk_usage(home if home.exists() else home.parent).free / 2**30
-    state = "ok" if free >= FREE_GIB else "limited"
-    yield Finding(
-        "disk", state, f"{free:.0f} GiB free at {home}", "" if state == "ok" else f"{FREE_GIB:g} GiB are needed"
-    )
+    if free < FREE_GIB:
+        yield Finding("disk", "limited", f"{free:.0f} GiB free at {home}", f"{FREE_GIB:g} GiB are needed")
+    else:
+        yield Finding("disk", "ok", f"{free:.0f} GiB free at {home}")
 
 
 def _counters() -> Iterator[Finding]:
