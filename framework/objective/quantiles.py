@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ BATCHES = 20
 _QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
 
+@cache
 def ranks(count: int, probability: float) -> tuple[int, int]:
     """Ranks j < k (from 1) such that [X(j), X(k)] covers the quantile with at least 95 %, at most 2.5 % on each side.
 

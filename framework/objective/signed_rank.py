@@ -5,6 +5,8 @@ Own code, because scipy keeps the distribution behind its test to itself, and th
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
@@ -40,6 +42,7 @@ def p_value(differences: ArrayLike) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
+@cache
 def critical_rank(pairs: int, tail: float) -> tuple[int, float]:
     """The largest k with P(T <= k - 1) <= ``tail`` for ``pairs`` pairs without ties, and that probability.
 

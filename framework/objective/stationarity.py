@@ -50,16 +50,18 @@ def change(latency: ArrayLike, *, alpha: float, relative: float) -> Change | Non
         return Change("median", 1.0, 1.0, False)
     # A failed request counts as the slowest that was answered: a line cannot be fitted to infinity.
     values = np.clip(values, good.min(), good.max())
-    found = [_slope(values, name, probability, alpha / len(LEVELS), relative) for name, probability in LEVELS.items()]
+    probabilities = list(LEVELS.values())
+    batches = np.log([np.quantile(part, probabilities) for part in np.array_split(values, BATCHES)])
+    quarter = len(values) // 4
+    ratios = np.quantile(values[-quarter:], probabilities) / np.quantile(values[:quarter], probabilities)
+    found = [
+        _slope(name, batches[:, column], float(ratios[column]), alpha / len(LEVELS), relative)
+        for column, name in enumerate(LEVELS)
+    ]
     return min(found, key=lambda one: (not one.moved, one.p_value))
 
 
-def _slope(values: NDArray[np.float64], name: str, probability: float, alpha: float, relative: float) -> Change:
-    levels = np.log([np.quantile(part, probability) for part in np.array_split(values, BATCHES)])
+def _slope(name: str, levels: NDArray[np.float64], ratio: float, alpha: float, relative: float) -> Change:
     # A level that never changes has no residuals to test against.
     p_value = float(stats.linregress(np.arange(BATCHES), levels).pvalue) if np.ptp(levels) > 0 else 1.0
-    quarter = len(values) // 4
-    before, after = np.quantile(values[:quarter], probability), np.quantile(values[-quarter:], probability)
-    ratio = float(after / before)
-    moved = p_value <= alpha and abs(math.log(ratio)) > math.log1p(relative)
-    return Change(name, ratio, p_value, moved)
+    return Change(name, ratio, p_value, p_value <= alpha and abs(math.log(ratio)) > math.log1p(relative))
