@@ -1,0 +1,79 @@
+# Every target does its own set-up.  What `make` alone prints is the list below.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+STAMP := .venv/.complete
+UV := uv==0.13.8
+# True where a Docker Engine answers.
+ENGINE = docker version > /dev/null 2>&1
+
+.PHONY: help
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' Makefile | expand -t 24
+
+.PHONY: setup
+setup: $(STAMP)  ## .venv with the pinned dependencies (quick when nothing changed)
+
+$(STAMP): requirements-dev.txt pyproject.toml scripts/setup
+	@rm -f $@
+	@PYTHON="$(PYTHON)" scripts/setup
+	@touch $@
+
+.PHONY: engine
+engine:  ## a Docker Engine on a bare Debian machine (root)
+	@scripts/engine
+
+.PHONY: compose
+compose:  ## a compose command where there is none
+	@scripts/compose
+
+.PHONY: images
+images:  ## every image that a study needs
+	@scripts/images
+
+.PHONY: image-tailor
+image-tailor:  ## the image of Tailor itself
+	@scripts/images tailor/tailor:1
+
+# Without an engine nothing is built: tailor itself says what is missing and what to do.
+.PHONY: prepare
+prepare: setup
+	@if $(ENGINE); then scripts/compose && scripts/images; fi
+
+.PHONY: tune
+tune: prepare  ## a quick study of the social network, with its verdict and report
+	$(BIN)/tailor tune apps/social-network --quick
+
+.PHONY: study
+study: prepare  ## a study of the social network by the full protocol
+	$(BIN)/tailor tune apps/social-network
+
+.PHONY: test
+test: prepare  ## all tests; those that need a Docker Engine are skipped, saying so, where none answers
+	@if command -v go > /dev/null; then cd apps && go test ./...; else echo "go is missing: the Go tests did not run"; fi
+	$(BIN)/pytest -rs
+
+.PHONY: check
+check: setup  ## formatting, linting, types, layers
+	$(BIN)/ruff format --check . scripts/images
+	$(BIN)/ruff check . scripts/images
+	$(BIN)/mypy
+	$(BIN)/mypy --scripts-are-modules scripts/images
+	$(BIN)/lint-imports --no-cache
+	@for file in $$(grep -lE '^#!/bin/(ba)?sh' .ci/run scripts/* apps/common/images/*/*.sh); do bash -n $$file || exit 1; done
+	@if command -v go > /dev/null; then \
+		unformatted=$$(gofmt -l apps) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }; } && \
+		cd apps && go vet ./...; \
+	else echo "go is missing: the Go code was not checked"; fi
+
+.PHONY: requirements
+requirements: setup  ## pin the dependencies of pyproject.toml anew, with their hashes
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.txt
+
+.PHONY: clean
+clean:  ## remove what studies left running, caches and .venv (images and results stay)
+	@if test -x $(BIN)/tailor && $(ENGINE); then $(BIN)/tailor clean; fi
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
