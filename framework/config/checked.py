@@ -123,19 +123,22 @@ def _complaint(document: Document, item: dict[str, Any]) -> tuple[KeyPath, objec
             at = at[part]
             place.append(part)
     kind, context = item["type"], item.get("ctx", {})
+    if item["loc"] and item["loc"][-1] == "[key]":
+        return tuple(place), item["input"], _allowed(item)
     if kind == "missing":
         return tuple(place), "nothing", f"the key {item['loc'][-1]!r}"
     if kind == "unknown_key":
         return (*place, context["key"]), context["key"], context["allowed"]
-    if kind == "literal_error":
-        return tuple(place), _shown(at), str(context["expected"])
-    if kind == "string_pattern_mismatch":
-        return tuple(place), _shown(at), f"text that matches {context['pattern']}"
-    if item["loc"] and item["loc"][-1] == "[key]":
-        return tuple(place), item["input"], str(item["msg"])
-    message = str(item["msg"])
-    allowed = re.sub(r"^Input should be |^(String|List|Dictionary) should ", "", message)
-    return tuple(place), _shown(at), allowed
+    return tuple(place), _shown(at), _allowed(item)
+
+
+def _allowed(item: dict[str, Any]) -> str:
+    """What pydantic would have accepted, in words that follow "allowed:"."""
+    if item["type"] == "literal_error":
+        return str(item["ctx"]["expected"])
+    if item["type"] == "string_pattern_mismatch":
+        return f"text that matches {item['ctx']['pattern']}"
+    return re.sub(r"^Input should be |^(String|List|Dictionary) should ", "", str(item["msg"]))
 
 
 def _shown(value: Any) -> Any:

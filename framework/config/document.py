@@ -33,7 +33,9 @@ _REAL = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 # What the library may take a plain scalar for; we decide ourselves.  Any other tag was written by hand.
-_IMPLICIT = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
+_IMPLICIT = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +175,20 @@ class _Builder:
             self._plain_tag(node, key, "tag:yaml.org,2002:str")
             return text
         if tag not in _IMPLICIT:
-            raise self._error(node, key, tag, "no tags")
+            raise self._error(node, key, _written_tag(tag), "no tags")
         return _plain_value(text)
 
     def _plain_tag(self, node: Node, key: KeyPath, expected: str) -> None:
         if str(node.tag) != expected:
-            raise self._error(node, key, str(node.tag), "no tags")
+            raise self._error(node, key, _written_tag(str(node.tag)), "no tags")
 
     def _error(self, node: Node, key: KeyPath, found: str, allowed: str) -> FileError:
         name = f"line {node.start_mark.line + 1}"
         return FileError(self.path, f"{name}: {written(key)}" if key else name, found, allowed)
+
+
+def _written_tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!")
 
 
 def _plain_value(text: str) -> str | int | float | bool | None:

@@ -1,0 +1,40 @@
+"""JSON Schemas of the four kinds of file, for editors and for people; generated, and checked for drift by a test.
+
+``python -m framework.config.schemas`` writes them to docs/reference/schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from framework.config.application_file import ApplicationFile
+from framework.config.checked import Strict
+from framework.config.configuration_file import ConfigurationFile
+from framework.config.service_type_file import ServiceTypeFile
+from framework.config.workload_file import WorkloadFile
+
+KINDS: dict[str, type[Strict]] = {
+    "application": ApplicationFile,
+    "service-type": ServiceTypeFile,
+    "workload": WorkloadFile,
+    "configuration": ConfigurationFile,
+}
+DIRECTORY = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
+
+
+def schema_text(kind: str) -> str:
+    """The JSON Schema of a kind, version 1, as it stands in its file."""
+    schema = KINDS[kind].model_json_schema()
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tailor:{kind}:1"}
+    return json.dumps({**head, **schema}, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(directory: Path = DIRECTORY) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for kind in KINDS:
+        (directory / f"{kind}.json").write_text(schema_text(kind), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,70 @@
+"""What a good application becomes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from framework.config import load_application, load_service_types, parameters_of
+from framework.errors import FileError
+from framework.model import Hook, Limits, Service, Term
+
+ROOT = Path(__file__).parents[2]
+GOOD = ROOT / "tests" / "cases" / "good"
+APPLICATIONS = sorted([*GOOD.glob("*/application.yaml"), *(ROOT / "apps").glob("*/application.yaml")])
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.parent.name)
+def test_every_good_application_loads(path: Path) -> None:
+    application = load_application(path.parent)
+    assert application == load_application(path)
+    assert {service.name for service in application.services} == set(application.compose["services"])
+    assert application.entry in application.compose["services"]
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.parent.name)
+def test_types_and_fixed_parameters_of_good_applications_exist(path: Path) -> None:
+    application = load_application(path)
+    own = path.parent / "search_spaces"
+    types = load_service_types([own] if own.is_dir() else [])
+    for service in application.services:
+        parameters_of(application, types, service)
+
+
+def test_everything_that_an_application_says() -> None:
+    shop = load_application(GOOD / "shop")
+    assert shop.hosts == ("frontend", "logic", "backend", "monitoring")
+    services = {service.name: service for service in shop.services}
+    assert services["orders"] == Service("orders", "go", "logic", True, {"fanout_workers": "default"})
+    assert services["seed"] == Service("seed", "", "frontend", tuned=False), "not listed: untuned, on the first host"
+    assert shop.objective.terms == (Term("p95", 0.8), Term("p50", 0.2), Term("throughput", -0.01))
+    assert shop.hooks.seed == Hook("seed", (), 60.0)
+    assert shop.hooks.check_after == Hook("seed", ("verify",))
+    assert shop.hooks.prepare is None
+    assert shop.limits == Limits(errors=0.002)
+    assert shop.tracing.counters == {"port": 9100, "path": "/spans"}
+    assert shop.entry == "web"
+    assert shop.workload.document["kind"] == "workload"
+    assert shop.workload.document["variables"]["colour"] == {"choice": ["red", "on", 7]}
+    assert shop.compose["services"]["mailer"]["image"] == "example/shop:1", "merge keys are resolved"
+
+
+def test_content_hash_names_the_content_and_nothing_else(tmp_path: Path) -> None:
+    first = shutil.copytree(GOOD / "small", tmp_path / "first")
+    second = shutil.copytree(GOOD / "small", tmp_path / "second")
+    (second / ".git").mkdir()
+    (second / ".git" / "HEAD").write_text("x")
+    original = load_application(first).content_hash
+    assert load_application(second).content_hash == original
+    (second / "data.sql").write_text("a")
+    more = load_application(second).content_hash
+    (second / "data.sql").rename(second / "date.sql")
+    renamed = load_application(second).content_hash
+    assert len({original, more, renamed}) == 3
+
+
+def test_no_application_in_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        load_application(tmp_path)

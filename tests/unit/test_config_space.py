@@ -1,0 +1,110 @@
+"""From an application to what is tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.config import load_application, load_configuration, load_service_types, search_space
+from framework.errors import InputError, UnknownName
+from framework.model import Application
+from optimizer.space import SearchSpace
+
+GOOD = Path(__file__).parents[1] / "cases" / "good"
+TYPES = load_service_types()
+SHOP = load_application(GOOD / "shop")
+
+
+def space(
+    application: Application = SHOP,
+    *,
+    cores: int = 4,
+    only: Iterable[str] = (),
+    allow_weaker: Iterable[str] = (),
+    without: Iterable[str] = (),
+) -> SearchSpace:
+    return search_space(
+        application, TYPES, cores=cores, memory_mib=8192, only=only, allow_weaker=allow_weaker, without=without
+    )
+
+
+def test_names_groups_and_ranges() -> None:
+    found = space()
+    assert tuple(found.groups) == ("web", "orders", "orders-cache", "sessions", "orders-db", "catalogue-db")
+    memory = found["orders-cache.memory_mib"]
+    assert (memory.low, memory.high, memory.default, memory.scale, memory.group) == (
+        16,
+        2048,
+        64,
+        "log",
+        "orders-cache",
+    )
+    assert found.default()["web.worker_processes"] == 4
+
+
+def test_fixed_and_untuned_are_left_out() -> None:
+    found = space()
+    assert "orders.fanout_workers" not in found, "left alone"
+    assert "sessions.maxmemory_policy" not in found, "held at a value"
+    assert "mailer" not in found.groups
+    assert "jaeger" not in found.groups
+
+
+def test_what_weakens_is_tuned_only_by_name() -> None:
+    assert "orders-db.synchronous_commit" not in space()
+    assert "orders-db.synchronous_commit" in space(allow_weaker=["synchronous_commit"])
+    assert "orders-db.synchronous_commit" in space(allow_weaker=["orders-db.synchronous_commit"])
+    with pytest.raises(UnknownName, match=r"jit.*known: orders-db.synchronous_commit"):
+        space(allow_weaker=["jit"])
+
+
+def test_only_and_without() -> None:
+    assert set(space(only=["orders-cache"]).groups) == {"orders-cache"}
+    assert space(only=["orders-cache.threads", "web"], without=["web.multi_accept"]).names[-1] == "orders-cache.threads"
+    assert "web.multi_accept" not in space(without=["web.multi_accept"])
+    for name in ("cache", "jaeger", "orders-cache.mem"):
+        with pytest.raises(UnknownName):
+            space(only=[name])
+    with pytest.raises(InputError, match="nothing is left to tune"):
+        space(only=["orders-cache"], without=["orders-cache"])
+
+
+def test_one_value_is_nothing_to_tune() -> None:
+    types = dict(TYPES)
+    threads = next(p for p in TYPES["redis"].parameters if p.name == "io_threads")
+    others = tuple(parameter for parameter in TYPES["redis"].parameters if parameter is not threads)
+    types["redis"] = replace(TYPES["redis"], parameters=(replace(threads, high="host.cores"), *others))
+    found = search_space(SHOP, types, cores=1, memory_mib=8192, only=["sessions"])
+    assert "sessions.io_threads" not in found
+
+
+def test_the_image_s_version_decides() -> None:
+    services = dict(SHOP.compose["services"])
+    services["sessions"] = {**services["sessions"], "image": "redis:6.2"}
+    older = replace(SHOP, compose={**SHOP.compose, "services": services})
+    assert "sessions.zset_max_listpack_entries" in space()
+    assert "sessions.zset_max_listpack_entries" not in space(older)
+
+
+def test_unknown_types_and_fixed_parameters() -> None:
+    services = [
+        replace(service, type="memcachd") if service.name == "orders-cache" else service for service in SHOP.services
+    ]
+    with pytest.raises(UnknownName, match="memcachd"):
+        space(replace(SHOP, services=tuple(services)))
+    services = [
+        replace(service, fixed={"memory": 3}) if service.name == "orders-cache" else service
+        for service in SHOP.services
+    ]
+    with pytest.raises(UnknownName, match=r"orders-cache.*'memory'"):
+        space(replace(SHOP, services=tuple(services)))
+
+
+def test_a_partial_configuration_is_completed_by_defaults() -> None:
+    found = load_configuration(GOOD / "shop" / "configurations" / "tuned.yaml", space())
+    assert found["orders-db.jit"] is False
+    assert found["orders-cache.threads"] == 4
+    assert set(found) == set(space())
