@@ -14,7 +14,7 @@ type Request struct {
 	Class   uint8
 	URL     string
 	Body    string
-	Headers []Header // only those whose value differs from request to request live here; never changed after drawing
+	Headers []Header
 }
 
 // Header is one header line.

@@ -22,15 +22,15 @@ type document struct {
 }
 
 type requestDocument struct {
-	Name    string             `json:"name"`
-	Weight  float64            `json:"weight"`
-	Method  string             `json:"method"`
-	Path    string             `json:"path"`
-	Query   map[string]string  `json:"query"`
-	Form    map[string]string  `json:"form"`
-	Body    *string            `json:"body"`
-	Headers map[string]string  `json:"headers"`
-	Expect  *expectDocument `json:"expect"`
+	Name    string            `json:"name"`
+	Weight  float64           `json:"weight"`
+	Method  string            `json:"method"`
+	Path    string            `json:"path"`
+	Query   map[string]string `json:"query"`
+	Form    map[string]string `json:"form"`
+	Body    *string           `json:"body"`
+	Headers map[string]string `json:"headers"`
+	Expect  *expectDocument   `json:"expect"`
 }
 
 type expectDocument struct {
