@@ -173,11 +173,17 @@ class Optimizer(ABC):
             )
             self._observations.append(checked)
             self._seen.add(configuration)
+            self._settle(checked)
             if checked.ask is not None:
-                self._pending.pop(checked.ask, None)
                 self._asks = max(self._asks, checked.ask + 1)
                 self._start_asked = self._start_asked or configuration == self.start
             self._observed(checked)
+
+    def _settle(self, observation: Observation) -> None:
+        """Whatever was waiting for this result, by its number or by its configuration, waits no longer."""
+        for ask, configuration in list(self._pending.items()):
+            if ask == observation.ask or configuration == observation.configuration:
+                del self._pending[ask]
 
     # ------------------------------------------------------------------ what an algorithm fills in
 

@@ -118,8 +118,18 @@ class GaussianProcess:
     def standardise(self, y: Array) -> Array:
         return (y - self._mean) / self._spread
 
-    def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the noise-free function, both (n,), standardised."""
+    def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
+        """Mean and standard deviation of the noise-free function, both (n,), standardised.
+
+        Rasmussen & Williams 2006, algorithm 2.1, from the factor that the fit left.  scikit-optimize's own predict
+        inverts the matrix instead and warns of negative variances where the noise is small.  ``return_std`` is
+        there because its acquisition functions pass it.
+        """
+        from scipy.linalg import solve_triangular
+
         with one_thread():
-            mean, deviation = self.model.predict(x, return_std=True)
-        return np.asarray(mean), np.asarray(deviation)
+            cross = self.model.kernel_(x, self.model.X_train_)
+            mean = cross @ self.model.alpha_
+            half = solve_triangular(self.model.L_, cross.T, lower=True, check_finite=False)
+            variance = self.model.kernel_.diag(x) - np.einsum("ij,ij->j", half, half)
+        return mean, np.sqrt(np.maximum(variance, 0.0))

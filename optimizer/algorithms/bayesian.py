@@ -11,7 +11,7 @@ import numpy as np
 from optimizer.base import Optimizer, Option
 from optimizer.sampling import design_size, latin_hypercube, unseen
 from optimizer.space import Configuration, Value
-from optimizer.surrogate import Array, Encoder, GaussianProcess, one_thread, worst_for_failed
+from optimizer.surrogate import Array, Encoder, GaussianProcess, worst_for_failed
 
 _BEST = 5  # candidates refined, as many as scikit-optimize polishes
 _ROUNDS = (0.1, 0.03, 0.01)  # standard deviations of the refining steps, in ranges
@@ -101,5 +101,4 @@ def _expected_improvement(x: Array, model: GaussianProcess, incumbent: float, xi
     """EI(x) = s * (z * Phi(z) + phi(z)), z = (incumbent - xi - m) / s (Jones et al. 1998, equation 15), shape (n,)."""
     from skopt.acquisition import gaussian_ei  # imported late: scikit-learn is heavy
 
-    with one_thread():
-        return np.asarray(gaussian_ei(x, model.model, y_opt=incumbent, xi=xi))
+    return np.asarray(gaussian_ei(x, model, y_opt=incumbent, xi=xi))
