@@ -122,7 +122,9 @@ def _ends(mount: Any) -> tuple[str, str, bool]:
     if isinstance(mount, dict):
         source = str(mount.get("source", "")) if mount.get("type") == "bind" else ""
         return source, str(mount.get("target", "")), bool(mount.get("read_only"))
-    source, _, rest = str(mount).partition(":")
+    source, separator, rest = str(mount).partition(":")
+    if not separator:
+        return "", source, False  # an anonymous volume
     target, _, mode = rest.partition(":")
     return (source if source.startswith("/") else ""), target, "ro" in mode.split(",")
 
