@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -50,6 +51,10 @@ func retry[T any](ctx context.Context, name string, attempt func() (T, error)) (
 	}
 }
 
+// oneShotGC lets the heap grow twelvefold between collections: a command that streams hundreds of megabytes through a few
+// megabytes of heap would otherwise collect more than it works.
+const oneShotGC = 1200
+
 // task is one store's part of the work; tasks of one command run at once.
 type task struct {
 	name string
@@ -59,6 +64,7 @@ type task struct {
 // runTasks runs those of tasks that only names (all, if it is empty), each at once, and prints what each did and
 // how long it took.  The first error stops the others.
 func runTasks(ctx context.Context, tasks []task, only []string) error {
+	debug.SetGCPercent(oneShotGC)
 	known := make([]string, 0, len(tasks))
 	chosen := make([]task, 0, len(tasks))
 	for _, t := range tasks {
