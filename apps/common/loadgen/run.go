@@ -74,14 +74,10 @@ const (
 // Run executes a plan and returns its result.  When the context is cancelled, requests in flight are given up, what
 // was not sent is marked as interrupted, and the result says so.
 func Run(ctx context.Context, plan *Plan, workload *Workload, events *Events) (*Result, error) {
-	requests := Schedule(plan, workload)
+	s := newSender(plan, workload)
+	defer s.client.CloseIdleConnections()
 	defer spareGarbageCollection()()
-	transport := newTransport()
-	defer transport.CloseIdleConnections()
-	s := &sender{
-		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
-		traces: newTraceIDs(len(requests)), limit: maxInFlight, client: transport, start: time.Now().Add(leadTime),
-	}
+	s.start = time.Now().Add(leadTime)
 	return s.execute(ctx, events)
 }
 

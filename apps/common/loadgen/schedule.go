@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -52,7 +53,7 @@ func arrivals(plan *Plan) []time.Duration {
 		} else {
 			at = float64(index) / plan.RateRPS
 		}
-		due := time.Duration(at * 1e9)
+		due := time.Duration(math.Round(at * 1e9))
 		if due >= plan.Warmup()+plan.Window() {
 			return dues
 		}

@@ -29,12 +29,21 @@ type sender struct {
 	records  []record
 	traces   []traceID
 	limit    int64
-	client   http.RoundTripper
+	client   *http.Transport
 	start    time.Time
 	inFlight atomic.Int64
 	sent     atomic.Int64
 	failed   atomic.Int64
 	group    sync.WaitGroup
+}
+
+// newSender derives the schedule; the caller sets when it starts.
+func newSender(plan *Plan, workload *Workload) *sender {
+	requests := Schedule(plan, workload)
+	return &sender{
+		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
+		traces: newTraceIDs(len(requests)), limit: maxInFlight, client: newTransport(),
+	}
 }
 
 // newTransport keeps every connection: replies are not decompressed, redirects not followed (RoundTrip does neither),

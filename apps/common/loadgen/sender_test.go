@@ -1,0 +1,288 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+func server(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	started := httptest.NewServer(handler)
+	t.Cleanup(started.Close)
+	return started
+}
+
+func oneClass(timeoutMS int, rest string) string {
+	return fmt.Sprintf(`{"kind": "workload", "version": 1, "timeout_ms": %d, "requests": [{"name": "a", "weight": 1, "path": "/" %s}]}`, timeoutMS, rest)
+}
+
+// runPlan sends 50 requests, one each 10 ms, of which the first 10 are warm-up, unless the plan is changed.
+func runPlan(t *testing.T, ctx context.Context, document, target string, change func(*sender)) (*sender, *Result, string) {
+	t.Helper()
+	plan, workload := makePlan(t, document, func(plan *Plan) {
+		plan.Target, plan.RateRPS, plan.Arrivals, plan.WarmupS, plan.WindowS = target, 100, "constant", 0.1, 0.4
+	})
+	s := newSender(plan, workload)
+	s.start = time.Now()
+	if change != nil {
+		change(s)
+	}
+	var output bytes.Buffer
+	result, err := s.execute(ctx, &Events{Writer: &output})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, result, output.String()
+}
+
+// A service that stalls must not slow the sending down: all requests arrive while not one has been answered, and each
+// latency covers the whole stall since the request was due (no coordinated omission).
+func TestStalledServiceDoesNotDelayRequests(t *testing.T) {
+	var arrived atomic.Int64
+	release := make(chan struct{})
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		if arrived.Add(1) == 50 {
+			close(release)
+		}
+		<-release
+	})
+	s, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, nil)
+	last := s.requests[49].Due
+	for index := range s.records {
+		due, outcome := s.requests[index].Due, s.records[index]
+		if outcome.reason != "" || outcome.sent < due || outcome.end-due < last-due {
+			t.Errorf("request %d: due %v, sent %v, ended %v, %q", index, due, outcome.sent, outcome.end, outcome.reason)
+		}
+	}
+	if maximum := result.Latency.Quantiles["max"]; maximum == nil || *maximum < 390 {
+		t.Errorf("longest latency of the window: %v ms; the stall lasted 390 ms", maximum)
+	}
+}
+
+func TestLateSendingIsLagAndPartOfTheLatency(t *testing.T) {
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {})
+	s, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
+		s.start = s.start.Add(-10 * time.Second) // everything was due long ago
+	})
+	for index, outcome := range s.records {
+		due := s.requests[index].Due
+		if lag := outcome.sent - due; lag < 9*time.Second || outcome.end-due < lag {
+			t.Errorf("request %d: lag %v, latency %v", index, lag, outcome.end-due)
+		}
+	}
+	if lag := result.Lag.Quantiles["p50"]; lag == nil || *lag < 9000 {
+		t.Errorf("lag p50 %v ms", lag)
+	}
+}
+
+func TestFailuresAreClassified(t *testing.T) {
+	hijack := func(text string) http.HandlerFunc {
+		return func(reply http.ResponseWriter, request *http.Request) {
+			connection, buffer, err := reply.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_, _ = buffer.WriteString(text)
+			_ = buffer.Flush()
+			_ = connection.Close()
+		}
+	}
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(reply http.ResponseWriter, request *http.Request) {
+			reply.WriteHeader(status)
+			_, _ = io.WriteString(reply, body)
+		}
+	}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		rest    string
+		reason  string
+	}{
+		"good":               {answer(200, "fine"), "", ""},
+		"created":            {answer(201, "fine"), "", ""},
+		"redirect":           {answer(302, ""), "", "status 302"},
+		"server error":       {answer(503, ""), "", "status 503"},
+		"wanted status":      {answer(404, ""), `, "expect": {"status": 404}`, ""},
+		"other status":       {answer(201, ""), `, "expect": {"status": 200}`, "status 201"},
+		"wanted body":        {answer(200, "fine"), `, "expect": {"body": "^fi"}`, ""},
+		"other body":         {answer(200, "no"), `, "expect": {"body": "^fi"}`, reasonBody},
+		"enough items":       {answer(200, `[{}, 2]`), `, "expect": {"min_items": 2}`, ""},
+		"too few items":      {answer(200, `[{}]`), `, "expect": {"min_items": 2}`, reasonItems},
+		"not an array":       {answer(200, `{"a": 1}`), `, "expect": {"min_items": 0}`, reasonItems},
+		"truncated body":     {hijack("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), "", reasonTruncated},
+		"truncated chunks":   {hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), "", reasonTruncated},
+		"truncated header":   {hijack("HTTP/1.1 200 OK\r\n"), "", reasonTruncated},
+		"closed":             {hijack(""), "", reasonClosed},
+		"not HTTP":           {hijack("SSH-2.0\r\n\r\n"), "", reasonUnreadable},
+		"no answer in time":  {func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() }, "", reasonTimeout},
+		"no answer, started": {stalledBody, "", reasonTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 60_000
+			if test.reason == reasonTimeout {
+				timeout = 50
+			}
+			s, result, _ := runPlan(t, t.Context(), oneClass(timeout, test.rest), server(t, test.handler).URL, nil)
+			for index, outcome := range s.records {
+				if outcome.reason != test.reason {
+					t.Fatalf("request %d: %q, wanted %q", index, outcome.reason, test.reason)
+				}
+			}
+			if test.reason != "" && (result.Errors[test.reason]["a"] != 40 || result.WarmupErrors[test.reason]["a"] != 10) {
+				t.Errorf("errors %v, warm-up %v", result.Errors, result.WarmupErrors)
+			}
+			if test.reason == "" && (len(result.Errors) != 0 || result.Latency.Failed != 0) {
+				t.Errorf("errors %v", result.Errors)
+			}
+		})
+	}
+}
+
+func stalledBody(reply http.ResponseWriter, request *http.Request) {
+	reply.Header().Set("Content-Length", "10")
+	_, _ = io.WriteString(reply, "abc")
+	reply.(http.Flusher).Flush()
+	<-request.Context().Done()
+}
+
+func TestNobodyListens(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	_, result, _ := runPlan(t, t.Context(), oneClass(1000, ""), closed.URL, nil)
+	if result.Errors[reasonRefused]["a"] != 40 || result.Latency.Quantiles["p50"] != nil {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestInFlightLimitFailsAtOnce(t *testing.T) {
+	release := make(chan struct{})
+	target := server(t, func(http.ResponseWriter, *http.Request) { <-release })
+	_, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
+		s.limit = 3
+		go func() {
+			for s.failed.Load() < 47 {
+				time.Sleep(time.Millisecond)
+			}
+			close(release)
+		}()
+	})
+	if result.Errors[reasonInFlight]["a"] != 40 || result.WarmupErrors[reasonInFlight]["a"] != 7 {
+		t.Errorf("errors %v, warm-up %v", result.Errors, result.WarmupErrors)
+	}
+}
+
+func TestInterruptionMarksTheRest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var once sync.Once
+	target := server(t, func(_ http.ResponseWriter, request *http.Request) {
+		once.Do(cancel)
+		<-request.Context().Done()
+	})
+	_, result, output := runPlan(t, ctx, oneClass(60_000, ""), target.URL, nil)
+	if !result.Interrupted || result.Errors[reasonInterrupted]["a"] != 40 || result.SpansCreated != 0 {
+		t.Errorf("%+v", result)
+	}
+	if strings.Contains(output, `"drain"`) {
+		t.Errorf("an interrupted run reports its drain: %s", output)
+	}
+}
+
+func TestPhasesComeInOrder(t *testing.T) {
+	target := server(t, func(http.ResponseWriter, *http.Request) {})
+	_, _, output := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, nil)
+	var names []string
+	for line := range strings.Lines(output) {
+		var phase Phase
+		if err := json.Unmarshal([]byte(line), &phase); err != nil {
+			t.Fatal(err)
+		}
+		if phase.Event == "phase" {
+			names = append(names, phase.Name)
+		}
+	}
+	if found := strings.Join(names, " "); found != "warmup window drain done" {
+		t.Errorf("phases: %s", found)
+	}
+}
+
+func TestEveryRequestHasOneRootSpan(t *testing.T) {
+	var lock sync.Mutex
+	headers, spans, refusals := map[string]string{}, map[string]*trace.Span{}, 0
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		if request.URL.Path != "/v1/traces" {
+			headers[request.Header.Get("traceparent")] = request.Header.Get("tracestate")
+			return
+		}
+		if refusals == 0 { // the collector is busy at first
+			refusals++
+			reply.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		data, _ := io.ReadAll(request.Body)
+		var message collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(data, &message); err != nil {
+			t.Error(err)
+		}
+		resource := message.ResourceSpans[0]
+		if name := resource.Resource.Attributes[0].Value.GetStringValue(); name != "loadgen" {
+			t.Errorf("service.name %q", name)
+		}
+		for _, span := range resource.ScopeSpans[0].Spans {
+			spans[fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId)] = span
+		}
+	})
+	s, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
+		s.plan.Trace, s.plan.OTLPEndpoint = true, target.URL
+	})
+	if result.SpansCreated != 40 || result.SpansExported != 40 || result.SpansProblem != "" || len(spans) != 50 {
+		t.Errorf("created %d, exported %d, arrived %d, %q", result.SpansCreated, result.SpansExported, len(spans), result.SpansProblem)
+	}
+	for index, request := range s.requests {
+		parent := s.traces[index].parent(true)
+		state := "tailor=m"
+		if index < 10 {
+			state = "tailor=w"
+		}
+		span, began := spans[parent], s.start.UnixNano()
+		if span == nil || headers[parent] != state || span.TraceState != state || span.Name != "a" ||
+			span.Kind != trace.Span_SPAN_KIND_CLIENT || len(span.ParentSpanId) != 0 ||
+			int64(span.StartTimeUnixNano) != began+int64(request.Due) ||
+			int64(span.EndTimeUnixNano) != began+int64(s.records[index].end) {
+			t.Errorf("request %d: header %q, span %v", index, headers[parent], span)
+		}
+	}
+}
+
+func TestLostSpansAreNotCountedAsExported(t *testing.T) {
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/v1/traces" {
+			reply.WriteHeader(http.StatusBadRequest)
+		}
+		if sampled := strings.HasSuffix(request.Header.Get("traceparent"), "-01"); request.URL.Path == "/" && !sampled {
+			t.Error("a request is not sampled")
+		}
+	})
+	_, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
+		s.plan.Trace, s.plan.OTLPEndpoint = true, target.URL
+	})
+	if result.SpansCreated != 40 || result.SpansExported != 0 || !strings.Contains(result.SpansProblem, "400") {
+		t.Errorf("%d, %d, %q", result.SpansCreated, result.SpansExported, result.SpansProblem)
+	}
+}
