@@ -6,6 +6,9 @@ optimizer object keeps a state that depends on the order of calls, proposes inte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from optimizer.base import Optimizer, Option
@@ -30,7 +33,7 @@ class BayesianGP(Optimizer):
     summary = "Bayesian optimization: Gaussian process, expected improvement"
     source = "Jones, Schonlau & Welch 1998 (J. Global Optimization 13); scikit-optimize's Gaussian process"
     uses_failures = True
-    options_known = {  # noqa: RUF012 - a ClassVar of the base class
+    options_known: ClassVar[Mapping[str, Option]] = {
         "xi": Option(0.01, "improvement that is not worth having, in standard deviations of the values", low=0, high=1),
         "candidates": Option(2000, "random points at which the acquisition is tried", "integer", low=100, high=100_000),
     }

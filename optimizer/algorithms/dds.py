@@ -11,6 +11,8 @@ parameters Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (2009
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +34,7 @@ class DDS(Optimizer):
     summary = "dynamically dimensioned search: from all parameters down to one around the best so far"
     source = "Tolson & Shoemaker 2007 (WRR 43, W01413); discrete parameters: Tolson et al. 2009 (WRR 45, W12416)"
     needs_budget = True
-    options_known = {  # noqa: RUF012 - a ClassVar of the base class
+    options_known: ClassVar[Mapping[str, Option]] = {
         "r": Option(0.2, "standard deviation of a perturbation, in ranges of the parameter", low=0.001, high=1.0),
     }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ class ClaimsNoise(Sound):
 
 
 class BadDefault(Sound):
-    options_known = {"r": Option(0.5, " ", low=0, high=1)}  # noqa: RUF012 - a ClassVar of the base class
+    options_known: ClassVar[Mapping[str, Option]] = {"r": Option(0.5, " ", low=0, high=1)}
 
 
 BROKEN = [
