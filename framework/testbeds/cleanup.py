@@ -6,45 +6,79 @@ network that it is attached to.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from framework.testbeds.document import PROJECT
 from framework.testbeds.engine import Engine, Listed, in_parallel
 from framework.testbeds.seeds import SEED
+from framework.testbeds.volumes import FROM
 
 COMPOSE_PROJECT = "com.docker.compose.project"
 STUDY = "tailor.study"
+ROUNDS = 10
+PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later round
 
 
 def clean(engine: Engine, project: str | None, keep: Collection[str] = ()) -> list[str]:
     """Remove everything of ``project``, or (None) of every project not in ``keep``; returns what was removed."""
+    removed: list[str] = []
+    for _ in range(ROUNDS):
+        found = _round(engine, project, keep)
+        removed += found
+        if not found:
+            break
+        time.sleep(PAUSE_S)
+    return removed
+
+
+def settle(engine: Engine, project: str) -> None:
+    """Wait until no container of ``project`` appears any more: the engine ends what a killed compose began."""
+    seen: set[str] | None = None
+    for _ in range(ROUNDS):
+        there = {container.id for container in engine.containers(f"{COMPOSE_PROJECT}={project}")}
+        if there == seen:
+            return
+        seen = there
+        time.sleep(PAUSE_S)
+
+
+def _round(engine: Engine, project: str | None, keep: Collection[str]) -> list[str]:
     networks = {network["Name"]: network for label in (PROJECT, STUDY) for network in engine.networks(label)}
     belongs = {name: _project(network.get("Labels") or {}) for name, network in networks.items()}
-
-    def goes(owner: str) -> bool:
-        return owner == project if project is not None else owner not in keep
-
-    def owner(container: Listed) -> str | None:
-        """The project a container is part of; None when it is not Tailor's."""
-        named = container.labels.get(PROJECT)
-        if named or (project is not None and container.labels.get(COMPOSE_PROJECT) == project):
-            return named or project
-        if not any(key.startswith("tailor.") for key in container.labels):
-            return None
-        attached = [belongs[network] for network in container.addresses if network in belongs]
-        return attached[0] if attached else _project(container.labels) if STUDY in container.labels else None
-
-    gone = [c for c in engine.containers() if (of := owner(c)) is not None and goes(of)]
+    gone = [c for c in engine.containers() if _goes(_owner(c, belongs, project), project, keep)]
     engine.remove(container.id for container in gone)
-    removed = [f"container {container.name}" for container in gone]
-    unwanted = [name for name, of in belongs.items() if goes(of)]
+    unwanted = [name for name, owner in belongs.items() if _goes(owner, project, keep)]
     in_parallel(engine.remove_network, unwanted)
-    removed += [f"network {name}" for name in unwanted]
     volumes = {v["Name"]: v.get("Labels") or {} for label in (PROJECT, STUDY) for v in engine.volumes(label)}
-    working = [name for name, labels in volumes.items() if SEED not in labels and goes(_project(labels))]
-    in_parallel(engine.remove_volume, sorted(working, key=lambda name: name.endswith("_tailor-layers")))
-    return removed + [f"volume {name}" for name in working]
+    working = [
+        name for name, labels in volumes.items() if SEED not in labels and _goes(_project(labels), project, keep)
+    ]
+    in_parallel(engine.remove_volume, [name for name in working if FROM in volumes[name]])  # before what they lie on
+    in_parallel(engine.remove_volume, [name for name in working if FROM not in volumes[name]])
+    return [
+        *(f"container {container.name}" for container in gone),
+        *(f"network {name}" for name in unwanted),
+        *(f"volume {name}" for name in working),
+    ]
+
+
+def _goes(owner: str | None, project: str | None, keep: Collection[str]) -> bool:
+    return owner is not None and (owner == project if project is not None else owner not in keep)
+
+
+def _owner(container: Listed, belongs: Mapping[str, str], project: str | None) -> str | None:
+    """The project a container is part of; None when it is not Tailor's."""
+    labels = container.labels
+    if PROJECT in labels:
+        return labels[PROJECT]
+    if project is not None and labels.get(COMPOSE_PROJECT) == project:
+        return project
+    if not any(key.startswith("tailor.") for key in labels):
+        return None
+    attached = [belongs[network] for network in container.addresses if network in belongs]
+    return attached[0] if attached else _project(labels) if STUDY in labels else None
 
 
 def _project(labels: Mapping[str, Any]) -> str:

@@ -63,7 +63,7 @@ class ComposeCommand:
                 return cls(tuple(argv), answer.stdout.strip().removeprefix("v"))
         raise MissingPrerequisite(
             "no compose command: neither `docker compose` nor `docker-compose` works",
-            "run `make setup`, which installs one, or install the Docker Compose plugin",
+            "run `make compose`, or install the Docker Compose plugin",
         )
 
     @property

@@ -26,7 +26,7 @@ from framework.model import (
 )
 from framework.ports import Progress
 from framework.testbeds import probes
-from framework.testbeds.cleanup import clean
+from framework.testbeds.cleanup import clean, settle
 from framework.testbeds.compose_command import ComposeCommand
 from framework.testbeds.document import DEFINITION, PROJECT, TYPE, Wanted, pairs, wanted
 from framework.testbeds.engine import Engine, Listed, in_parallel
@@ -163,7 +163,7 @@ class DockerTestbed:
             seed = self._kept.get(deployment.application)
             method = self._volumes.reset(project, want, seed, keep=bool(unchanged))
         with phases.phase("start", progress):
-            self._compose().up(project, compose_file(directory))
+            self._start(project, compose_file(directory))
         with phases.phase("healthy", progress):
             ready = {name: self._ready(deployment, want, name) for name in want.services}
             listed = Readiness(self._engine, project, want.finite).wait(ready, self._ready_timeout_s, progress)
@@ -176,6 +176,13 @@ class DockerTestbed:
             self._read_back(deployment, containers)
         labels = {**deployment.labels, "tailor.restored": method, "tailor.fresh": deployment.fresh}
         return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
+
+    def _start(self, project: str, file: Path) -> None:
+        try:
+            self._compose().up(project, file)
+        except DeploymentFailed:
+            settle(self._engine, project)
+            raise
 
     def _remove(self, deployment: Deployment, want: Wanted, ids: Mapping[str, str]) -> set[str]:
         """Remove containers that must not go on; returns the services of those that may."""

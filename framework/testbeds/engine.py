@@ -6,7 +6,9 @@ DeploymentFailed with the engine's own words; what is not there is None or nothi
 
 from __future__ import annotations
 
+import re
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,9 +18,12 @@ import docker
 import docker.errors
 import docker.types
 import docker.utils
+import docker.utils.socket
 import requests.exceptions
 
 from framework.errors import DeploymentFailed, TestbedUnavailable
+
+_USERS = re.compile(r"volume is in use - \[([0-9a-f, ]+)\]")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +31,7 @@ R = TypeVar("R")
 ATTEMPTS = 3  # an engine that restarts is back within a second or two
 PAUSE_S = 0.3  # doubled after each attempt
 TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
+ATTEMPTS_TO_FREE = 10  # a container whose creation was cut off shows up within a second or two
 THREADS = 16  # more does not help: the engine itself serialises most of the work
 
 
@@ -94,9 +100,15 @@ class Engine:
 
         def run(api: docker.APIClient) -> tuple[int, str]:
             process = api.exec_create(container, list(command))["Id"]
-            out, err = api.exec_start(process, demux=True)
+            stream: Any = api.exec_start(process, socket=True)
+            try:  # read here, since the SDK leaves the connection of an exec open
+                frames: Any = docker.utils.socket.frames_iter(stream, tty=False)  # type: ignore[no-untyped-call]
+                output = b"".join(part for _, part in frames)
+            finally:
+                stream._response.close()
+                stream.close()
             code = api.exec_inspect(process)["ExitCode"]
-            return int(code or 0), ((out or b"") + (err or b"")).decode(errors="replace")
+            return int(code or 0), output.decode(errors="replace")
 
         answer = self._ask(f"run {command[0]} in a container", run)
         if answer is None:
@@ -186,7 +198,22 @@ class Engine:
         )
 
     def remove_volume(self, name: str) -> None:
-        self._ask(f"remove volume {name}", lambda api: api.remove_volume(name, force=True))
+        """Remove a volume, and first whatever container uses it.  Raises DeploymentFailed when that does not help."""
+
+        def run(api: docker.APIClient) -> None:
+            for attempt in range(ATTEMPTS_TO_FREE):
+                try:
+                    api.remove_volume(name, force=True)
+                    return
+                except docker.errors.APIError as error:
+                    users = _USERS.search(str(error.explanation))
+                    if users is None or attempt == ATTEMPTS_TO_FREE - 1:
+                        raise
+                    for container in users[1].split(", "):
+                        self._remove(container)  # may still be in the making, and so not be listed yet
+                    time.sleep(PAUSE_S)
+
+        self._ask(f"remove volume {name}", run)
 
     def networks(self, label: str) -> list[Mapping[str, Any]]:
         return self._ask("list networks", lambda api: api.networks(filters={"label": label})) or []
@@ -210,9 +237,7 @@ class Engine:
             if attempt:
                 time.sleep(PAUSE_S * 2 ** (attempt - 1))
             try:
-                if self._client is None:
-                    self._client = docker.APIClient(**_from_environment(), timeout=TIMEOUT_S, max_pool_size=THREADS)
-                return call(self._client)
+                return call(self._connected())
             except (docker.errors.NotFound, docker.errors.NullResource):
                 return None
             except docker.errors.APIError as error:
@@ -221,9 +246,12 @@ class Engine:
                 problem = str(error)
         raise TestbedUnavailable(f"the Docker Engine does not answer ({what}): {problem}")
 
-
-def _from_environment() -> dict[str, Any]:
-    return {"version": "auto", **docker.utils.kwargs_from_env()}
+    def _connected(self) -> docker.APIClient:
+        if self._client is None:
+            options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
+            self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
+            weakref.finalize(self, self._client.close)
+        return self._client
 
 
 def _listed(entry: Mapping[str, Any]) -> Listed:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from framework.errors import DeploymentFailed
 from framework.model import Application
@@ -58,23 +59,24 @@ class Seeds:
         self._engine.create_volume(_marker(application, identity), {**labels, COMPLETE: "true"})
         return seed
 
-    def remove(self) -> Sequence[str]:
-        """Remove every snapshot that no working volume lies over; returns their names."""
-        used = {(volume.get("Labels") or {}).get(FROM) for volume in self._engine.volumes(FROM)}
-        markers_first = sorted(
-            (v for v in self._engine.volumes(SEED) if v["Name"] not in used),
-            key=lambda volume: COMPLETE not in (volume.get("Labels") or {}),
-        )
-        kept_identities = {
-            (v.get("Labels") or {}).get(SEED) for v in self._engine.volumes(SEED) if v["Name"] in used
-        }  # a seed in use stays whole
-        removed = []
-        for volume in markers_first:
-            if (volume.get("Labels") or {}).get(SEED) in kept_identities:
-                continue
+    def remove(self, application: str | None = None) -> Sequence[str]:
+        """Remove snapshots (of one application, or all) that no working volume lies over; returns their names."""
+        used = {_labels(volume).get(FROM) for volume in self._engine.volumes(FROM)}
+        there = self._engine.volumes(SEED)
+        in_use = {_labels(volume).get(SEED) for volume in there if volume["Name"] in used}
+        going = [
+            volume
+            for volume in there
+            if _labels(volume).get(SEED) not in in_use and application in (None, _labels(volume).get(APPLICATION))
+        ]
+        going.sort(key=lambda volume: COMPLETE not in _labels(volume))  # half a snapshot must not look whole
+        for volume in going:
             self._engine.remove_volume(volume["Name"])
-            removed.append(str(volume["Name"]))
-        return removed
+        return [str(volume["Name"]) for volume in going]
+
+
+def _labels(volume: Mapping[str, Any]) -> Mapping[str, str]:
+    return volume.get("Labels") or {}
 
 
 @contextmanager
