@@ -1,0 +1,88 @@
+"""The generator's result line is read as it was written, and a damaged one is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.errors import LoadFailed
+from framework.load.container import generator_cpuset
+from framework.load.result import COLUMNS, load_result, unpack
+
+CASE = Path(__file__).parent.parent / "cases" / "load" / "result.json"
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+ROW = st.tuples(INT64, INT64, INT64, st.integers(0, 255), st.integers(-(2**15), 2**15 - 1), st.integers(0, 1))
+
+
+def packed(rows: list[tuple[int, ...]]) -> str:
+    """As the generator packs them."""
+    data = b"".join(np.array([row[column] for row in rows], kind).tobytes() for column, (_, kind) in enumerate(COLUMNS))
+    return base64.b64encode(zlib.compress(data)).decode()
+
+
+def recorded() -> dict[str, Any]:
+    case: dict[str, Any] = json.loads(CASE.read_text())
+    return case
+
+
+@given(st.lists(ROW, max_size=50))
+def test_columns_come_back_as_they_were_packed(rows: list[tuple[int, ...]]) -> None:
+    columns = unpack(packed(rows), len(rows))
+    assert list(zip(*(columns[name].tolist() for name, _ in COLUMNS), strict=True)) == rows
+
+
+def test_what_the_generator_wrote_is_read() -> None:
+    case = recorded()
+    result = load_result(case["event"])
+    found = zip(
+        result.due_ns.tolist(),
+        result.sent_ns.tolist(),
+        result.end_ns.tolist(),
+        result.request_class.tolist(),
+        result.status.tolist(),
+        result.ok.tolist(),
+        strict=True,
+    )
+    assert [list(row) for row in found] == case["rows"]
+    assert result.started_ns == 1_700_000_000_123_456_789
+    assert (result.warmup_s, result.window_s, result.classes) == (1.0, 2.0, ("read", "write"))
+    assert result.errors == {"timeout": 1, "status 500": 1}
+    assert (result.spans_created, result.spans_exported, result.cpu_s) == (4, 3, 0.25)
+    assert (result.usage_before, result.usage_after) == (None, None)
+
+
+def changed(**change: Any) -> dict[str, Any]:
+    return {**recorded()["event"], **change}
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (changed(version=2), "version 2, not 1"),
+        (changed(requests=7), "expected 196"),
+        (changed(columns="AAAA"), "damaged columns"),
+        (changed(columns="?"), "damaged columns"),
+        (changed(columns=base64.b64encode(zlib.compress(b"")).decode()), "0 bytes of columns for 6 requests"),
+        (changed(classes=["read"]), "beyond the 1 named"),
+        (changed(cpu_s=None), "TypeError"),
+        (changed(errors=[]), "AttributeError"),
+        ({"version": 1}, "KeyError"),
+    ],
+)
+def test_a_damaged_result_is_refused(event: dict[str, Any], message: str) -> None:
+    with pytest.raises(LoadFailed, match=message):
+        load_result(event)
+
+
+@pytest.mark.parametrize(("cores", "cpuset"), [(1, ""), (2, ""), (3, ""), (4, "3"), (64, "63")])
+def test_the_generator_gets_a_core_of_its_own_where_there_are_four(cores: int, cpuset: str) -> None:
+    assert generator_cpuset(cores) == cpuset
