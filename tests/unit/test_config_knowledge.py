@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,3 +139,13 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         load_service_type(tmp_path / "missing.yaml")
+
+
+def test_go_parameters_are_those_that_the_services_read_and_show() -> None:
+    source = (Path(__file__).parents[2] / "apps" / "common" / "service" / "parameters.go").read_text()
+    names = set(re.findall(r'^\t\w+ += "([A-Z_]+)"$', source, re.MULTILINE))
+    assert names
+    for parameter in TYPES["go"].parameters:
+        assert parameter.apply.name in names
+        answer = f'{{"A_{parameter.apply.name}":1,"{parameter.apply.name}":250}}'
+        assert re.findall(parameter.read_back.pattern, answer) == ["250"]
