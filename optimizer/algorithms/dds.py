@@ -77,8 +77,9 @@ class DDS(Optimizer):
 
     def _perturb(self, centre: Configuration, chosen: list[int], rng: np.random.Generator) -> Configuration:
         changes: dict[str, Value] = {}
+        parameters = self.space.parameters
         for j in chosen:
-            parameter = self.space.parameters[j]
+            parameter = parameters[j]
             changes[parameter.name] = self._neighbour(parameter, centre[parameter.name], rng)
         return centre.replace(changes)
 

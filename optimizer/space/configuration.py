@@ -21,6 +21,8 @@ Value = int | float | str | bool
 
 def plain(name: str, value: object) -> Value:
     """``value`` as a plain Python bool, int, float or str (numpy scalars too).  Raises InvalidValue."""
+    if type(value) is int or type(value) is str or type(value) is bool:
+        return value  # the common case, ten times faster than what follows
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):

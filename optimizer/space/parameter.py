@@ -197,7 +197,7 @@ class Parameter:
     def to_unit(self, value: object) -> float:
         """The coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
         checked = self.validate(value)
-        if not self.ordered:
+        if self.choices:
             kinds = [(type(choice), choice) for choice in self.choices]
             return (kinds.index((type(checked), checked)) + 0.5) / len(kinds)
         start, end = self._edges

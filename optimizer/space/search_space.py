@@ -35,6 +35,7 @@ class SearchSpace(Mapping[str, Parameter]):
             self._parameters[parameter.name] = parameter
         if not self._parameters:
             raise InvalidSpace("a search space needs at least one parameter")
+        self._in_order = tuple(self._parameters.values())
         self._constraints = tuple(constraints)
         self._default = Configuration({name: parameter.default for name, parameter in self._parameters.items()})
         for constraint in self._constraints:
@@ -74,7 +75,7 @@ class SearchSpace(Mapping[str, Parameter]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        return tuple(self._parameters.values())
+        return self._in_order
 
     @property
     def constraints(self) -> tuple[LinearConstraint, ...]:
