@@ -133,6 +133,8 @@ func WriteJSON(w http.ResponseWriter, value any) error {
 // WriteBody sends body as the whole reply. A caller that has gone away is no failure of the service.
 func WriteBody(w http.ResponseWriter, contentType string, body []byte) error {
 	w.Header()["Content-Type"] = []string{contentType}
+	// net/http would send a long body in chunks, and its reader could not know how much room it needs.
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	_, _ = w.Write(body)
 	return nil
 }
