@@ -20,6 +20,7 @@ import docker
 import docker.errors
 import docker.types
 import docker.utils
+import docker.utils.socket
 import requests.exceptions
 
 from framework.errors import InputError, LoadFailed, MissingPrerequisite, TestbedUnavailable
@@ -32,9 +33,6 @@ PLAN = "plan.json"
 
 CPU_SHARES = 262_144
 """The largest share that Linux knows; a service has 1,024.  The generator uses little of it, but gets it at once."""
-
-OPEN_FILES = 65_536
-"""More than the requests that the generator lets be in flight (20,000), each with a connection."""
 
 CORES_TO_PIN = 4
 """From so many cores on, the generator is kept on the last one; with fewer that would only take from the services."""
@@ -52,12 +50,18 @@ LOG_LINES = 20
 class ContainerLoad:
     """``framework.ports.LoadGenerator`` on the Docker Engine that ``DOCKER_HOST`` names (or the local socket)."""
 
-    def __init__(self, application: Application, *, image: str = IMAGE, cpuset: str | None = None) -> None:
-        """``cpuset``: the generator's CPUs; empty for all, None for the last core of a machine with four or more."""
+    def __init__(
+        self, application: Application, *, image: str = IMAGE, cpuset: str | None = None, grace_s: float = GRACE_S
+    ) -> None:
+        """``cpuset``: the generator's CPUs; empty for all, None for the last core of a machine with four or more.
+
+        ``grace_s``: what a run may take beyond its warm-up, window and time to answer.
+        """
         tracing = application.tracing
         self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}"
         self._image = image
         self._cpuset = cpuset
+        self._grace_s = grace_s
         self._client: docker.APIClient | None = None
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
@@ -74,7 +78,8 @@ class ContainerLoad:
             with _translated():
                 container = self._create(api, name, running)
                 api.put_archive(container, "/", _archive(PLAN, _document(plan, self._otlp_endpoint)))
-            return _Run(api, container, plan, usage, progress).result()
+            limit_s = plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s
+            return _Run(api, container, limit_s, usage, progress).result()
         finally:
             with _translated():
                 _remove(api, name)
@@ -92,7 +97,6 @@ class ContainerLoad:
                 cap_add=["SYS_NICE"],
                 cpu_shares=CPU_SHARES,
                 cpuset_cpus=cpuset or None,
-                ulimits=[docker.types.Ulimit(name="nofile", soft=OPEN_FILES, hard=OPEN_FILES)],
                 # Its output is read while it runs; a log file of the same would only cost writes.
                 log_config=docker.types.LogConfig(type="none"),
             ),
@@ -111,10 +115,10 @@ class _Run:
     """One run of a created container: its events as they come, its end, its result."""
 
     def __init__(
-        self, api: docker.APIClient, container: str, plan: LoadPlan, usage: Callable[[], Usage], progress: Progress
+        self, api: docker.APIClient, container: str, limit_s: float, usage: Callable[[], Usage], progress: Progress
     ) -> None:
-        self._api, self._container = api, container
-        self._plan, self._usage, self._progress = plan, usage, progress
+        self._api, self._container, self._limit_s = api, container, limit_s
+        self._usage, self._progress = usage, progress
         self._errors = bytearray()
         self._usages: dict[str, Usage] = {}
         self._last: Mapping[str, Any] | None = None
@@ -147,7 +151,7 @@ class _Run:
             message = f"the load generator: {last.get('message')}"
             raise InputError(message) if last.get("refused") else LoadFailed(message)
         if self._late.is_set():
-            raise LoadFailed(f"the load generator had not finished after {_limit_s(self._plan):.0f} s (in {phase})")
+            raise LoadFailed(f"the load generator had not finished after {self._limit_s:.0f} s (in {phase})")
         if last.get("interrupted"):
             raise LoadFailed(f"the load generator was interrupted in {phase}")
         if status != 0 or not last:
@@ -163,24 +167,28 @@ class _Run:
         """Start the container and yield its events until its output ends."""
         with _translated():
             # Attached before it starts, so that nothing is missed.
-            stream: Any = self._api.attach(self._container, stdout=True, stderr=True, stream=True, demux=True)
-            alarm = threading.Timer(_limit_s(self._plan), self._give_up)
+            socket: Any = self._api.attach_socket(self._container, {"stdout": 1, "stderr": 1, "stream": 1})
+            alarm = threading.Timer(self._limit_s, self._give_up)
             alarm.daemon = True
             try:
                 self._api.start(self._container)
                 alarm.start()
-                for line in self._lines(stream):
+                for line in self._lines(socket):
                     yield _event(line)
             finally:
                 alarm.cancel()
-                stream.close()
+                socket._response.close()  # the SDK leaves it open
+                socket.close()
 
-    def _lines(self, stream: Iterator[tuple[bytes | None, bytes | None]]) -> Iterator[bytes]:
+    def _lines(self, socket: Any) -> Iterator[bytes]:
         pending = bytearray()
-        for output, errors in stream:
-            self._errors += errors or b""
+        frames: Any = docker.utils.socket.frames_iter(socket, tty=False)  # type: ignore[no-untyped-call]
+        for stream, data in frames:
+            if stream == docker.utils.socket.STDERR:
+                self._errors += data
+                continue
             searched = len(pending)
-            pending += output or b""
+            pending += data
             while (end := pending.find(b"\n", searched)) >= 0:
                 yield bytes(pending[:end])
                 del pending[: end + 1]
@@ -198,9 +206,8 @@ def generator_cpuset(cores: int) -> str:
     return str(cores - 1) if cores >= CORES_TO_PIN else ""
 
 
-def _limit_s(plan: LoadPlan) -> float:
-    timeout_s = float(plan.workload.document.get("timeout_ms", 0)) / 1000
-    return plan.warmup_s + plan.window_s + timeout_s + GRACE_S
+def _timeout_s(plan: LoadPlan) -> float:
+    return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
 def _document(plan: LoadPlan, otlp_endpoint: str) -> bytes:

@@ -126,7 +126,9 @@ func (s *sender) execute(ctx context.Context, events *Events) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
-	events.phase("done")
+	if !interrupted {
+		events.phase("done")
+	}
 	return result, events.Err()
 }
 
