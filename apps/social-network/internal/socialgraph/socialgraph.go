@@ -28,7 +28,6 @@ const (
 var changeScript = redis.NewScript(`
 local failure = nil
 for i = 1, #KEYS, 2 do
-  redis.call('DEL', KEYS[i + 1])
   if redis.call('EXISTS', KEYS[i]) == 1 then
     local result = redis.pcall(ARGV[1], KEYS[i], ARGV[(i + 1) / 2 + 1])
     if type(result) == 'table' and result.err then
@@ -37,6 +36,7 @@ for i = 1, #KEYS, 2 do
     end
   end
 end
+for i = 2, #KEYS, 2 do redis.call('DEL', KEYS[i]) end
 return failure or redis.status_reply('OK')
 `)
 

@@ -33,11 +33,11 @@ const leaseTime = 5 * time.Second
 const dropTimeout = time.Second
 
 // addScript adds one entry (ARGV: score, member, limit) to each timeline that is there. KEYS alternate timeline and
-// lease. A timeline that cannot take the entry, because redis is full, is dropped and the first error returned.
+// lease. A timeline that cannot take the entry, because redis is full, is dropped and the first error returned. The
+// leases go last: redis does not check its memory any more in a script that has already written.
 var addScript = redis.NewScript(`
 local failure = nil
 for i = 1, #KEYS, 2 do
-  redis.call('DEL', KEYS[i + 1])
   if redis.call('EXISTS', KEYS[i]) == 1 then
     local result = redis.pcall('ZADD', KEYS[i], ARGV[1], ARGV[2])
     if type(result) == 'table' and result.err then
@@ -48,6 +48,7 @@ for i = 1, #KEYS, 2 do
     end
   end
 end
+for i = 2, #KEYS, 2 do redis.call('DEL', KEYS[i]) end
 return failure or redis.status_reply('OK')
 `)
 
