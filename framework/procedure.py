@@ -272,9 +272,19 @@ def _observation(trial: Trial) -> Observation:
 
 
 def _warmup_needed(default: Trial) -> float:
-    """Median over the default's repetitions of the truncation that MSER chooses, in seconds."""
-    needed = [m.warmup_needed_s for m in default.measurements if not m.invalid and m.warmup_needed_s is not None]
-    return statistics.median(needed) if needed else 0.0
+    """Median over the default's repetitions of the truncation that MSER chooses, in seconds.
+
+    Raises TrialFailed when most repetitions had not settled by the middle of warm-up and window together.
+    """
+    needed = [
+        m.warmup_needed_s if m.warmup_needed_s is not None else math.inf for m in default.measurements if not m.invalid
+    ]
+    middle = statistics.median_low(needed)
+    if not math.isfinite(middle):
+        raise TrialFailed(
+            "the default has not settled by the middle of warm-up and window; use a longer --warm-up or --duration"
+        )
+    return middle
 
 
 def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:

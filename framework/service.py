@@ -17,15 +17,15 @@ import framework
 from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
-from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Trial, TrialState
+from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Sweep, Trial, TrialState
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.export import export, write_text
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
-from framework.sweep import Sweep, sweep
-from optimizer.registry import load as load_optimizer
+from framework.sweep import sweep
+from optimizer.registry import load_all as load_all_optimizers
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace
 
@@ -239,18 +239,23 @@ class Tailor:
         return export(application, self.service_types(), default, best.configuration, study.id, directory)
 
     def optimizers(self) -> Sequence[Mapping[str, Any]]:
-        """Name, summary, source, options and capabilities of every optimizer."""
-        kinds = ((name, load_optimizer(name)) for name in optimizer_names())
-        return [
+        """Name, summary, source, options and capabilities of every optimizer; a broken plug-in says why it is."""
+        plugins = load_all_optimizers()
+        working = [
             {
                 "name": name,
-                "summary": k.summary,
-                "source": k.source,
-                "options": {option: known.default for option, known in k.options_known.items()},
-                "needs_budget": k.needs_budget,
+                "summary": kind.summary,
+                "source": kind.source,
+                "options": {option: known.default for option, known in kind.options_known.items()},
+                "needs_budget": kind.needs_budget,
             }
-            for name, k in kinds
+            for name, kind in plugins.working.items()
         ]
+        broken = [
+            {"name": name, "summary": f"broken: {error}", "source": "", "options": {}, "needs_budget": False}
+            for name, error in plugins.broken.items()
+        ]
+        return working + broken
 
     def service_types_named(self, name: str | None) -> Sequence[ServiceType]:
         """All service types, or the one of this name.  Raises UnknownName."""

@@ -6,37 +6,14 @@ The rate is chosen from the default configuration before tuning, at most 60 % of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.controller import Bench, Controller
-from framework.model import Estimate, StudyPlan, Trial
+from framework.model import Step, StudyPlan, Sweep, Trial
 from optimizer.space import Configuration
 
 SHARE_OF_KNEE = 0.6
 REFINEMENTS = 2  # bisections between the last rate that held and the first that did not
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One rate of a sweep; ``p95`` (ms) is None where the trial has no value, and ``reason`` says why."""
-
-    rate_rps: float
-    p95: Estimate | None
-    holds: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """A sweep's steps by rate; ``knee_rps`` is the highest rate that held, None when the first did not."""
-
-    application: str
-    limit_ms: float
-    steps: tuple[Step, ...]
-    knee_rps: float | None
-    passed: bool  # whether a rate that does not hold was found
-    proposed_rps: float | None
-    statement: str
 
 
 def sweep(

@@ -12,6 +12,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("tailor", deadline=None, derandomize=True)
+settings.load_profile("tailor")
 
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 20

@@ -43,9 +43,11 @@ from framework.model.measurement import (
 )
 from framework.model.study import (
     Purpose,
+    Step,
     Study,
     StudyPlan,
     StudyState,
+    Sweep,
     Trial,
     TrialState,
     Verdict,
@@ -78,9 +80,11 @@ __all__ = [
     "Service",
     "ServiceTime",
     "ServiceType",
+    "Step",
     "Study",
     "StudyPlan",
     "StudyState",
+    "Sweep",
     "Term",
     "Tracing",
     "Trial",

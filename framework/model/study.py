@@ -72,6 +72,7 @@ class Verdict:
     best_ms: Estimate
     no_worse: Literal["no worse", "undecided"]
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
+    coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +119,26 @@ class Study:
     verdict: Verdict | None = None
     rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rate of a sweep; ``p95`` (ms) is None where the trial has no value, and ``reason`` says why."""
+
+    rate_rps: float
+    p95: Estimate | None
+    holds: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep's steps by rate; ``knee_rps`` is the highest rate that held, None when the first did not."""
+
+    application: str
+    limit_ms: float
+    steps: tuple[Step, ...]
+    knee_rps: float | None
+    passed: bool  # whether a rate that does not hold was found
+    proposed_rps: float | None
+    statement: str

@@ -85,4 +85,5 @@ def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
         best_ms=quantile(best, 0.5),
         no_worse="no worse" if upper_bound(ratios) < math.log(MARGIN) else "undecided",
         gain=gain,
+        coverage=coverage(len(ratios)),
     )

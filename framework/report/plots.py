@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from framework.model import Measurement, Trial, TrialState
-from framework.sweep import Sweep
+from framework.model import Measurement, Sweep, Trial, TrialState
 
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
 _STYLE: Any = {  # matplotlib types its keys as one long Literal

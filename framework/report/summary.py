@@ -102,7 +102,8 @@ def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
             return "No improvement shown: no configuration that was tried measured better than the default."
         return "No verdict yet: the best configuration has not been compared with the default on fresh data."
     gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
-    numbers = f"{gain:+.1f} % (95 % interval {low:+.1f} to {high:+.1f} %, {verdict.pairs} fresh interleaved pairs)"
+    interval = f"{100 * verdict.coverage:.3g} % interval {low:+.1f} to {high:+.1f} %"
+    numbers = f"{gain:+.1f} % ({interval}, {verdict.pairs} fresh interleaved pairs)"
     if verdict.statement == "improvement":
         return f"Improvement: the best configuration is {numbers} better than the default."
     if verdict.statement == "worse":

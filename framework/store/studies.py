@@ -23,8 +23,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from framework.errors import IllegalTransition, NotFound, StoreBusy, StoreError
 from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.model.documents import decode, encode
 from framework.ports import ArtefactStore, Clock
-from framework.store.documents import decode, encode
 from framework.store.schema import events, leases, measurements, studies, trials
 
 # The life cycles; everything else is refused.
