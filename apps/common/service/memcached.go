@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
 )
@@ -13,6 +14,10 @@ import (
 // maxCachedBytes is the largest value that is offered to memcached: its item limit (-I) is 1 MiB by default, key and
 // header included.
 const maxCachedBytes = 1<<20 - 1024
+
+// memcachedTimeout bounds connecting and each exchange: spymemcached's documented default. gomemcache's own 500 ms is
+// less than what TCP waits before it repeats a lost first packet (1 s), so that one such packet would be a failure.
+const memcachedTimeout = 2500 * time.Millisecond
 
 // Memcached is a memcached server; each call is a client span. Values are immutable in all our uses, so a cache that
 // forgets loses nothing.
@@ -36,6 +41,7 @@ func (s *Service) MemcachedAt(peer, address string) (*Memcached, error) {
 	}
 	client := memcache.NewFromSelector(&lateServer{address: address})
 	client.MaxIdleConns = connections
+	client.Timeout = memcachedTimeout
 	s.parameters.Watch(MemcachedConnections, func() int64 { return int64(client.MaxIdleConns) })
 	m := &Memcached{client: client, peer: peer, spans: storeSpans{tracing: s.tracing, system: "memcached", peer: peer}}
 	s.OnHealth(func(context.Context) error { return m.failure(client.Ping()) })
