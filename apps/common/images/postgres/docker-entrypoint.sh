@@ -20,7 +20,8 @@ for word in "$@"; do
 done
 if [[ "$(id -u)" == 0 ]]; then
     mkdir -p "$PGDATA"
-    chown -R postgres:postgres "$PGDATA" /var/run/postgresql
+    # Only what is not: changing the owner of a file on an overlay copies it.
+    find "$PGDATA" /var/run/postgresql \! -user postgres -exec chown postgres:postgres "{}" +
     chmod 700 "$PGDATA"
     exec setpriv --reuid=postgres --regid=postgres --init-groups "$BASH_SOURCE" "$@"
 fi
