@@ -5,8 +5,8 @@
 // hides the very latencies that a tuner must see ("coordinated omission").  Here the whole schedule, with every
 // request's bytes, is derived from a seed before the first request is sent; sending cannot change it.
 //
-// Connections are kept alive and pooled without a practical limit: the generator is not what is being tuned, and it
-// must not add connection set-up or queueing of its own to what it reports.
+// Connections are kept alive and pooled without a limit but that of the requests in flight: the generator is not what
+// is being tuned, and it must not add connection set-up or queueing of its own to what it reports.
 package loadgen
 
 import (
@@ -28,9 +28,10 @@ type Plan struct {
 	WarmupS      float64         `json:"warmup_s"`
 	WindowS      float64         `json:"window_s"`
 	Seed         uint64          `json:"seed"`
-	Target       string          `json:"target"`        // http://host:port, optionally with a path before every request's
+	Target       string          `json:"target"`        // http://host[:port][/path before every request's]
 	OTLPEndpoint string          `json:"otlp_endpoint"` // http://host:4318; needed when Trace
 	Trace        bool            `json:"trace"`
+	target       *url.URL
 }
 
 // maxRequests bounds the memory of a schedule (about 1.5 kB for each request).
@@ -68,13 +69,11 @@ func (plan *Plan) check() error {
 	if expected := plan.RateRPS * (plan.WarmupS + plan.WindowS); expected > maxRequests {
 		return fmt.Errorf("about %.0f requests; allowed: at most %d", expected, maxRequests)
 	}
-	if err := checkURL("target", plan.Target); err != nil {
-		return err
+	var err error
+	if plan.target, err = checkURL("target", plan.Target); err == nil && plan.Trace {
+		_, err = checkURL("otlp_endpoint", plan.OTLPEndpoint)
 	}
-	if plan.Trace {
-		return checkURL("otlp_endpoint", plan.OTLPEndpoint)
-	}
-	return nil
+	return err
 }
 
 // Warmup and Window are the plan's lengths as durations.
@@ -83,15 +82,16 @@ func (plan *Plan) Window() time.Duration { return seconds(plan.WindowS) }
 
 func seconds(value float64) time.Duration { return time.Duration(math.Round(value * 1e9)) }
 
-func checkURL(key, text string) error {
+// checkURL accepts plain HTTP only: inside the application's own network there is nothing else.
+func checkURL(key, text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
-	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return fmt.Errorf("%s: found %q; allowed: an http:// or https:// address", key, text)
+	if err != nil || parsed.Scheme != "http" || parsed.Hostname() == "" || parsed.User != nil {
+		return nil, fmt.Errorf("%s: found %q; allowed: http://host:port", key, text)
 	}
 	if parsed.RawQuery != "" || parsed.Fragment != "" || strings.HasSuffix(parsed.Path, "/") {
-		return fmt.Errorf("%s: found %q; allowed: no query, no fragment, no slash at the end", key, text)
+		return nil, fmt.Errorf("%s: found %q; allowed: no query, no fragment, no slash at the end", key, text)
 	}
-	return nil
+	return parsed, nil
 }
 
 // decodeStrictly decodes one JSON value and refuses unknown keys and anything that follows the value.

@@ -1,15 +1,11 @@
 package loadgen
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"os"
-	"strings"
 	"syscall"
 )
 
@@ -37,20 +33,6 @@ const maxBody = 64 << 20
 
 var errTooLarge = errors.New("reply too large")
 
-// readBody reads a reply to its end, so that a truncated one shows and the connection can be used again.  The body
-// is returned only if it is needed to judge the reply.
-func readBody(reply *http.Response, keep bool) ([]byte, error) {
-	if !keep {
-		_, err := io.Copy(io.Discard, reply.Body)
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxBody+1))
-	if err == nil && len(body) > maxBody {
-		err = errTooLarge
-	}
-	return body, err
-}
-
 // judge returns why a complete reply is not good, or "".
 func (expect *Expect) judge(status int, body []byte) string {
 	if expect.Status == 0 && (status < 200 || status > 299) || expect.Status != 0 && status != expect.Status {
@@ -72,11 +54,10 @@ func (expect *Expect) judge(status int, body []byte) string {
 func classify(err error) string {
 	var name *net.DNSError
 	var network *net.OpError
+	var timed net.Error
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &timed) && timed.Timeout():
 		return reasonTimeout
-	case errors.Is(err, context.Canceled):
-		return reasonInterrupted
 	case errors.Is(err, errTooLarge):
 		return reasonTooLarge
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -91,8 +72,7 @@ func classify(err error) string {
 		return reasonName
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return reasonTruncated
-	// net/http does not export this error of a connection that the server closed while it was idle.
-	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "server closed idle connection"):
+	case errors.Is(err, io.EOF):
 		return reasonClosed
 	case errors.As(err, &network) && network.Op == "dial":
 		return reasonDial

@@ -75,7 +75,7 @@ const (
 // was not sent is marked as interrupted, and the result says so.
 func Run(ctx context.Context, plan *Plan, workload *Workload, events *Events) (*Result, error) {
 	s := newSender(plan, workload)
-	defer s.client.CloseIdleConnections()
+	defer s.pool.stop()
 	defer spareGarbageCollection()()
 	s.start = time.Now().Add(leadTime)
 	return s.execute(ctx, events)

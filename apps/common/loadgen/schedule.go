@@ -13,7 +13,7 @@ import (
 type Request struct {
 	Due     time.Duration // from the start of the warm-up
 	Class   uint8
-	URL     string
+	Path    string // with the query, as it stands in the request line
 	Body    string
 	Headers []Header
 }
@@ -35,7 +35,7 @@ func Schedule(plan *Plan, workload *Workload) []Request {
 	requests := make([]Request, len(dues))
 	for index, due := range dues {
 		class := workload.draw(random)
-		requests[index] = workload.Classes[class].build(plan.Target, random, index)
+		requests[index] = workload.Classes[class].build(plan.target.EscapedPath(), random, index)
 		requests[index].Due, requests[index].Class = due, uint8(class)
 	}
 	return requests
@@ -61,13 +61,12 @@ func arrivals(plan *Plan) []time.Duration {
 	}
 }
 
-func (class *Class) build(target string, random *rand.Rand, index int) Request {
+func (class *Class) build(prefix string, random *rand.Rand, index int) Request {
 	scope := &scope{random: random, sequence: index, values: map[string]string{}}
-	address := target + (&url.URL{Path: class.path.text(scope)}).EscapedPath()
+	request := Request{Path: prefix + (&url.URL{Path: class.path.text(scope)}).EscapedPath()}
 	if len(class.query) > 0 {
-		address += "?" + encode(class.query, scope)
+		request.Path += "?" + encode(class.query, scope)
 	}
-	request := Request{URL: address}
 	switch {
 	case class.form != nil:
 		request.Body = encode(class.form, scope)

@@ -55,7 +55,7 @@ func TestSameSeedSameSchedule(t *testing.T) {
 		t.Error("two schedules of the same plan differ")
 	}
 	other := social(t, func(plan *Plan) { plan.Seed = 43 })
-	if first[0].Due == other[0].Due || first[0].URL+first[0].Body == other[0].URL+other[0].Body {
+	if first[0].Due == other[0].Due || first[0].Path+first[0].Body == other[0].Path+other[0].Body {
 		t.Error("another seed gives the same first request")
 	}
 }
@@ -65,9 +65,9 @@ func TestSameSeedSameSchedule(t *testing.T) {
 func TestScheduleIsTheOneThatWasRecorded(t *testing.T) {
 	sum := sha256.New()
 	for _, request := range social(t, nil) {
-		fmt.Fprintln(sum, request.Due.Nanoseconds(), request.Class, request.URL, request.Body, request.Headers)
+		fmt.Fprintln(sum, request.Due.Nanoseconds(), request.Class, request.Path, request.Body, request.Headers)
 	}
-	const recorded = "1df1de2322846680aea30f2ec84064ec19b948aec41ef14b7218d9125bb9340d"
+	const recorded = "46722b2f71ce121a67df8a39e885b4bd62c6e31510ce3ac72f60776058bd2a24"
 	if found := hex.EncodeToString(sum.Sum(nil)); found != recorded {
 		t.Errorf("found %s, recorded %s", found, recorded)
 	}
@@ -137,7 +137,7 @@ func TestRequestsHoldWhatTheWorkloadSays(t *testing.T) {
 	mention, link := regexp.MustCompile(`@username_([0-9]+)`), regexp.MustCompile(`http://([a-zA-Z0-9]{64})(?: |$)`)
 	anew := false
 	for index, request := range social(t, nil) {
-		address, err := url.Parse(request.URL)
+		address, err := url.Parse(request.Path)
 		if err != nil {
 			t.Fatal(err)
 		}

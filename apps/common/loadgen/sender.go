@@ -2,8 +2,11 @@ package loadgen
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +32,9 @@ type sender struct {
 	records  []record
 	traces   []traceID
 	limit    int64
-	client   *http.Transport
+	wires    [][]byte // each request as it goes over a connection
+	host     string
+	pool     *connections
 	start    time.Time
 	inFlight atomic.Int64
 	sent     atomic.Int64
@@ -39,22 +44,26 @@ type sender struct {
 
 // newSender derives the schedule; the caller sets when it starts.
 func newSender(plan *Plan, workload *Workload) *sender {
-	requests := Schedule(plan, workload)
-	return &sender{
+	requests, host := Schedule(plan, workload), plan.target.Host
+	s := &sender{
 		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
-		traces: newTraceIDs(len(requests)), limit: maxInFlight, client: newTransport(),
+		traces: newTraceIDs(len(requests)), wires: make([][]byte, len(requests)), limit: maxInFlight,
+		host: host, pool: newConnections(address(plan.target)),
 	}
+	for index := range requests {
+		s.wires[index] = s.wire(index)
+		s.requests[index].Headers, s.requests[index].Body = nil, "" // they live in the wire
+	}
+	return s
 }
 
-// newTransport keeps every connection: replies are not decompressed, redirects not followed (RoundTrip does neither),
-// proxies not used.  net/http itself repeats a GET whose kept connection turned out to be closed; a POST fails.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		MaxIdleConns:        maxInFlight,
-		MaxIdleConnsPerHost: maxInFlight,
-		IdleConnTimeout:     30 * time.Second,
-		DisableCompression:  true,
+// address is where to connect to, with HTTP's port unless another is given.
+func address(target *url.URL) string {
+	port := target.Port()
+	if port == "" {
+		port = "80"
 	}
+	return net.JoinHostPort(target.Hostname(), port)
 }
 
 // run sends everything and returns when the last reply is there, has timed out, or the context is cancelled.
@@ -65,6 +74,7 @@ func (s *sender) run(ctx context.Context) error {
 	}
 	defer timer.close()
 	defer context.AfterFunc(ctx, timer.stop)()
+	defer context.AfterFunc(ctx, s.pool.stop)()
 	defer s.group.Wait()
 	for index := range s.requests {
 		due := s.requests[index].Due
@@ -110,79 +120,78 @@ func (s *sender) interrupt(from int) {
 func (s *sender) measured(index int) bool { return s.requests[index].Due >= s.plan.Warmup() }
 
 func (s *sender) send(ctx context.Context, index int) record {
-	scheduled := &s.requests[index]
-	class := s.workload.Classes[scheduled.Class]
+	class := s.workload.Classes[s.requests[index].Class]
 	// The time to answer counts from the due time, as the latency does.
-	ctx, cancel := context.WithDeadline(ctx, s.start.Add(scheduled.Due+s.workload.Timeout))
-	defer cancel()
-	var written atomic.Int64
+	deadline := s.start.Add(s.requests[index].Due + s.workload.Timeout)
 	result := record{sent: time.Since(s.start)}
-	request, err := s.prepare(s.watch(ctx, &written), index)
-	if err == nil {
-		var reply *http.Response
-		if reply, err = s.client.RoundTrip(request); err == nil {
-			var body []byte
-			body, err = readBody(reply, class.Expect.needsBody())
-			result.end = time.Since(s.start)
-			_ = reply.Body.Close() // read to its end or broken: nothing is left to fail
-			result.status = int16(reply.StatusCode)
-			if err == nil {
-				result.reason = class.Expect.judge(reply.StatusCode, body)
-			}
-		}
-	}
-	if err != nil {
-		if result.end == 0 {
-			result.end = time.Since(s.start)
-		}
+	status, body, err := s.exchange(ctx, index, deadline, &result.sent)
+	result.end, result.status = time.Since(s.start), int16(status)
+	switch {
+	case err == nil:
+		result.reason = class.Expect.judge(status, body)
+	case ctx.Err() != nil:
+		result.reason = reasonInterrupted
+	default:
 		result.reason = classify(err)
-	}
-	if at := written.Load(); at != 0 {
-		result.sent = time.Duration(at)
 	}
 	return result
 }
 
-// watch notes when the request's bytes were handed to a kept connection.  On a new connection that moment comes after
-// the service accepted it, which is the service's time and not the generator's lag; there the sending goroutine's
-// own start counts.
-func (s *sender) watch(ctx context.Context, written *atomic.Int64) context.Context {
-	var kept atomic.Bool
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { kept.Store(info.Reused) },
-		WroteRequest: func(httptrace.WroteRequestInfo) {
-			if kept.Load() {
-				written.CompareAndSwap(0, int64(time.Since(s.start)))
-			}
-		},
-	})
-}
-
-func (s *sender) prepare(ctx context.Context, index int) (*http.Request, error) {
-	scheduled := &s.requests[index]
-	method := s.workload.Classes[scheduled.Class].Method
-	var request *http.Request
-	var err error
-	if scheduled.Body == "" {
-		request, err = http.NewRequestWithContext(ctx, method, scheduled.URL, nil)
-	} else {
-		request, err = http.NewRequestWithContext(ctx, method, scheduled.URL, strings.NewReader(scheduled.Body))
-	}
-	if err != nil {
-		return nil, err
-	}
-	request.Header["User-Agent"] = []string{"tailor-loadgen"}
-	for _, header := range scheduled.Headers {
-		request.Header[header.Name] = []string{header.Value}
-		if header.Name == "Host" {
-			request.Host = header.Value
+// exchange uses a kept connection or else a new one.  “sent“ is set to when the request was handed to a kept one; on
+// a new one that moment comes after the service accepted it, which is the service's time and not the generator's lag.
+// A GET or HEAD is repeated when the service closed the kept connection just then, as any HTTP client does.
+func (s *sender) exchange(ctx context.Context, index int, deadline time.Time, sent *time.Duration) (int, []byte, error) {
+	class := s.workload.Classes[s.requests[index].Class]
+	if kept := s.pool.kept(); kept != nil {
+		*sent = time.Since(s.start)
+		status, body, err := s.over(kept, index, deadline)
+		var unanswered errUnanswered
+		repeatable := class.Method == http.MethodGet || class.Method == http.MethodHead
+		if !repeatable || !errors.As(err, &unanswered) || classify(err) == reasonTimeout || ctx.Err() != nil {
+			return status, body, err
 		}
 	}
-	state := "tailor=w"
+	made, err := s.pool.dial(ctx, deadline)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.over(made, index, deadline)
+}
+
+// over sends a request over a connection, which then goes back to the pool or is closed.
+func (s *sender) over(c *connection, index int, deadline time.Time) (int, []byte, error) {
+	class := s.workload.Classes[s.requests[index].Class]
+	status, body, reusable, err := 0, []byte(nil), false, c.SetDeadline(deadline)
+	if err == nil {
+		status, body, reusable, err = c.exchange(s.wires[index], class.Method, class.Expect.needsBody())
+	}
+	if reusable {
+		s.pool.keep(c)
+	} else {
+		s.pool.drop(c)
+	}
+	return status, body, err
+}
+
+// wire is a request as it goes over the connection.
+func (s *sender) wire(index int) []byte {
+	request := &s.requests[index]
+	method := s.workload.Classes[request.Class].Method
+	host, state := s.host, "tailor=w"
 	if s.measured(index) {
 		state = "tailor=m"
 	}
-	request.Header["Traceparent"] = []string{s.traces[index].parent(s.plan.Trace)}
-	request.Header["Tracestate"] = []string{state}
-	return request, nil
+	var lines strings.Builder
+	for _, header := range request.Headers {
+		if header.Name == "Host" {
+			host = header.Value
+			continue
+		}
+		fmt.Fprintf(&lines, "%s: %s\r\n", header.Name, header.Value)
+	}
+	if request.Body != "" || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
+		fmt.Fprintf(&lines, "Content-Length: %d\r\n", len(request.Body))
+	}
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailor-loadgen\r\nTraceparent: %s\r\nTracestate: %s\r\n%s\r\n%s",
+		method, request.Path, host, s.traces[index].parent(s.plan.Trace), state, lines.String(), request.Body)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,10 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 func server(t *testing.T, handler http.HandlerFunc) *httptest.Server {
@@ -30,23 +27,46 @@ func oneClass(timeoutMS int, rest string) string {
 	return fmt.Sprintf(`{"kind": "workload", "version": 1, "timeout_ms": %d, "requests": [{"name": "a", "weight": 1, "path": "/" %s}]}`, timeoutMS, rest)
 }
 
-// runPlan sends 50 requests, one each 10 ms, of which the first 10 are warm-up, unless the plan is changed.
+// runPlan sends 50 requests, one each 10 ms, of which the first 10 are warm-up; change acts on the sender before.
 func runPlan(t *testing.T, ctx context.Context, document, target string, change func(*sender)) (*sender, *Result, string) {
 	t.Helper()
-	plan, workload := makePlan(t, document, func(plan *Plan) {
-		plan.Target, plan.RateRPS, plan.Arrivals, plan.WarmupS, plan.WindowS = target, 100, "constant", 0.1, 0.4
-	})
+	plan, workload := shortPlan(t, document, target, false)
 	s := newSender(plan, workload)
 	s.start = time.Now()
 	if change != nil {
 		change(s)
 	}
+	result, output := executed(t, ctx, s)
+	return s, result, output
+}
+
+// runTraced is the same with spans, which the target takes as well.
+func runTraced(t *testing.T, document, target string) (*sender, *Result) {
+	t.Helper()
+	plan, workload := shortPlan(t, document, target, true)
+	s := newSender(plan, workload)
+	s.start = time.Now()
+	result, _ := executed(t, t.Context(), s)
+	return s, result
+}
+
+func shortPlan(t *testing.T, document, target string, traced bool) (*Plan, *Workload) {
+	t.Helper()
+	return makePlan(t, document, func(plan *Plan) {
+		plan.Target, plan.RateRPS, plan.Arrivals, plan.WarmupS, plan.WindowS = target, 100, "constant", 0.1, 0.4
+		plan.Trace, plan.OTLPEndpoint = traced, target
+	})
+}
+
+func executed(t *testing.T, ctx context.Context, s *sender) (*Result, string) {
+	t.Helper()
+	defer s.pool.stop()
 	var output bytes.Buffer
 	result, err := s.execute(ctx, &Events{Writer: &output})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, result, output.String()
+	return result, output.String()
 }
 
 // A service that stalls must not slow the sending down: all requests arrive while not one has been answered, and each
@@ -89,18 +109,20 @@ func TestLateSendingIsLagAndPartOfTheLatency(t *testing.T) {
 	}
 }
 
-func TestFailuresAreClassified(t *testing.T) {
-	hijack := func(text string) http.HandlerFunc {
-		return func(reply http.ResponseWriter, request *http.Request) {
-			connection, buffer, err := reply.(http.Hijacker).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			_, _ = buffer.WriteString(text)
-			_ = buffer.Flush()
-			_ = connection.Close()
+// hijack answers with these bytes and closes.
+func hijack(text string) http.HandlerFunc {
+	return func(reply http.ResponseWriter, request *http.Request) {
+		connection, buffer, err := reply.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
 		}
+		_, _ = buffer.WriteString(text)
+		_ = buffer.Flush()
+		_ = connection.Close()
 	}
+}
+
+func TestFailuresAreClassified(t *testing.T) {
 	answer := func(status int, body string) http.HandlerFunc {
 		return func(reply http.ResponseWriter, request *http.Request) {
 			reply.WriteHeader(status)
@@ -160,6 +182,70 @@ func stalledBody(reply http.ResponseWriter, request *http.Request) {
 	<-request.Context().Done()
 }
 
+// On a quiet service one connection serves all requests, and a service that closes kept connections, without having
+// said so, costs nothing but another connection.
+func TestConnectionsAreKeptAndClosedOnesReplaced(t *testing.T) {
+	for name, test := range map[string]struct {
+		closes bool
+		most   int64
+	}{"kept": {false, 49}, "closed": {true, 50}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var opened atomic.Int64
+			started := httptest.NewUnstartedServer(http.HandlerFunc(func(reply http.ResponseWriter, request *http.Request) {
+				_, _ = io.Copy(io.Discard, request.Body)
+				if test.closes {
+					hijack("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")(reply, request)
+				}
+			}))
+			started.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					opened.Add(1)
+				}
+			}
+			started.Start()
+			t.Cleanup(started.Close)
+			_, result, _ := runPlan(t, t.Context(), oneClass(60_000, `, "form": {"a": "b"}, "method": "POST"`), started.URL, nil)
+			if found := opened.Load(); len(result.Errors) != 0 || found > test.most || test.closes && found != 50 {
+				t.Errorf("%d connections, errors %v", found, result.Errors)
+			}
+		})
+	}
+}
+
+func TestEarlyHintsAreNotTheReply(t *testing.T) {
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		reply.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(reply, "fine")
+	})
+	s, result, _ := runPlan(t, t.Context(), oneClass(60_000, `, "expect": {"status": 200, "body": "fine"}`), target.URL, nil)
+	if len(result.Errors) != 0 || s.records[0].status != 200 {
+		t.Errorf("status %d, errors %v", s.records[0].status, result.Errors)
+	}
+}
+
+func TestRequestsArriveAsTheWorkloadSays(t *testing.T) {
+	document := `{"kind": "workload", "version": 1, "timeout_ms": 60000, "requests": [{"name": "a", "weight": 1, "method": "PUT",
+	 "path": "/a b/{seq}", "query": {"q": "x&y"}, "body": "{{}}", "headers": {"host": "other", "x-number": "{seq}"}}]}`
+	var lock sync.Mutex
+	seen := map[string]bool{}
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		lock.Lock()
+		defer lock.Unlock()
+		seen[fmt.Sprint(request.Method, request.URL.Path, request.URL.Query(), request.Host, request.Header["X-Number"], string(body), err)] = true
+	})
+	runPlan(t, t.Context(), document, target.URL+"/base", nil)
+	for _, number := range []int{0, 49} {
+		if want := fmt.Sprintf("PUT/base/a b/%dmap[q:[x&y]]other[%d]{}<nil>", number, number); !seen[want] {
+			t.Errorf("%q did not arrive", want)
+		}
+	}
+	if len(seen) != 50 {
+		t.Errorf("%d different requests", len(seen))
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
@@ -217,72 +303,5 @@ func TestPhasesComeInOrder(t *testing.T) {
 	}
 	if found := strings.Join(names, " "); found != "warmup window drain done" {
 		t.Errorf("phases: %s", found)
-	}
-}
-
-func TestEveryRequestHasOneRootSpan(t *testing.T) {
-	var lock sync.Mutex
-	headers, spans, refusals := map[string]string{}, map[string]*trace.Span{}, 0
-	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
-		lock.Lock()
-		defer lock.Unlock()
-		if request.URL.Path != "/v1/traces" {
-			headers[request.Header.Get("traceparent")] = request.Header.Get("tracestate")
-			return
-		}
-		if refusals == 0 { // the collector is busy at first
-			refusals++
-			reply.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		data, _ := io.ReadAll(request.Body)
-		var message collector.ExportTraceServiceRequest
-		if err := proto.Unmarshal(data, &message); err != nil {
-			t.Error(err)
-		}
-		resource := message.ResourceSpans[0]
-		if name := resource.Resource.Attributes[0].Value.GetStringValue(); name != "loadgen" {
-			t.Errorf("service.name %q", name)
-		}
-		for _, span := range resource.ScopeSpans[0].Spans {
-			spans[fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId)] = span
-		}
-	})
-	s, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
-		s.plan.Trace, s.plan.OTLPEndpoint = true, target.URL
-	})
-	if result.SpansCreated != 40 || result.SpansExported != 40 || result.SpansProblem != "" || len(spans) != 50 {
-		t.Errorf("created %d, exported %d, arrived %d, %q", result.SpansCreated, result.SpansExported, len(spans), result.SpansProblem)
-	}
-	for index, request := range s.requests {
-		parent := s.traces[index].parent(true)
-		state := "tailor=m"
-		if index < 10 {
-			state = "tailor=w"
-		}
-		span, began := spans[parent], s.start.UnixNano()
-		if span == nil || headers[parent] != state || span.TraceState != state || span.Name != "a" ||
-			span.Kind != trace.Span_SPAN_KIND_CLIENT || len(span.ParentSpanId) != 0 ||
-			int64(span.StartTimeUnixNano) != began+int64(request.Due) ||
-			int64(span.EndTimeUnixNano) != began+int64(s.records[index].end) {
-			t.Errorf("request %d: header %q, span %v", index, headers[parent], span)
-		}
-	}
-}
-
-func TestLostSpansAreNotCountedAsExported(t *testing.T) {
-	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
-		if request.URL.Path == "/v1/traces" {
-			reply.WriteHeader(http.StatusBadRequest)
-		}
-		if sampled := strings.HasSuffix(request.Header.Get("traceparent"), "-01"); request.URL.Path == "/" && !sampled {
-			t.Error("a request is not sampled")
-		}
-	})
-	_, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, func(s *sender) {
-		s.plan.Trace, s.plan.OTLPEndpoint = true, target.URL
-	})
-	if result.SpansCreated != 40 || result.SpansExported != 0 || !strings.Contains(result.SpansProblem, "400") {
-		t.Errorf("%d, %d, %q", result.SpansCreated, result.SpansExported, result.SpansProblem)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -68,15 +67,11 @@ func (s *sender) exportSpans(ctx context.Context) spanCount {
 		return count
 	}
 	client := &http.Client{Timeout: exportTimeout}
-	peer := s.plan.Target
-	if parsed, err := url.Parse(s.plan.Target); err == nil {
-		peer = parsed.Hostname()
-	}
 	for from := 0; from < len(s.requests); {
 		measured, to := s.measured(from), from
 		var spans []*trace.Span
 		for ; to < len(s.requests) && to-from < spansPerExport && s.measured(to) == measured; to++ {
-			spans = append(spans, s.rootSpan(to, peer))
+			spans = append(spans, s.rootSpan(to, s.plan.target.Hostname()))
 		}
 		taken, err := exportBatch(ctx, client, s.plan.OTLPEndpoint+"/v1/traces", spans)
 		if err != nil {

@@ -132,3 +132,29 @@ func (t *template) text(scope *scope) string {
 	t.render(&out, scope)
 	return out.String()
 }
+
+// lineBreaks must not reach a header: what follows them would be another one.
+const lineBreaks = "\r\n\x00"
+
+// breaksLines says whether a text of this template may hold a line break.
+func (t *template) breaksLines() bool {
+	for index := range t.parts {
+		p := &t.parts[index]
+		if strings.ContainsAny(p.literal, lineBreaks) {
+			return true
+		}
+		switch from := p.from.(type) {
+		case choice:
+			if strings.ContainsAny(strings.Join(from.words, ""), lineBreaks) {
+				return true
+			}
+		case *text:
+			for each := range from.repeats {
+				if from.repeats[each].value.breaksLines() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -158,6 +158,11 @@ func compileClass(raw *requestDocument, variables map[string]variable) (*Class, 
 	if err := checkHeaders(raw.Headers); err != nil {
 		return nil, err
 	}
+	for _, header := range class.headers {
+		if header.value.breaksLines() {
+			return nil, fmt.Errorf("headers.%s: a variable in it may hold a line break", header.name)
+		}
+	}
 	if raw.Body != nil {
 		body, err := compileTemplate(*raw.Body, variables)
 		if err != nil {

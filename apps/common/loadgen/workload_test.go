@@ -34,6 +34,8 @@ func TestMalformedWorkloadsAreRefused(t *testing.T) {
 		"form and body":      {request(`"path": "/", "body": "", "form": {"a": "b"}`), "only one"},
 		"header":             {request(`"path": "/", "headers": {"a b": "c"}`), "headers.a b"},
 		"own header":         {request(`"path": "/", "headers": {"traceparent": "c"}`), "itself"},
+		"break in a header":  {strings.Replace(request(`"path": "/", "headers": {"x": "{c}"}`), `["a"]`, `["a\nb"]`, 1), "line break"},
+		"break in a text":    {strings.Replace(request(`"path": "/", "headers": {"x": "{t}"}`), `{"n"`, `{"t": {"text": {"characters": 1, "repeat": [{"times": [0, 1], "value": "\r"}]}}, "n"`, 1), "line break"},
 		"expect.status":      {request(`"path": "/", "expect": {"status": 20}`), "expect.status"},
 		"expect.body":        {request(`"path": "/", "expect": {"body": "("}`), "expect.body"},
 		"expect.min_items":   {request(`"path": "/", "expect": {"min_items": -1}`), "min_items"},
@@ -72,6 +74,7 @@ func TestMalformedPlansAreRefused(t *testing.T) {
 		{`"seed": 1`, `"seed": -1`, "seed"},
 		{`http://a`, `a:80`, "target"},
 		{`http://a`, `http://a/`, "slash"},
+		{`http://a`, `https://a`, "http://host:port"},
 		{`"trace": false`, `"trace": true`, "otlp_endpoint"},
 		{`"trace"`, `"tracing"`, "tracing"},
 	} {

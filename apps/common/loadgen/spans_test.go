@@ -1,0 +1,77 @@
+package loadgen
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestEveryRequestHasOneRootSpan(t *testing.T) {
+	var lock sync.Mutex
+	headers, spans, refusals := map[string]string{}, map[string]*trace.Span{}, 0
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		if request.URL.Path != "/v1/traces" {
+			headers[request.Header.Get("traceparent")] = request.Header.Get("tracestate")
+			return
+		}
+		if refusals == 0 { // the collector is busy at first
+			refusals++
+			reply.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		data, _ := io.ReadAll(request.Body)
+		var message collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(data, &message); err != nil {
+			t.Error(err)
+		}
+		resource := message.ResourceSpans[0]
+		if name := resource.Resource.Attributes[0].Value.GetStringValue(); name != "loadgen" {
+			t.Errorf("service.name %q", name)
+		}
+		for _, span := range resource.ScopeSpans[0].Spans {
+			spans[fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId)] = span
+		}
+	})
+	s, result := runTraced(t, oneClass(60_000, ""), target.URL)
+	if result.SpansCreated != 40 || result.SpansExported != 40 || result.SpansProblem != "" || len(spans) != 50 {
+		t.Errorf("created %d, exported %d, arrived %d, %q", result.SpansCreated, result.SpansExported, len(spans), result.SpansProblem)
+	}
+	for index, request := range s.requests {
+		parent := s.traces[index].parent(true)
+		state := "tailor=m"
+		if index < 10 {
+			state = "tailor=w"
+		}
+		span, began := spans[parent], s.start.UnixNano()
+		if span == nil || headers[parent] != state || span.TraceState != state || span.Name != "a" ||
+			span.Kind != trace.Span_SPAN_KIND_CLIENT || len(span.ParentSpanId) != 0 ||
+			int64(span.StartTimeUnixNano) != began+int64(request.Due) ||
+			int64(span.EndTimeUnixNano) != began+int64(s.records[index].end) {
+			t.Errorf("request %d: header %q, span %v", index, headers[parent], span)
+		}
+	}
+}
+
+func TestLostSpansAreNotCountedAsExported(t *testing.T) {
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/v1/traces" {
+			reply.WriteHeader(http.StatusBadRequest)
+		}
+		if sampled := strings.HasSuffix(request.Header.Get("traceparent"), "-01"); request.URL.Path == "/" && !sampled {
+			t.Error("a request is not sampled")
+		}
+	})
+	_, result := runTraced(t, oneClass(60_000, ""), target.URL)
+	if result.SpansCreated != 40 || result.SpansExported != 0 || !strings.Contains(result.SpansProblem, "400") {
+		t.Errorf("%d, %d, %q", result.SpansCreated, result.SpansExported, result.SpansProblem)
+	}
+}
