@@ -18,7 +18,7 @@ from framework.config import Settings
 from framework.errors import NotFound
 from framework.model import StudyState, Trial
 from framework.service import Tailor, TuneRequest
-from framework.store.documents import encode
+from framework.model.documents import encode
 
 
 class Experiment:
