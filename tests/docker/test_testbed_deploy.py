@@ -154,11 +154,12 @@ def test_clean_up_of_all_spares_live_projects_and_finds_what_hangs_on_a_network(
              "--network", f"{dead}_default", "--entrypoint", "sleep", "redis:7.0", "600"],
             check=True, capture_output=True,
         )  # fmt: skip
-        others = {
-            container.labels["tailor.project"]
-            for container in Engine().containers("tailor.project")
-            if container.labels["tailor.project"] != dead
-        }
+        engine = Engine()
+        labels = [
+            *(container.labels for container in engine.containers("tailor.study")),
+            *(thing["Labels"] for thing in (*engine.networks("tailor.study"), *engine.volumes("tailor.study"))),
+        ]
+        others = {f"tailor-{found['tailor.study']}" for found in labels} - {dead}
         removed = testbed.clean(keep={alive, *others})
         assert len([name for name in removed if name.startswith("container ")]) == 2
         assert left(dead) == []

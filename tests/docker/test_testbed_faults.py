@@ -95,9 +95,8 @@ def test_a_port_that_is_taken_is_named(testbed: DockerTestbed, project: str) -> 
 
 def test_a_mount_that_is_not_there_is_named(testbed: DockerTestbed, project: str) -> None:
     source = document()
-    mount = {"type": "bind", "source": "/no/such/place", "target": "/x", "bind": {"create_host_path": False}}
-    source["services"]["cache"]["volumes"] = [mount]
-    with pytest.raises(DeploymentFailed, match="cannot mount /no/such/place"):
+    source["services"]["cache"]["volumes"] = ["/proc/no-such-place:/x"]
+    with pytest.raises(DeploymentFailed, match="cannot mount /proc/no-such-place"):
         testbed.deploy(deployment(project, source), quiet)
 
 

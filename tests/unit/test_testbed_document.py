@@ -1,0 +1,86 @@
+"""What the Docker testbed adds to a rendered document: labels, external volumes, a hash that ignores the trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from framework.errors import DeploymentFailed
+from framework.model import Deployment
+from framework.testbeds.document import pairs, wanted
+from optimizer.space import Configuration
+
+
+def source(**changes: Any) -> dict[str, Any]:
+    return {
+        "services": {
+            "web": {"image": "nginx:1.22", "volumes": ["./files/web/nginx.conf:/etc/nginx/nginx.conf:ro"]},
+            "db": {"image": "postgres:15", "labels": ["a=b"], "volumes": ["data:/d", "kept:/k", "/etc:/e"]},
+            "migrate": {"image": "postgres:15", "volumes": [{"type": "volume", "source": "data", "target": "/d"}]},
+            "app": {"image": "app", "depends_on": {"migrate": {"condition": "service_completed_successfully"}}},
+            "seed": {"image": "app", "profiles": ["tailor"]},
+            **changes,
+        },
+        "volumes": {"data": None, "named": {"name": "mine"}, "kept": {"external": True}},
+    }
+
+
+def deployment(document: dict[str, Any], trial: int = 1, text: str = "x") -> Deployment:
+    labels = {"tailor.study": "s", "tailor.trial": str(trial), "tailor.repetition": "0"}
+    files = {"files/web/nginx.conf": text}
+    return Deployment("a", "tailor-s", Configuration({}), {"local": document}, files, labels=labels)
+
+
+def test_everything_is_labelled_and_nothing_passed_in_is_changed() -> None:
+    given = source()
+    want = wanted(deployment(given))
+    assert given == source()
+    labels = want.document["services"]["db"]["labels"]
+    assert labels["a"] == "b"
+    assert labels["tailor.trial"] == "1"
+    assert labels["tailor.project"] == "tailor-s"
+    assert labels["tailor.definition"] == want.definitions["db"]
+    assert want.document["networks"]["default"]["labels"] == {"tailor.study": "s", "tailor.project": "tailor-s"}
+
+
+def test_services_volumes_and_their_users() -> None:
+    want = wanted(deployment(source()))
+    assert want.services == ("web", "db", "migrate", "app")
+    assert want.volumes == {"data": "tailor-s_data", "named": "mine"}
+    assert want.document["volumes"]["data"] == {"external": True, "name": "tailor-s_data"}
+    assert want.document["volumes"]["kept"] == {"external": True}
+    assert want.holders == {"data": ("db", "migrate"), "named": ()}
+    assert want.finite == {"migrate"}
+
+
+def test_the_definition_is_the_same_in_another_trial_only() -> None:
+    first = wanted(deployment(source())).definitions
+    assert wanted(deployment(source(), trial=2)).definitions == first
+    mounted = wanted(deployment(source(), text="y")).definitions
+    assert {name for name in first if mounted[name] != first[name]} == {"web"}
+    changed = wanted(deployment(source(app={"image": "app", "environment": {"X": "1"}}))).definitions
+    assert {name for name in first if changed[name] != first[name]} == {"app"}
+
+
+def test_labels_of_a_rendered_trial_do_not_count() -> None:
+    """Rendering writes the trial's labels into the services, too."""
+    one, two = (
+        wanted(deployment(source(app={"image": "app", "labels": {"tailor.trial": trial}}))).definitions["app"]
+        for trial in ("1", "2")
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize("hosts", [(), ("a", "b")])
+def test_one_host_only(hosts: tuple[str, ...]) -> None:
+    many = replace(deployment(source()), documents={host: source() for host in hosts})
+    with pytest.raises(DeploymentFailed, match="one compose document"):
+        wanted(many)
+
+
+def test_labels_in_either_form() -> None:
+    assert pairs(["a=b=c", "d"]) == {"a": "b=c", "d": ""}
+    assert pairs({"a": 1, "d": None}) == {"a": "1", "d": ""}
+    assert pairs(None) == {}
