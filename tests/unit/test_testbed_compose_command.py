@@ -13,8 +13,8 @@ from framework.testbeds.compose_command import ComposeCommand, failure
 CASES = [
     (
         " Container tailor-s-web-1  Starting\nError response from daemon: driver failed programming external "
-        "connectivity on endpoint tailor-s-web-1 (abc): Error starting userland proxy: listen tcp4 127.0.0.1:8080: bind: address "
-        "already in use",
+        "connectivity on endpoint tailor-s-web-1 (abc): Error starting userland proxy: listen "
+        "tcp4 127.0.0.1:8080: bind: address already in use",
         "port 8080 is taken", "web",
     ),
     (
@@ -24,7 +24,8 @@ CASES = [
     ),
     (
         "ERROR: for tailor-s_web_1  Cannot start service web: driver failed programming external connectivity on "
-        "endpoint tailor-s_web_1 (b): Error starting userland proxy: listen tcp4 127.0.0.1:8080: bind: address already in use",
+        "endpoint tailor-s_web_1 (b): Error starting userland proxy: "
+        "listen tcp4 127.0.0.1:8080: bind: address already in use",
         "port 8080 is taken", "web",
     ),
     (
