@@ -17,8 +17,8 @@ from framework.cli.present import summary_document
 from framework.config import Settings
 from framework.errors import NotFound
 from framework.model import StudyState, Trial
-from framework.service import Tailor, TuneRequest
 from framework.model.documents import encode
+from framework.service import Tailor, TuneRequest
 
 
 class Experiment:
