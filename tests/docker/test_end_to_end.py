@@ -51,20 +51,22 @@ def slice_application(tmp_path: Path) -> Path:
     return target
 
 
-def environment(home: Path) -> dict[str, str]:
-    return {**os.environ, "TAILOR_HOME": str(home), "PYTHONPATH": str(ROOT)}
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "TAILOR_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
 
 
-def tailor(home: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def tailor(home: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
     command = [*TAILOR, *arguments]
-    done = subprocess.run(command, env=environment(home), cwd=ROOT, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, env=environment(home, **more), cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def tune(home: Path, application: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def tune(
+    home: Path, application: Path, *arguments: str, code: int = 0, **more: str
+) -> subprocess.CompletedProcess[str]:
     short = ("--iterations", "2", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "2")
-    return tailor(home, "tune", str(application), *short, "--drift-every", "0", *arguments, code=code)
+    return tailor(home, "tune", str(application), *short, "--drift-every", "0", *arguments, code=code, **more)
 
 
 def left_behind(study: str = "") -> list[str]:
@@ -206,3 +208,21 @@ def test_incremental_keeps_what_did_not_change_and_says_so(home: Path, slice_app
     assert document["state"] == "completed"
     assert "Incremental" in Path(document["report"]).read_text()
     assert left_behind(document["study"]) == []
+
+
+def test_a_server_type_that_no_code_mentions_works_from_its_file_alone(home: Path, tmp_path: Path) -> None:
+    application = tmp_path / "haproxy"
+    shutil.copytree(ROOT / "tests" / "cases" / "good" / "haproxy", application)
+    with (application / "application.yaml").open("a") as file:
+        file.write(f"limits: {json.dumps(WIDE)}\n")
+    said = tune(
+        home, application, "--only", "front", "--optimizer", "random", "--rate", "200", "--json",
+        TAILOR_SEARCH_SPACES=str(application / "search_spaces"),
+    )  # fmt: skip
+    document = json.loads(said.stdout)
+    assert document["state"] == "completed"
+    assert document["trials"] == {"completed": sum(document["trials"].values())}
+    shown = tailor(home, "show", document["study"], "--json", TAILOR_SEARCH_SPACES=str(application / "search_spaces"))
+    trials = json.loads(shown.stdout)["trials_detail"]
+    assert set(trials[0]["configuration"]) == {"front.threads", "front.http_reuse", "front.buffer_bytes"}
+    assert trials[0]["measurements"][0]["statistics"]["front"]["requests"] > 0

@@ -14,7 +14,7 @@ from framework.controller import Bench
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.procedure import Procedure
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_bench, larger_is_faster
+from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,
