@@ -57,8 +57,11 @@ class Testbed(Protocol):
     def alive(self, running: Running) -> None:
         """Raises DeploymentFailed when a container of the deployment is not running any more."""
 
-    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
-        """Remove what runs for ``project`` (None: for any project not in ``keep``) and say what was removed."""
+    def projects(self) -> Collection[str]:
+        """Every project of which something is there, whoever's it is."""
+
+    def clean(self, project: str) -> Sequence[str]:
+        """Remove what runs for ``project`` and say what was removed."""
 
     def clean_seeds(self) -> Sequence[str]:
         """Remove the kept data volumes."""

@@ -160,6 +160,7 @@ class Tailor:
         try:
             bench.testbed.check(application)
             self.store.set_state(study.id, StudyState.RUNNING)
+            self._clean_dead(bench.testbed)
             self._abort_unfinished(study.id)
             space = SearchSpace.from_dict(study.space)
             self._seed(bench, study, space)
@@ -330,12 +331,19 @@ class Tailor:
     # ------------------------------------------------------------------ leaving
 
     def clean(self, *, seeds: bool = False) -> Sequence[str]:
-        """Remove what dead studies left behind, and with ``seeds`` the kept data; live studies are not touched."""
-        self._release_dead()
-        alive = {project_name(study) for study, _ in self.store.leased()}
+        """Remove what dead studies of this TAILOR_HOME left behind, and with ``seeds`` the kept data.
+
+        Studies that live, here or of another TAILOR_HOME, are not touched.
+        """
         testbed = self._adapters.testbed(self.service_types())
-        removed = list(testbed.clean(keep=alive))
+        removed = self._clean_dead(testbed)
         return removed + list(testbed.clean_seeds()) if seeds else removed
+
+    def _clean_dead(self, testbed: Testbed) -> list[str]:
+        self._release_dead()
+        alive = {study for study, _ in self.store.leased()}
+        ours = {project_name(study.id) for study in self.store.studies() if study.id not in alive}
+        return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]
 
 
 def _check_request(request: TuneRequest, application: Application) -> None:

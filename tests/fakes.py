@@ -76,7 +76,7 @@ class PretendMachine:
     name: str = "pretend"
     modelled: bool = False
     deployed: list[Configuration] = field(default_factory=list)
-    cleaned: list[str | None] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)
     seeded: int = 0
     _load: LoadResult | None = None
 
@@ -113,7 +113,10 @@ class PretendMachine:
     def alive(self, running: Running) -> None:
         pass
 
-    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
+    def projects(self) -> Collection[str]:
+        return ()
+
+    def clean(self, project: str) -> Sequence[str]:
         self.cleaned.append(project)
         return []
 

@@ -94,10 +94,10 @@ class LimitsEntry(Strict):
 
     errors: Annotated[float, Field(ge=0, lt=1)] | None = None
     achieved_rate: Fraction | None = None
-    generator_lag: Fraction | None = None
+    generator_lag: Positive | None = None
     stolen_cpu: Fraction | None = None
     missing_spans: Fraction | None = None
-    p95_disagreement: Fraction | None = None
+    p95_disagreement: Positive | None = None
     stationarity_alpha: Fraction | None = None
     stationarity_change: Positive | None = None
 

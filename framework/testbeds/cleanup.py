@@ -33,6 +33,14 @@ def clean(engine: Engine, project: str | None, keep: Collection[str] = ()) -> li
     return removed
 
 
+def projects(engine: Engine) -> set[str]:
+    """Every project of which a container, a network or a volume is there."""
+    labelled: list[Mapping[str, str]] = [container.labels for container in engine.containers(PROJECT)]
+    labelled += [network.get("Labels") or {} for network in engine.networks(PROJECT)]
+    labelled += [volume.get("Labels") or {} for volume in engine.volumes(PROJECT)]
+    return {labels[PROJECT] for labels in labelled if PROJECT in labels}
+
+
 def settle(engine: Engine, project: str) -> None:
     """Wait until no container of ``project`` appears any more: the engine ends what a killed compose began."""
     seen: set[str] | None = None

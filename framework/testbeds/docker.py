@@ -26,7 +26,7 @@ from framework.model import (
 )
 from framework.ports import Progress
 from framework.testbeds import probes
-from framework.testbeds.cleanup import clean, settle
+from framework.testbeds.cleanup import clean, projects, settle
 from framework.testbeds.compose_command import ComposeCommand
 from framework.testbeds.document import DEFINITION, PROJECT, TYPE, Wanted, pairs, wanted
 from framework.testbeds.engine import Engine, Listed, in_parallel
@@ -290,6 +290,10 @@ class DockerTestbed:
     def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
         """Remove what runs for ``project`` (None: for every project not in ``keep``) and say what was removed."""
         return clean(self._engine, project, keep)
+
+    def projects(self) -> Collection[str]:
+        """Every project of which something is there."""
+        return projects(self._engine)
 
     def clean_seeds(self, application: str | None = None) -> Sequence[str]:
         """Remove kept data (of one application, or all) that no deployment lies over, and say what was removed."""

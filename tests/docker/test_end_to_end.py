@@ -23,7 +23,7 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
 # the application's limits on disturbance are wide.
 WIDE = {
     "generator_lag": 100.0,
-    "stolen_cpu": 1.0,
+    "stolen_cpu": 0.99,
     "p95_disagreement": 10.0,
     "stationarity_change": 1000.0,
     "achieved_rate": 0.5,
@@ -45,9 +45,8 @@ def slice_application(tmp_path: Path) -> Path:
     text = (target / "application.yaml").read_text()
     assert "limits:" not in text
     (target / "application.yaml").write_text(text + f"limits: {json.dumps(WIDE)}\n")
-    compose = (target / "compose.yaml").read_text()
-    assert "400000" in compose
-    (target / "compose.yaml").write_text(compose.replace("400000", "2000"))
+    for file in ("compose.yaml", "workload.yaml"):
+        edit(target, file, "400000", "2000")
     return target
 
 
