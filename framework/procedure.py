@@ -66,10 +66,11 @@ class Procedure:
             if default.state is not TrialState.COMPLETED:
                 raise TrialFailed(f"the default configuration could not be measured: {default.reason}")
             needed = _warmup_needed(default)
-            if needed <= self._plan.warmup_s:
+            if needed <= self._plan.warmup_s or "warm-up" in self._plan.extra:
                 return default
-            # One length for the whole study, taken from runs of the default (measurement.md).
-            self._change_plan("warm-up", warmup_s=float(math.ceil(needed)))
+            # One length for the whole study, taken from runs of the default (measurement.md); lengthened once.
+            seconds = float(math.ceil(needed))
+            self._change_plan("warm-up", warmup_s=seconds, extra={**self._plan.extra, "warm-up": seconds})
             done = []
 
     def _freeze_budget(self, default: Trial) -> None:
@@ -274,17 +275,16 @@ def _observation(trial: Trial) -> Observation:
 def _warmup_needed(default: Trial) -> float:
     """Median over the default's repetitions of the truncation that MSER chooses, in seconds.
 
-    Raises TrialFailed when most repetitions had not settled by the middle of warm-up and window together.
+    MSER is a noisy estimate on one run, so one unsettled repetition says nothing.  Raises TrialFailed when there are
+    several and none of them had settled by the middle of warm-up and window together.
     """
-    needed = [
-        m.warmup_needed_s if m.warmup_needed_s is not None else math.inf for m in default.measurements if not m.invalid
-    ]
-    middle = statistics.median_low(needed)
-    if not math.isfinite(middle):
+    valid = [m.warmup_needed_s for m in default.measurements if not m.invalid]
+    settled = [needed for needed in valid if needed is not None]
+    if len(valid) > 1 and not settled:
         raise TrialFailed(
             "the default has not settled by the middle of warm-up and window; use a longer --warm-up or --duration"
         )
-    return middle
+    return statistics.median_low(settled) if settled else 0.0
 
 
 def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:

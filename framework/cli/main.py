@@ -24,6 +24,7 @@ from framework.service import Tailor, TuneRequest
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help=framework.__doc__ and "Tune a microservice application by experiment.",
 )

@@ -115,7 +115,7 @@ def changes(
     default: Configuration, other: Configuration, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
     """The parameters in which two configurations differ, in the order of the application."""
-    kinds = {service.name: types[service.type] for service in application.services}
+    kinds = {service.name: types[service.type] for service in application.services if service.type}
     found = []
     for name, value in other.items():
         if value != default[name]:

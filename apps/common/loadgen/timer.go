@@ -1,8 +1,10 @@
 package loadgen
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,24 +56,37 @@ func (t *timer) stop() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) } // fails 
 
 func (t *timer) close() { _ = t.file.Close() } // nothing is lost with a timer
 
-// RaisePriority gives every thread of the process the highest niceness that it may have, and returns it.  Threads
-// that start later inherit it.  Without permission (CAP_SYS_NICE) nothing changes.
-func RaisePriority() (int, error) {
+// slice is how long a thread of the generator asks to run at once: the least that Linux grants.
+//
+// A thread that wakes takes the processor from another only if its own slice is the shorter one (Linux 6.12 and
+// later; EEVDF's PREEMPT_SHORT); else the other keeps it to the end of its slice of about 3 ms.  With both processors
+// taken by others, this lowered the 99th percentile of the lag from 1.3 to 0.3 ms.  Older kernels ignore it.
+const slice = 100 * time.Microsecond
+
+// RaisePriority gives every thread of the process the shortest slice and, where permitted (CAP_SYS_NICE), the highest
+// niceness.  Threads that start later inherit both.
+func RaisePriority() error {
 	const highest = -20
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return 0, fmt.Errorf("priority: %w", err)
+		return fmt.Errorf("priority: %w", err)
 	}
 	for _, thread := range threads {
-		var id int
-		if _, err := fmt.Sscan(thread.Name(), &id); err != nil {
-			return 0, fmt.Errorf("priority: %w", err)
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return fmt.Errorf("priority: %w", err)
 		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, id, highest); err != nil && err != unix.ESRCH {
-			return 0, fmt.Errorf("priority: %w", err)
+		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: highest, Runtime: uint64(slice)}
+		err = unix.SchedSetAttr(id, &attributes, 0)
+		if errors.Is(err, unix.EPERM) {
+			attributes.Nice = 0
+			err = unix.SchedSetAttr(id, &attributes, 0)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) { // a thread that has ended meanwhile
+			return fmt.Errorf("priority: %w", err)
 		}
 	}
-	return highest, nil
+	return nil
 }
 
 // processorSeconds is what this process has used so far.

@@ -41,7 +41,7 @@ func drive(path string) int {
 		events.Emit(loadgen.Problem{Event: "problem", Refused: true, Message: err.Error()})
 		return statusRefused
 	}
-	if _, err := loadgen.RaisePriority(); err != nil {
+	if err := loadgen.RaisePriority(); err != nil {
 		fmt.Fprintln(os.Stderr, "runs with ordinary priority:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
