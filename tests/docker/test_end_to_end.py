@@ -88,7 +88,9 @@ def test_a_study_from_the_first_trial_to_the_files(home: Path, slice_application
 
     shown = json.loads(tailor(home, "show", document["study"], "--json").stdout)
     trials = shown["trials_detail"]
-    assert [t["purpose"] for t in trials[:3]] == ["default", "search", "search"]
+    purposes = [t["purpose"] for t in trials]
+    assert purposes[0] == "default"
+    assert purposes.count("search") == 2
     for trial in trials:
         assert trial["state"] == "completed", trial["reason"]
         [measurement] = trial["measurements"]
