@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from framework.errors import DeploymentFailed
 from framework.testbeds.document import PROJECT
 from framework.testbeds.engine import Engine, Listed, in_parallel
 from framework.testbeds.seeds import SEED
@@ -23,14 +24,22 @@ PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later 
 
 def clean(engine: Engine, project: str | None, keep: Collection[str] = ()) -> list[str]:
     """Remove everything of ``project``, or (None) of every project not in ``keep``; returns what was removed."""
-    removed: list[str] = []
+    removed: dict[str, None] = {}  # in order, each once
+    problem: DeploymentFailed | None = None
     for _ in range(ROUNDS):
-        found = _round(engine, project, keep)
-        removed += found
-        if not found:
-            break
+        found: list[str] = []
+        try:
+            _round(engine, project, keep, found)
+            problem = None
+        except DeploymentFailed as error:  # the engine is still busy with what something else began
+            problem = error
+        removed |= dict.fromkeys(found)
+        if not found and problem is None:
+            return list(removed)
         time.sleep(PAUSE_S)
-    return removed
+    if problem is not None:
+        raise problem
+    return list(removed)
 
 
 def projects(engine: Engine) -> set[str]:
@@ -52,24 +61,22 @@ def settle(engine: Engine, project: str) -> None:
         time.sleep(PAUSE_S)
 
 
-def _round(engine: Engine, project: str | None, keep: Collection[str]) -> list[str]:
+def _round(engine: Engine, project: str | None, keep: Collection[str], removed: list[str]) -> None:
+    """Remove what is there now, adding its names to ``removed``.  Raises DeploymentFailed when something resists."""
     networks = {network["Name"]: network for label in (PROJECT, STUDY) for network in engine.networks(label)}
     belongs = {name: _project(network.get("Labels") or {}) for name, network in networks.items()}
     gone = [c for c in engine.containers() if _goes(_owner(c, belongs, project), project, keep)]
     engine.remove(container.id for container in gone)
+    removed += [f"container {container.name}" for container in gone]
     unwanted = [name for name, owner in belongs.items() if _goes(owner, project, keep)]
     in_parallel(engine.remove_network, unwanted)
+    removed += [f"network {name}" for name in unwanted]
     volumes = {v["Name"]: v.get("Labels") or {} for label in (PROJECT, STUDY) for v in engine.volumes(label)}
-    working = [
-        name for name, labels in volumes.items() if SEED not in labels and _goes(_project(labels), project, keep)
-    ]
+    ours = {name: labels for name, labels in volumes.items() if SEED not in labels}
+    working = [name for name, labels in ours.items() if _goes(_project(labels), project, keep)]
     in_parallel(engine.remove_volume, [name for name in working if FROM in volumes[name]])  # before what they lie on
     in_parallel(engine.remove_volume, [name for name in working if FROM not in volumes[name]])
-    return [
-        *(f"container {container.name}" for container in gone),
-        *(f"network {name}" for name in unwanted),
-        *(f"volume {name}" for name in working),
-    ]
+    removed += [f"volume {name}" for name in working]
 
 
 def _goes(owner: str | None, project: str | None, keep: Collection[str]) -> bool:

@@ -222,8 +222,10 @@ class Engine:
         """Remove a network; what is still attached is let go first."""
 
         def run(api: docker.APIClient) -> None:
-            for container in api.inspect_network(network).get("Containers") or {}:
-                api.disconnect_container_from_network(container, network, force=True)
+            for container, endpoint in (api.inspect_network(network).get("Containers") or {}).items():
+                # an endpoint that outlived its container has no container's id, only a name
+                who = endpoint.get("Name") if container.startswith("ep-") else container
+                api.disconnect_container_from_network(who, network, force=True)
             api.remove_network(network)
 
         self._ask("remove a network", run)
