@@ -69,8 +69,8 @@ def _round(engine: Engine, project: str | None, keep: Collection[str], removed: 
     engine.remove(container.id for container in gone)
     removed += [f"container {container.name}" for container in gone]
     unwanted = [name for name, owner in belongs.items() if _goes(owner, project, keep)]
-    in_parallel(engine.remove_network, unwanted)
-    removed += [f"network {name}" for name in unwanted]
+    done = in_parallel(engine.remove_network, unwanted)
+    removed += [f"network {name}" for name, went in zip(unwanted, done, strict=True) if went]
     volumes = {v["Name"]: v.get("Labels") or {} for label in (PROJECT, STUDY) for v in engine.volumes(label)}
     ours = {name: labels for name, labels in volumes.items() if SEED not in labels}
     working = [name for name, labels in ours.items() if _goes(_project(labels), project, keep)]

@@ -55,7 +55,9 @@ class Seeds:
         in_parallel(self._engine.remove_volume, [_marker(application, identity), *seed.snapshots.values()])
         for name in seed.snapshots.values():
             self._engine.create_volume(name, labels)
-        copy(self._engine, wanted.volumes, seed.snapshots, images_of(wanted, wanted.volumes), wanted.labels)
+        copy(
+            self._engine, wanted.volumes, seed.snapshots, images_of(wanted, wanted.volumes), wanted.labels, durable=True
+        )
         self._engine.create_volume(_marker(application, identity), {**labels, COMPLETE: "true"})
         return seed
 

@@ -22,7 +22,6 @@ COPY = """
 set -e; processes=
 for key in "$@"; do cp -a "/from/$key/." "/to/$key/" & processes="$processes $!"; done
 for process in $processes; do wait "$process"; done
-sync
 """
 # The mounted directory has the owner and mode of the upper one, so these come from the snapshot.
 FRESH_UPPER = """
@@ -50,6 +49,7 @@ class WorkingVolumes:
     def __init__(self, engine: Engine, overlays: bool = True) -> None:
         self._engine = engine
         self._overlays = overlays
+        self._proved = False  # this engine has mounted an overlay
 
     def reset(self, project: str, wanted: Wanted, seed: Seed | None, keep: bool = False) -> Method:
         """Empty, or as seeded; with ``keep`` only what is missing is made.  No container may use the volumes.
@@ -101,6 +101,10 @@ class WorkingVolumes:
             if there is not None and (there.get("Options") or {}) != options:
                 self._engine.remove_volume(name)
             self._engine.create_volume(name, {**wanted.labels, **_compose(project, key), FROM: snapshot}, options)
+        if not self._proved:  # the engine mounts at first use only
+            mounts = {wanted.volumes[key]: f"/there/{key}" for key in seeded}
+            run_with_any(self._engine, images, ["sh", "-c", "touch /there/*/."], mounts, wanted.labels)
+            self._proved = True
 
 
 def copy(
@@ -109,14 +113,19 @@ def copy(
     targets: Mapping[str, str],
     images: Sequence[str],
     labels: Mapping[str, str],
+    *,
+    durable: bool = False,
 ) -> None:
-    """Copy volumes, key by key, with owners, modes and times.  Raises DeploymentFailed."""
+    """Copy volumes, key by key, with owners, modes and times; ``durable``: wait until the disk has them.
+
+    Raises DeploymentFailed.
+    """
     if not sources:
         return
     volumes = {name: f"/from/{key}" for key, name in sources.items()} | {
         name: f"/to/{key}" for key, name in targets.items()
     }
-    run_with_any(engine, images, ["sh", "-c", COPY, "sh", *sources], volumes, labels)
+    run_with_any(engine, images, ["sh", "-c", COPY + ("sync\n" if durable else ""), "sh", *sources], volumes, labels)
 
 
 def run_with_any(

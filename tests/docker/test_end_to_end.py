@@ -131,8 +131,7 @@ def test_kill_9_loses_no_finished_trial_and_leaves_nothing(home: Path, slice_app
         if line.startswith("trial 2"):
             break
     running.send_signal(signal.SIGKILL)
-    running.wait()
-    running.stderr.close()
+    running.communicate()
     [listed] = json.loads(tailor(home, "studies", "--json").stdout)
     study = listed["study"]
     before = finished(home, study)
@@ -159,8 +158,8 @@ def test_ctrl_c_pauses_and_cleans_up(home: Path, slice_application: Path) -> Non
         if line.startswith("trial 1"):
             break
     running.send_signal(signal.SIGINT)
-    rest = running.stderr.read()
-    assert running.wait() == 130, rest
+    _, rest = running.communicate()
+    assert running.returncode == 130, rest
     assert "tailor resume" in rest
     [listed] = json.loads(tailor(home, "studies", "--json").stdout)
     assert listed["state"] == "paused"
@@ -182,7 +181,7 @@ def test_an_image_that_does_not_exist_is_named_before_anything_starts(home: Path
 
 
 def test_a_service_that_will_not_start_is_named_with_its_last_words(home: Path, slice_application: Path) -> None:
-    edit(slice_application, "compose.yaml", "image: memcached:1.6", "image: memcached:1.6\n    command: [-Z]")
+    edit(slice_application, "compose.yaml", "command: [memcached]", "command: [memcached, --nonsense]")
     said = tune(home, slice_application, code=4).stderr
     assert "url-shorten-memcached" in said
     assert "|" in said  # its log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,8 +72,22 @@ def test_seeded_data_come_back_for_every_repetition(
     assert snapshots(small) == kept
 
 
+class WithoutOverlays(Engine):
+    """An engine whose kernel cannot mount overlays; here it is asked for a file system that it does not have."""
+
+    def create_volume(self, name: str, labels: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
+        super().create_volume(name, labels, {**options, "type": "nosuchfs"} if options else None)
+
+
 def test_an_engine_without_overlays_gets_copies(tmp_path: Path, project: str, small: Application) -> None:
-    """A store that may not have overlays over its data: what was an overlay is replaced by a copy."""
+    default = replace(deployment(project, document()), application=small.name)
+    testbed = DockerTestbed(tmp_path, TYPES, engine=WithoutOverlays())
+    testbed.seed(small, default, quiet)
+    for _ in range(2):
+        assert keys(testbed, project, small) == (2.0, "copy")
+
+
+def test_overlays_and_copies_replace_each_other(tmp_path: Path, project: str, small: Application) -> None:
     default = replace(deployment(project, document()), application=small.name)
     overlaid, copied = (DockerTestbed(tmp_path, TYPES, overlays=overlays) for overlays in (True, False))
     for testbed, method in ((overlaid, "overlay"), (copied, "copy"), (overlaid, "overlay")):
