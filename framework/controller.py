@@ -33,6 +33,7 @@ from framework.objective import evaluate, trial_value
 from framework.ports import ArtefactStore, Clock, LoadGenerator, StudyStore, Testbed, TraceReader
 from optimizer.space import Configuration
 
+PAUSE_S = 5.0
 ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
 Watch = Callable[[str, Mapping[str, Any]], None]
@@ -133,6 +134,8 @@ class Controller:
     def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
         """One valid repetition, in at most a few attempts.  Raises TrialFailed, MeasurementInvalid."""
         for attempt in range(self._attempts):
+            if attempt:  # what disturbed the machine may pass
+                self._bench.clock.sleep(PAUSE_S * attempt)
             measurement, running = self._measure(trial, repetition, attempt, seed)
             self._bench.store.add_measurement(self._study, trial.number, measurement)
             self._bench.watch("repetition", {"trial": trial.number, "measurement": measurement})

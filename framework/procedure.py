@@ -25,6 +25,7 @@ from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
 GIVE_UP_FACTOR = 3.0  # only clear losers stop early: runs of one configuration differ by up to 23 % (measurement.md)
+DISTURBED_S = (30.0, 120.0, 0.0)
 BACK_OFF_S = (5.0, 20.0, 60.0)
 VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
 CONFIRM_SEED = 500
@@ -62,7 +63,7 @@ class Procedure:
     def _default(self) -> Trial:
         done = self._finished("default")
         while True:
-            default = done[-1] if done else self._trial(self._space.default(), "default", label="default")
+            default = done[-1] if done else self._first_default()
             if default.state is not TrialState.COMPLETED:
                 raise TrialFailed(f"the default configuration could not be measured: {default.reason}")
             needed = _warmup_needed(default)
@@ -72,6 +73,16 @@ class Procedure:
             seconds = float(math.ceil(needed))
             self._change_plan("warm-up", warmup_s=seconds, extra={**self._plan.extra, "warm-up": seconds})
             done = []
+
+    def _first_default(self) -> Trial:
+        """The default, tried again after a while where only the machine's disturbance kept it from a value."""
+        for wait_s in DISTURBED_S:
+            default = self._trial(self._space.default(), "default", label="default")
+            if default.state is not TrialState.FAILED or not any(m.invalid for m in default.measurements):
+                break
+            self._bench.watch("waiting", {"reason": "the machine is disturbed", "seconds": wait_s})
+            self._bench.clock.sleep(wait_s)
+        return default
 
     def _freeze_budget(self, default: Trial) -> None:
         """Turn a time limit into a number of configurations, once."""

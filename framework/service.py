@@ -7,7 +7,7 @@ import platform
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +17,18 @@ import framework
 from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
-from framework.model import Application, Finding, ServiceType, Study, StudyPlan, StudyState, Sweep, Trial, TrialState
+from framework.model import (
+    Application,
+    Finding,
+    Limits,
+    ServiceType,
+    Study,
+    StudyPlan,
+    StudyState,
+    Sweep,
+    Trial,
+    TrialState,
+)
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.export import export, write_text
@@ -71,6 +82,7 @@ class TuneRequest:
     quick: bool = False
     trace: bool = True
     rivals: tuple[Path, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] | None = None
 
 
@@ -155,6 +167,7 @@ class Tailor:
         application = self.application(Path(study.plan.application))
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
+        application = replace(application, limits=replace(application.limits, **study.plan.limits))
         self._take(study.id)
         bench = self._adapters.bench(application, self.service_types(), self._renewing(study.id, watch))
         try:
@@ -298,14 +311,23 @@ class Tailor:
         repetitions: int,
         maximum_rps: float,
         seed: int,
+        limits: Mapping[str, float],
     ) -> Sweep:
         """Raise the rate on the default configuration; recorded as a study of its own.  Raises InputError."""
         if factor <= 1 or start_rps <= 0:
             raise InputError(f"--start, --factor: found {start_rps:g}, {factor:g}; allowed: above 0, above 1")
         request = TuneRequest(
-            path, iterations=1, repetitions=repetitions, window_s=window_s, rate_rps=start_rps, pairs=2, seed=seed
+            path,
+            optimizer="random",
+            iterations=1,
+            repetitions=repetitions,
+            window_s=window_s,
+            rate_rps=start_rps,
+            pairs=2,
+            seed=seed,
+            limits=limits,
         )
-        study = self.create(replace(request, optimizer="random"))
+        study = self.create(request)
 
         def steps(bench: Bench, space: SearchSpace) -> Sweep:
             found = sweep(
@@ -349,6 +371,10 @@ class Tailor:
 def _check_request(request: TuneRequest, application: Application) -> None:
     if request.optimizer not in optimizer_names():
         raise UnknownName("optimizer", request.optimizer, optimizer_names())
+    limits = {limit.name for limit in fields(Limits)}
+    for name in request.limits:
+        if name not in limits:
+            raise UnknownName("limit", name, limits)
     known = {service.name for service in application.services}
     for service in request.only:
         if service not in known:
@@ -393,6 +419,7 @@ def _plan(request: TuneRequest, application: Application, space: SearchSpace) ->
         quick=request.quick,
         trace=request.trace,
         rivals=rivals,
+        limits=dict(request.limits),
         extra=extra,
     )
 

@@ -13,6 +13,7 @@ from framework.model import Step, StudyPlan, Sweep, Trial
 from optimizer.space import Configuration
 
 SHARE_OF_KNEE = 0.6
+ATTEMPTS = 2  # an overloaded application looks disturbed too, so a rate is not tried for long
 REFINEMENTS = 2  # bisections between the last rate that held and the first that did not
 
 
@@ -31,7 +32,7 @@ def sweep(
     steps: list[Step] = []
 
     def measure(rate_rps: float) -> Step:
-        controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=1)
+        controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
         step = _step(rate_rps, trial, limit_ms)
         steps.append(step)
@@ -40,10 +41,11 @@ def sweep(
         return step
 
     rate = start_rps
-    while rate <= maximum_rps and measure(rate).holds:
+    while rate <= maximum_rps and measure(rate).holds is not False:
         rate = round(rate * factor, 1)
-    if len(steps) > 1 and not steps[-1].holds:
-        below, above = steps[-2].rate_rps, steps[-1].rate_rps
+    held = [step.rate_rps for step in steps if step.holds]
+    if held and steps[-1].holds is False:
+        below, above = held[-1], steps[-1].rate_rps
         for _ in range(REFINEMENTS):
             middle = round((below + above) / 2, 1)
             below, above = (middle, above) if measure(middle).holds else (below, middle)
@@ -53,7 +55,8 @@ def sweep(
 def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
     measured = [m.quantities["p95"] for m in trial.measurements if not m.invalid and "p95" in m.quantities]
     if trial.value is None or not measured:
-        return Step(rate_rps, None, False, trial.reason)
+        overloaded = any(m.infeasible for m in trial.measurements)
+        return Step(rate_rps, None, False if overloaded else None, trial.reason)
     p95 = max(measured, key=lambda estimate: estimate.value)
     holds = p95.value <= limit_ms
     reason = "" if holds else f"p95 above {limit_ms:g} ms"
@@ -63,9 +66,9 @@ def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
 def _conclude(application: str, limit_ms: float, steps: list[Step]) -> Sweep:
     ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
     held = [step.rate_rps for step in ordered if step.holds]
-    passed = any(not step.holds for step in ordered)
+    passed = any(step.holds is False for step in ordered)
     if not held:
-        statement = f"no rate held: already at {ordered[0].rate_rps:g} requests/s {ordered[0].reason}"
+        statement = f"no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
         return Sweep(application, limit_ms, ordered, None, passed, None, statement)
     knee = max(held)
     proposed = float(int(SHARE_OF_KNEE * knee))

@@ -72,6 +72,7 @@ def register(
         repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
         maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
         seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
+        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
         plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
         as_json: Json = False,
     ) -> None:
@@ -92,6 +93,7 @@ def register(
             repetitions=repetitions,
             maximum_rps=maximum,
             seed=seed,
+            limits=present.limits(limit_of or []),
         )
         written = with_tailor.plot_sweep(found, plot)
         if as_json:

@@ -83,6 +83,7 @@ def tune(
         bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")
     ] = False,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -107,6 +108,7 @@ def tune(
         incremental=incremental,
         seed=seed,
         trace=not no_trace,
+        limits=present.limits(limits or []),
         options=_options(option or []),
     )
     if quick:

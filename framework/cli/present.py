@@ -16,8 +16,23 @@ from framework.model import Estimate, Study, Trial
 from framework.report.summary import Level, Summary
 from framework.service import TuneRequest
 
-__all__ = ["escape", "estimate", "opening", "quick", "seconds", "summary", "summary_document", "trials_table"]
+__all__ = [
+    "LIMITS_HELP",
+    "escape",
+    "estimate",
+    "limits",
+    "opening",
+    "quick",
+    "seconds",
+    "summary",
+    "summary_document",
+    "trials_table",
+]
 
+# A first look also on a machine that others use: disturbance that a study to publish would not accept.
+QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
+
+LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _FACTORS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -30,9 +45,24 @@ def seconds(option: str, text: str) -> float:
     return float(match[1]) * _FACTORS[match[2]]
 
 
+def limits(pairs: list[str]) -> dict[str, float]:
+    """Limits given as ``name=value``.  Raises InputError; unknown names are refused where a study is made."""
+    found = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise InputError(f"--limits: found {pair!r}; allowed: name=value, such as stolen_cpu=0.1") from None
+    return found
+
+
 def quick(request: TuneRequest) -> TuneRequest:
     """The quick study: a first look in about ten minutes, labelled wherever it is shown."""
-    return replace(request, iterations=8, repetitions=2, window_s=10.0, pairs=6, drift_every=0, quick=True)
+    limits = {**QUICK_LIMITS, **request.limits}
+    return replace(
+        request, iterations=8, repetitions=2, window_s=10.0, pairs=6, drift_every=0, quick=True, limits=limits
+    )
 
 
 def estimate(value: Estimate, unit: str = "ms") -> str:
@@ -94,6 +124,9 @@ def notes(found: Summary) -> list[str]:
         said.append(f"{found.invalid_repetitions} repetitions did not count and were measured again")
     if found.low_confidence:
         said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
+    if found.study.plan.limits:
+        limits = ", ".join(f"{name} {value:g}" for name, value in found.study.plan.limits.items())
+        said.append(f"limits on disturbance other than the application's own: {limits}")
     if found.standins:
         said.append("stand-in images ran (built from Debian packages, true versions): " + ", ".join(found.standins))
     if found.overhead is not None:

@@ -98,6 +98,7 @@ class StudyPlan:
     drift_every: int = 5
     quick: bool = False
     trace: bool = True
+    limits: Mapping[str, float] = field(default_factory=dict)  # what differs from the application's own Limits
     rivals: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> configuration to compare with
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,7 +128,7 @@ class Step:
 
     rate_rps: float
     p95: Estimate | None
-    holds: bool
+    holds: bool | None  # None: the machine was disturbed, so that this rate says nothing
     reason: str
 
 
