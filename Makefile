@@ -50,7 +50,7 @@ study: prepare  ## a study of the social network by the full protocol
 
 .PHONY: test
 test: prepare  ## all tests; those that need a Docker Engine are skipped, saying so, where none answers
-	@if command -v go > /dev/null; then cd apps && go test ./...; else echo "go is missing: the Go tests did not run"; fi
+	@if command -v go > /dev/null; then cd apps && TAILOR_TEST_DOCKER=$$($(ENGINE) && echo 1) go test ./...; else echo "go is missing: the Go tests did not run"; fi
 	$(BIN)/pytest -rs
 
 .PHONY: check

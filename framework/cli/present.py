@@ -68,6 +68,8 @@ def quick(request: TuneRequest) -> TuneRequest:
 def estimate(value: Estimate, unit: str = "ms") -> str:
     """``12.3 ms [11.8, 12.9]``; an open side is written as such."""
     sides = [f"{side:.2f}" if math.isfinite(side) else "open" for side in (value.low, value.high)]
+    if sides == ["open", "open"]:
+        return f"{value.value:.2f} {unit} (no interval: too few repetitions)"
     return f"{value.value:.2f} {unit} [{sides[0]}, {sides[1]}]"
 
 
