@@ -1,0 +1,158 @@
+"""What a study says of itself: summary, page, terminal, files; from a real study on the pretend machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from framework.cli import present
+from framework.cli.progress import StudyProgress, expected_repetitions
+from framework.compose import render
+from framework.config import search_space
+from framework.controller import Bench
+from framework.errors import InputError
+from framework.model import Step, Study, StudyPlan, StudyState, Sweep
+from framework.model.documents import encode
+from framework.procedure import Procedure
+from framework.report.export import export
+from framework.report.page import page
+from framework.report.plots import sweep_plot
+from framework.report.summary import Summary, summarise
+from optimizer.space import Configuration
+from tests.fakes import (
+    MACHINE,
+    PretendMachine,
+    VirtualClock,
+    larger_is_faster,
+    pretend_application,
+    pretend_bench,
+    pretend_types,
+)
+
+PLAN = StudyPlan(
+    "/somewhere/pretend", "random", {}, iterations=4, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0,
+    seed=1, pairs=6, drift_every=0, rivals={"expert": {"cache.size": 12}},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    machine = PretendMachine(VirtualClock(), larger_is_faster, noise=0.02)
+    return pretend_bench(tmp_path_factory.mktemp("study"), machine)
+
+
+@pytest.fixture(scope="module")
+def printed() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def study(bench: Bench, printed: io.StringIO) -> Study:
+    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
+    new = Study("s1", "now", StudyState.CREATED, PLAN, "0", space.to_dict(), MACHINE, {"numpy": "2"}, "pretend")
+    bench.store.create(new)
+    with StudyProgress(Console(file=printed, width=200), PLAN) as progress:
+        return Procedure(replace(bench, watch=progress), new, space).run()
+
+
+@pytest.fixture(scope="module")
+def found(bench: Bench, study: Study) -> Summary:
+    return summarise(study, bench.store.trials(study.id), bench.application, bench.types)
+
+
+def test_the_summary_says_what_changed_and_how_sure_it_is(found: Summary) -> None:
+    assert found.verdict is not None
+    assert found.headline.startswith("Improvement: ")
+    assert "6 fresh interleaved pairs" in found.headline
+    assert "96.9 % interval" in found.headline
+    assert {change.parameter for change in found.changes} <= {"size", "policy"}
+    assert found.default is not None
+    assert found.best is not None
+    assert found.default.fresh
+    assert found.best.value.value < found.default.value.value
+    assert found.standins == ("cache:1",)
+
+
+def test_the_progress_says_each_trial(printed: io.StringIO, study: Study) -> None:
+    text = printed.getvalue()
+    assert "trial 1 (default)" in text
+    assert "best so far" in text
+    assert text.count("(verdict pair") == 3 * PLAN.pairs
+    assert expected_repetitions(PLAN) == 2 * 5 + 3 * 6
+
+
+def test_the_page_stands_alone(bench: Bench, study: Study, found: Summary) -> None:
+    text = page(found, bench.store.trials(study.id))
+    assert found.headline.replace("'", "&#39;") in text
+    assert text.count("<svg") == 6
+    assert "<script" not in text
+    loaded = re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']+)", text)
+    assert [link for link in loaded if not link.startswith("#")] == []
+    HTMLParser().feed(text)
+
+
+def test_a_study_without_a_verdict_or_a_trial_has_a_page_too(bench: Bench, study: Study) -> None:
+    early = summarise(replace(study, verdict=None, rivals={}), [], bench.application, bench.types)
+    assert "no value yet" in early.headline
+    assert "Trials" in page(early, [])
+
+
+def test_the_terminal_says_what_json_says(found: Summary) -> None:
+    written = io.StringIO()
+    present.summary(Console(file=written, width=200), found)
+    document = json.loads(json.dumps(encode(present.summary_document(found)), allow_nan=False))
+    assert document["headline"] in written.getvalue()
+    assert f"{document['best']['value']:.2f} ms" in written.getvalue()
+    assert set(document["rivals"]) == {"expert", "default to expert"}
+
+
+def test_the_best_is_exported_ready_to_deploy(bench: Bench, tmp_path: Path) -> None:
+    default = search_space(bench.application, bench.types, cores=2, memory_mib=4096).default()
+    best = Configuration({**default, "cache.size": 77})
+    files = export(bench.application, bench.types, default, best, "s1", tmp_path / "out")
+    assert {"compose.yaml", "configuration.yaml", "changes.diff", "README.md"} <= set(files)
+    assert "77" in (tmp_path / "out" / "compose.yaml").read_text()
+    assert "tailor.study" not in (tmp_path / "out" / "compose.yaml").read_text()
+    assert re.search(r"^\+.*77", (tmp_path / "out" / "changes.diff").read_text(), flags=re.MULTILINE)
+    with pytest.raises(InputError, match="not empty"):
+        export(bench.application, bench.types, default, best, "s1", tmp_path / "out")
+
+
+def test_the_pretend_application_renders(tmp_path: Path) -> None:
+    deployment = render(
+        pretend_application(tmp_path), pretend_types(), Configuration({"cache.size": 3}), project="p", labels={"a": "b"}
+    )
+    assert deployment.documents
+
+
+def test_a_sweep_is_drawn_with_and_without_a_knee(found: Summary) -> None:
+    assert found.default is not None
+    step = Step(100.0, found.default.value, True, "")
+    lost = Step(200.0, None, False, "overloaded")
+    with_knee = sweep_plot(Sweep("app", 50.0, (step, lost), 100.0, True, 60.0, "the knee"))
+    assert "knee 100/s" in with_knee
+    assert "knee" not in sweep_plot(Sweep("app", 50.0, (lost,), None, True, None, "none"))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20s", 20.0), ("500ms", 0.5), ("1.5m", 90.0), ("2h", 7200.0)])
+def test_durations(text: str, seconds: float) -> None:
+    assert present.seconds("--duration", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "20", "s", "-1s", "1 year", "1e3s"])
+def test_durations_that_are_none_are_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(InputError, match="such as 20s"):
+        present.seconds("--duration", text)
+
+
+def test_limits_are_numbers() -> None:
+    assert present.limits(["stolen_cpu=0.1"]) == {"stolen_cpu": 0.1}
+    with pytest.raises(InputError, match="name=value"):
+        present.limits(["stolen_cpu"])
