@@ -152,7 +152,15 @@ def finished(home: Path, study: str) -> list[tuple[int, float]]:
 
 def test_ctrl_c_pauses_and_cleans_up(home: Path, slice_application: Path) -> None:
     command = [*TAILOR, "tune", str(slice_application), "--iterations", "9", "--repetitions", "1", "--duration", "3s"]
-    running = subprocess.Popen(command, env=environment(home), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command,
+        env=environment(home),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background ignores Ctrl-C, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert running.stderr is not None
     for line in running.stderr:
         if line.startswith("trial 1"):
