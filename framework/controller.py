@@ -155,11 +155,12 @@ class Controller:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
             self._check(running, hooks.check_before)
+        counted = self._counted_before(running)
         with watch.phase("load") as step:
             load = bench.load.run(self._load_plan(seed), running, lambda: bench.testbed.usage(running), step)
         bench.testbed.alive(running)
         with watch.phase("read"):
-            created, spans = self._read(running, load)
+            created, spans = self._read(running, load, counted)
             statistics = bench.testbed.statistics(running)
         with watch.phase("evaluate"):
             measurement = evaluate(
@@ -213,13 +214,19 @@ class Controller:
             self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace
         )
 
-    def _read(self, running: Running, load: LoadResult) -> tuple[int | None, Any]:
+    def _counted_before(self, running: Running) -> int:
+        """What the services' counters hold before the load: more than nothing where processes go on."""
+        if not self._plan.incremental:
+            return 0
+        return self._bench.traces.created(running) or 0
+
+    def _read(self, running: Running, load: LoadResult, counted: int) -> tuple[int | None, Any]:
         """(spans created in the window, spans read): the generator's own client spans are counted in."""
         start_ns = load.started_ns + int(load.warmup_s * 1e9)
         end_ns = start_ns + int(load.window_s * 1e9)
         created = self._bench.traces.created(running)
         if created is not None:
-            created += load.spans_created
+            created += load.spans_created - counted
         return created, self._bench.traces.read(running, start_ns, end_ns, created)
 
     def _with_images(self, trial: Trial, running: Running) -> Trial:
