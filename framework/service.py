@@ -7,7 +7,7 @@ import platform
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,7 @@ from framework.model import (
     Sweep,
     Trial,
     TrialState,
+    TuneRequest,
 )
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
@@ -56,34 +57,6 @@ class Adapters:
     bench: Callable[[Application, Mapping[str, ServiceType], Watch], Bench]
     home: Path
     spaces: Sequence[Path]
-
-
-@dataclass(frozen=True, slots=True)
-class TuneRequest:
-    """What a person asks for; None means the application's or the protocol's own value."""
-
-    application: Path
-    optimizer: str = "dds"
-    iterations: int = 15
-    repetitions: int = 3
-    warmup_s: float = 5.0
-    window_s: float = 20.0
-    rate_rps: float | None = None
-    pairs: int = 10
-    seed: int = 1
-    only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    allow_weaker: tuple[str, ...] = ()
-    initial: str = "default"
-    incremental: bool = False
-    target_ms: float | None = None
-    time_limit_s: float | None = None
-    drift_every: int = 5
-    quick: bool = False
-    trace: bool = True
-    rivals: tuple[Path, ...] = ()
-    limits: Mapping[str, float] = field(default_factory=dict)
-    options: Mapping[str, Any] | None = None
 
 
 class Tailor:

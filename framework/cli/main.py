@@ -18,8 +18,9 @@ from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
 from framework.errors import InputError, TailorError
+from framework.model import TuneRequest
 from framework.model.documents import encode
-from framework.service import Tailor, TuneRequest
+from framework.service import Tailor
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -12,9 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from framework.errors import InputError
-from framework.model import Estimate, Study, Trial
+from framework.model import Estimate, Study, Trial, TuneRequest
 from framework.report.summary import Level, Summary
-from framework.service import TuneRequest
 
 __all__ = [
     "LIMITS_HELP",

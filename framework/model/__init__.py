@@ -50,6 +50,7 @@ from framework.model.study import (
     Sweep,
     Trial,
     TrialState,
+    TuneRequest,
     Verdict,
 )
 from optimizer.space import Configuration, Value
@@ -89,6 +90,7 @@ __all__ = [
     "Tracing",
     "Trial",
     "TrialState",
+    "TuneRequest",
     "Usage",
     "Value",
     "Verdict",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal
 
 from framework.model.deployment import Machine
@@ -73,6 +74,34 @@ class Verdict:
     no_worse: Literal["no worse", "undecided"]
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """What a person asks for; None means the application's or the protocol's own value."""
+
+    application: Path
+    optimizer: str = "dds"
+    iterations: int = 15
+    repetitions: int = 3
+    warmup_s: float = 5.0
+    window_s: float = 20.0
+    rate_rps: float | None = None
+    pairs: int = 10
+    seed: int = 1
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    allow_weaker: tuple[str, ...] = ()
+    initial: str = "default"
+    incremental: bool = False
+    target_ms: float | None = None
+    time_limit_s: float | None = None
+    drift_every: int = 5
+    quick: bool = False
+    trace: bool = True
+    rivals: tuple[Path, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
