@@ -163,8 +163,10 @@ class Tailor:
             self.store.set_state(study.id, StudyState.FAILED, str(error))
             raise
         finally:
-            bench.testbed.clean(project_name(study.id))
-            self.store.release(study.id, self._holder)
+            try:
+                bench.testbed.clean(project_name(study.id))
+            finally:
+                self.store.release(study.id, self._holder)
 
     def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
@@ -206,7 +208,6 @@ class Tailor:
         return summarise(study, self.store.trials(study.id), application, self.service_types())
 
     def summaries(self) -> Sequence[Summary]:
-        """Every study whose application can still be read, oldest first."""
         return [self.summary(study) for study in self.store.studies() if Path(study.plan.application).exists()]
 
     def write_report(self, study: Study, path: Path | None = None) -> Path:
@@ -267,8 +268,7 @@ class Tailor:
 
     def examine(self, applications: Sequence[Path]) -> Sequence[Finding]:
         """What this machine can do for these applications and what is missing."""
-        known = [self.application(path) for path in applications]
-        return self._adapters.testbed(self.service_types()).examine(known)
+        return self._adapters.testbed(self.service_types()).examine([self.application(p) for p in applications])
 
     # ------------------------------------------------------------------ the rate
 
@@ -352,15 +352,15 @@ def _check_request(request: TuneRequest, application: Application) -> None:
     for service in request.only:
         if service not in known:
             raise UnknownName("service", service, known)
-    bounds = (
-        ("--iterations", request.iterations, 1),
-        ("--repetitions", request.repetitions, 1),
-        ("--pairs", request.pairs, 2),
-        ("--duration", request.window_s, 1),
-        ("--warm-up", request.warmup_s, 0),
-        ("--rate", request.rate_rps, 1),
-    )
-    for option, value, least in bounds:
+    at_least: Mapping[str, tuple[float | None, float]] = {
+        "--iterations": (request.iterations, 1),
+        "--repetitions": (request.repetitions, 1),
+        "--pairs": (request.pairs, 2),
+        "--rate": (request.rate_rps, 1),
+        "--duration": (request.window_s, 1),
+        "--warm-up": (request.warmup_s, 0),
+    }
+    for option, (value, least) in at_least.items():
         if value is not None and value < least:
             raise InputError(f"{option}: found {value}; allowed: at least {least}")
 
