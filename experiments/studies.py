@@ -6,6 +6,7 @@ The studies themselves are below TAILOR_HOME.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping
@@ -13,12 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from framework import bootstrap
-from framework.cli.present import summary_document
+from framework.cli.present import limits, summary_document
 from framework.config import Settings
 from framework.errors import NotFound
-from framework.model import StudyState, Trial
+from framework.model import StudyState, Trial, TuneRequest
 from framework.model.documents import encode
-from framework.service import Tailor, TuneRequest
+from framework.service import Tailor
+
+
+def conditions(parser: argparse.ArgumentParser) -> None:
+    """Options that every experiment has: the rate, and the limits on disturbance that the machine makes necessary."""
+    parser.add_argument("--rate", type=float, help="requests per second (default: the application's)")
+    parser.add_argument("--limits", nargs="*", default=[], metavar="NAME=VALUE", help="such as generator_lag=0.1")
+
+
+def under(given: argparse.Namespace) -> dict[str, Any]:
+    """The same as fields of a TuneRequest."""
+    return {"rate_rps": given.rate, "limits": limits(given.limits)}
 
 
 class Experiment:
@@ -35,16 +47,17 @@ class Experiment:
         path = self.results / f"{name}.json"
         if path.exists():
             return dict(json.loads(path.read_text()))
-        study = self.tailor.store.get(self._id(name, request))
+        study = self.tailor.store.get(self.id_of(name, request))
         print(f"== {name}: study {study.id} ({study.state})", flush=True)
         if study.state is not StudyState.COMPLETED:
-            study = self.tailor.run(study.id, _report)
+            study = self.tailor.run(study.id, report)
         document = encode(summary_document(self.tailor.summary(study)))
-        document["trials_detail"] = [_trial(trial) for trial in self.tailor.store.trials(study.id)]
+        document["trials_detail"] = [trial_document(trial) for trial in self.tailor.store.trials(study.id)]
         path.write_text(json.dumps(document, indent=1) + "\n")
         return dict(document)
 
-    def _id(self, name: str, request: TuneRequest) -> str:
+    def id_of(self, name: str, request: TuneRequest) -> str:
+        """The study that is kept under ``name``, made of ``request`` where there is none."""
         known = json.loads(self._state.read_text()) if self._state.exists() else {}
         try:
             if name in known:
@@ -56,7 +69,7 @@ class Experiment:
         return str(known[name])
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def trial_document(trial: Trial) -> dict[str, Any]:
     """A trial as kept beside an experiment: everything but compose documents and latency samples."""
     document: dict[str, Any] = encode(trial)
     for measurement in document["measurements"]:
@@ -65,7 +78,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
     return document
 
 
-def _report(kind: str, data: Mapping[str, Any]) -> None:
+def report(kind: str, data: Mapping[str, Any]) -> None:
+    """Print what happens, a line a trial."""
     if kind == "trial finished":
         trial: Trial = data["trial"]
         value = f"{trial.value:.2f}" if trial.value is not None else trial.reason.splitlines()[0]

@@ -7,29 +7,28 @@ import platform
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import framework
-from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
+from framework.config import load_application, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
 from framework.model import (
     Application,
     Finding,
-    Limits,
     ServiceType,
     Study,
-    StudyPlan,
     StudyState,
     Sweep,
     Trial,
     TrialState,
     TuneRequest,
 )
+from framework.planning import check_request, study_plan
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.export import export, write_text
@@ -38,7 +37,6 @@ from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.sweep import sweep
 from optimizer.registry import load_all as load_all_optimizers
-from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
@@ -105,9 +103,9 @@ class Tailor:
         types = self.service_types()
         testbed = self._adapters.testbed(types)
         testbed.check(application)
-        _check_request(request, application)
+        check_request(request, application)
         space = self.space(application, request)
-        plan = _plan(request, application, space)
+        plan = study_plan(request, application, space)
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         study = Study(
@@ -132,10 +130,10 @@ class Tailor:
         study = self.store.get(study_id)
         if study.state is StudyState.COMPLETED:
             return study
-        finished = self._with_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
+        finished = self.on_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
         return replace(finished, state=StudyState.COMPLETED)
 
-    def _with_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
+    def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
         """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
         application = self.application(Path(study.plan.application))
         if application.content_hash != study.application_hash:
@@ -316,7 +314,7 @@ class Tailor:
             self.store.add_event(study.id, "sweep", {"sweep": found})
             return found
 
-        return self._with_bench(study, watch, steps)
+        return self.on_bench(study, watch, steps)
 
     def plot_sweep(self, found: Sweep, path: Path | None = None) -> Path:
         """Draw a sweep; by default below TAILOR_HOME."""
@@ -339,62 +337,6 @@ class Tailor:
         alive = {study for study, _ in self.store.leased()}
         ours = {project_name(study.id) for study in self.store.studies() if study.id not in alive}
         return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]
-
-
-def _check_request(request: TuneRequest, application: Application) -> None:
-    if request.optimizer not in optimizer_names():
-        raise UnknownName("optimizer", request.optimizer, optimizer_names())
-    limits = {limit.name for limit in fields(Limits)}
-    for name in request.limits:
-        if name not in limits:
-            raise UnknownName("limit", name, limits)
-    known = {service.name for service in application.services}
-    for service in request.only:
-        if service not in known:
-            raise UnknownName("service", service, known)
-    at_least: Mapping[str, tuple[float | None, float]] = {
-        "--iterations": (request.iterations, 1),
-        "--repetitions": (request.repetitions, 1),
-        "--pairs": (request.pairs, 2),
-        "--rate": (request.rate_rps, 1),
-        "--duration": (request.window_s, 1),
-        "--warm-up": (request.warmup_s, 0),
-    }
-    for option, (value, least) in at_least.items():
-        if value is not None and value < least:
-            raise InputError(f"{option}: found {value}; allowed: at least {least}")
-
-
-def _plan(request: TuneRequest, application: Application, space: SearchSpace) -> StudyPlan:
-    extra: dict[str, Any] = {}
-    initial = request.initial
-    if initial not in ("default", "random"):
-        extra["initial"] = load_configuration(Path(initial), space).to_dict()
-    rivals = {path.stem: load_configuration(path, space).to_dict() for path in request.rivals}
-    return StudyPlan(
-        application=str(application.directory),
-        optimizer=request.optimizer,
-        optimizer_options=dict(request.options or {}),
-        iterations=request.iterations,
-        repetitions=request.repetitions,
-        warmup_s=request.warmup_s,
-        window_s=request.window_s,
-        rate_rps=request.rate_rps or application.workload.rate_rps,
-        seed=request.seed,
-        pairs=request.pairs,
-        only=request.only,
-        allow_weaker=request.allow_weaker,
-        initial=initial,
-        incremental=request.incremental,
-        target_ms=request.target_ms,
-        time_limit_s=request.time_limit_s,
-        drift_every=request.drift_every,
-        quick=request.quick,
-        trace=request.trace,
-        rivals=rivals,
-        limits=dict(request.limits),
-        extra=extra,
-    )
 
 
 def _versions() -> Mapping[str, str]:

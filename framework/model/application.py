@@ -53,8 +53,9 @@ class Hooks:
     """When the application's own commands run.
 
     seed: once, on an empty deployment of the default; the volumes are then kept and restored for every repetition.
-    prepare: in every repetition before the load (fills caches).  check_before / check_after: around the load of
-    every trial's first repetition; a non-zero exit means the configuration loses or corrupts data.
+    prepare: in every repetition before the load (fills caches).  check_before: after it, in every repetition, so that
+    all start from equal state.  check_after: after the load of a trial's first repetition.  A check that exits
+    non-zero means that the configuration loses or corrupts data.
     """
 
     seed: Hook | None = None

@@ -1,4 +1,4 @@
-"""Removes what runs for a project, or for any: containers, networks and working volumes, found by label.
+"""Removes what runs for a project: containers, networks and working volumes, found by label.
 
 Kept data (label tailor.seed) stay.  What the load generator or a one-shot left is found by its labels, or by the
 network that it is attached to.
@@ -7,7 +7,7 @@ network that it is attached to.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from framework.errors import DeploymentFailed
@@ -22,14 +22,14 @@ ROUNDS = 10
 PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later round
 
 
-def clean(engine: Engine, project: str | None, keep: Collection[str] = ()) -> list[str]:
-    """Remove everything of ``project``, or (None) of every project not in ``keep``; returns what was removed."""
+def clean(engine: Engine, project: str) -> list[str]:
+    """Remove everything of ``project`` but kept data; returns what was removed."""
     removed: dict[str, None] = {}  # in order, each once
     problem: DeploymentFailed | None = None
     for _ in range(ROUNDS):
         found: list[str] = []
         try:
-            _round(engine, project, keep, found)
+            _round(engine, project, found)
             problem = None
         except DeploymentFailed as error:  # the engine is still busy with what something else began
             problem = error
@@ -61,34 +61,30 @@ def settle(engine: Engine, project: str) -> None:
         time.sleep(PAUSE_S)
 
 
-def _round(engine: Engine, project: str | None, keep: Collection[str], removed: list[str]) -> None:
+def _round(engine: Engine, project: str, removed: list[str]) -> None:
     """Remove what is there now, adding its names to ``removed``.  Raises DeploymentFailed when something resists."""
     networks = {network["Name"]: network for label in (PROJECT, STUDY) for network in engine.networks(label)}
     belongs = {name: _project(network.get("Labels") or {}) for name, network in networks.items()}
-    gone = [c for c in engine.containers() if _goes(_owner(c, belongs, project), project, keep)]
+    gone = [c for c in engine.containers() if _owner(c, belongs, project) == project]
     engine.remove(container.id for container in gone)
     removed += [f"container {container.name}" for container in gone]
-    unwanted = [name for name, owner in belongs.items() if _goes(owner, project, keep)]
+    unwanted = [name for name, owner in belongs.items() if owner == project]
     done = in_parallel(engine.remove_network, unwanted)
     removed += [f"network {name}" for name, went in zip(unwanted, done, strict=True) if went]
     volumes = {v["Name"]: v.get("Labels") or {} for label in (PROJECT, STUDY) for v in engine.volumes(label)}
     ours = {name: labels for name, labels in volumes.items() if SEED not in labels}
-    working = [name for name, labels in ours.items() if _goes(_project(labels), project, keep)]
+    working = [name for name, labels in ours.items() if _project(labels) == project]
     in_parallel(engine.remove_volume, [name for name in working if FROM in volumes[name]])  # before what they lie on
     in_parallel(engine.remove_volume, [name for name in working if FROM not in volumes[name]])
     removed += [f"volume {name}" for name in working]
 
 
-def _goes(owner: str | None, project: str | None, keep: Collection[str]) -> bool:
-    return owner is not None and (owner == project if project is not None else owner not in keep)
-
-
-def _owner(container: Listed, belongs: Mapping[str, str], project: str | None) -> str | None:
+def _owner(container: Listed, belongs: Mapping[str, str], project: str) -> str | None:
     """The project a container is part of; None when it is not Tailor's."""
     labels = container.labels
     if PROJECT in labels:
         return labels[PROJECT]
-    if project is not None and labels.get(COMPOSE_PROJECT) == project:
+    if labels.get(COMPOSE_PROJECT) == project:
         return project
     if not any(key.startswith("tailor.") for key in labels):
         return None

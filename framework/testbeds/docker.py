@@ -287,9 +287,9 @@ class DockerTestbed:
 
     # ------------------------------------------------------------------ leaving
 
-    def clean(self, project: str | None = None, *, keep: Collection[str] = ()) -> Sequence[str]:
-        """Remove what runs for ``project`` (None: for every project not in ``keep``) and say what was removed."""
-        return clean(self._engine, project, keep)
+    def clean(self, project: str) -> Sequence[str]:
+        """Remove what runs for ``project`` and say what was removed."""
+        return clean(self._engine, project)
 
     def projects(self) -> Collection[str]:
         """Every project of which something is there."""

@@ -21,7 +21,17 @@ type timer struct {
 	start      time.Time
 	base       int64 // the monotonic clock at start, in ns
 	buffer     [8]byte
+	early      time.Duration // how long before the moment the timer is set to wake
 }
+
+// Waking up takes a processor that sleeps, or that works for others, some time: 0.1 ms in the mean and 0.3 ms in the
+// 99th percentile on an idle virtual machine.  So the timer is set that much early and the rest is waited for on the
+// processor: as much as nine in ten wake-ups need, found while it runs, and never more than latest.
+const (
+	wakeQuantile = 0.9
+	wakeStep     = 10 * time.Microsecond
+	latest       = 400 * time.Microsecond
+)
 
 func newTimer(start time.Time) (*timer, error) {
 	descriptor, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
@@ -41,14 +51,28 @@ func (t *timer) wait(offset time.Duration) error {
 	if time.Since(t.start) >= offset {
 		return nil
 	}
-	at := unix.ItimerSpec{Value: unix.NsecToTimespec(t.base + int64(offset))}
-	if err := unix.TimerfdSettime(t.descriptor, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
-		return fmt.Errorf("timer: %w", err)
+	if time.Since(t.start) < offset-t.early {
+		at := unix.ItimerSpec{Value: unix.NsecToTimespec(t.base + int64(offset-t.early))}
+		if err := unix.TimerfdSettime(t.descriptor, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
+			return fmt.Errorf("timer: %w", err)
+		}
+		if _, err := t.file.Read(t.buffer[:]); err != nil {
+			return fmt.Errorf("timer: %w", err)
+		}
+		t.learn(time.Since(t.start) > offset)
 	}
-	if _, err := t.file.Read(t.buffer[:]); err != nil {
-		return fmt.Errorf("timer: %w", err)
+	for time.Since(t.start) < offset { // on the processor: to give it away would mean to wake up again
 	}
 	return nil
+}
+
+// learn moves early towards a quantile of how long waking up takes (stochastic approximation: Robbins and Monro, 1951).
+func (t *timer) learn(late bool) {
+	step := -(1 - wakeQuantile) * float64(wakeStep)
+	if late {
+		step = wakeQuantile * float64(wakeStep)
+	}
+	t.early = min(max(t.early+time.Duration(step), 0), latest)
 }
 
 // stop ends a wait from another goroutine.

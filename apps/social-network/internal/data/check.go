@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,11 +19,12 @@ import (
 // patienceWithReplies is how long one request of a check may take.
 const patienceWithReplies = 20 * time.Second
 
-// Check proves that a configuration keeps what it is given: `check [--only url-shorten] write|verify`.
+// Check proves that a configuration keeps what it is given: `check [--only url-shorten] [write] [verify]`, both in turn
+// where none is named.
 //
-// write, before the load, composes through the front end and reads everything back at once.  verify, after the load,
-// reads it back again, then empties every cache and reads once more, so that what only a cache held shows up as lost.
-// The texts are the same in every run, so the two commands share no state.  The error names what was lost.
+// write composes through the front end and reads everything back at once.  verify reads it back again, then empties
+// every cache and reads once more, so that what only a cache held shows up as lost.  The texts are the same in every
+// run, so the two may also stand in commands of their own.  The error names what was lost.
 func Check(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	only := flags.String("only", "", "url-shorten: check that service alone, as the front end of a small application offers it")
@@ -32,22 +32,35 @@ func Check(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 || !slices.Contains([]string{"write", "verify"}, flags.Arg(0)) {
-		return errors.New("usage: check [--only url-shorten] [--front URL] write|verify")
+	steps := flags.Args()
+	if len(steps) == 0 {
+		steps = []string{"write", "verify"}
 	}
-	verify := flags.Arg(0) == "verify"
 	client := &caller{base: *front, client: &http.Client{Timeout: patienceWithReplies}}
-	switch {
-	case *only == api.URLShorten && verify:
-		return verifyURLs(ctx, client)
-	case *only == api.URLShorten:
-		return writeURLs(ctx, client)
-	case *only != "":
-		return fmt.Errorf("--only %s: known is %s", *only, api.URLShorten)
-	case verify:
-		return verifyPosts(ctx, newSocialCheck(client))
+	known := map[string]func() error{
+		"write":  func() error { return writePosts(ctx, newSocialCheck(client)) },
+		"verify": func() error { return verifyPosts(ctx, newSocialCheck(client)) },
 	}
-	return writePosts(ctx, newSocialCheck(client))
+	switch *only {
+	case "":
+	case api.URLShorten:
+		known = map[string]func() error{
+			"write":  func() error { return writeURLs(ctx, client) },
+			"verify": func() error { return verifyURLs(ctx, client) },
+		}
+	default:
+		return fmt.Errorf("--only %s: known is %s", *only, api.URLShorten)
+	}
+	for _, step := range steps {
+		do, ok := known[step]
+		if !ok {
+			return errors.New("usage: check [--only url-shorten] [--front URL] [write] [verify]")
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // caller makes requests as a client of the application does.

@@ -1,0 +1,72 @@
+"""From what a person asks for to the plan of a study, with every value checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from framework.config import load_configuration
+from framework.errors import InputError, UnknownName
+from framework.model import Application, Limits, StudyPlan, TuneRequest
+from optimizer.registry import names as optimizer_names
+from optimizer.space import SearchSpace
+
+
+def check_request(request: TuneRequest, application: Application) -> None:
+    """Raises UnknownName, InputError: what was found, and what is allowed."""
+    if request.optimizer not in optimizer_names():
+        raise UnknownName("optimizer", request.optimizer, optimizer_names())
+    limits = {limit.name for limit in fields(Limits)}
+    for name in request.limits:
+        if name not in limits:
+            raise UnknownName("limit", name, limits)
+    known = {service.name for service in application.services}
+    for service in request.only:
+        if service not in known:
+            raise UnknownName("service", service, known)
+    at_least: Mapping[str, tuple[float | None, float]] = {
+        "--iterations": (request.iterations, 1),
+        "--repetitions": (request.repetitions, 1),
+        "--pairs": (request.pairs, 2),
+        "--rate": (request.rate_rps, 1),
+        "--duration": (request.window_s, 1),
+        "--warm-up": (request.warmup_s, 0),
+    }
+    for option, (value, least) in at_least.items():
+        if value is not None and value < least:
+            raise InputError(f"{option}: found {value}; allowed: at least {least}")
+
+
+def study_plan(request: TuneRequest, application: Application, space: SearchSpace) -> StudyPlan:
+    """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError."""
+    extra: dict[str, Any] = {}
+    initial = request.initial
+    if initial not in ("default", "random"):
+        extra["initial"] = load_configuration(Path(initial), space).to_dict()
+    rivals = {path.stem: load_configuration(path, space).to_dict() for path in request.rivals}
+    return StudyPlan(
+        application=str(application.directory),
+        optimizer=request.optimizer,
+        optimizer_options=dict(request.options or {}),
+        iterations=request.iterations,
+        repetitions=request.repetitions,
+        warmup_s=request.warmup_s,
+        window_s=request.window_s,
+        rate_rps=request.rate_rps or application.workload.rate_rps,
+        seed=request.seed,
+        pairs=request.pairs,
+        only=request.only,
+        allow_weaker=request.allow_weaker,
+        initial=initial,
+        incremental=request.incremental,
+        target_ms=request.target_ms,
+        time_limit_s=request.time_limit_s,
+        drift_every=request.drift_every,
+        quick=request.quick,
+        trace=request.trace,
+        rivals=rivals,
+        limits=dict(request.limits),
+        extra=extra,
+    )
