@@ -17,9 +17,10 @@ from framework import bootstrap
 from framework.cli.present import limits, summary_document
 from framework.config import Settings
 from framework.errors import NotFound
-from framework.model import StudyState, Trial, TuneRequest
+from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
 from framework.service import Tailor
+from optimizer.space import SearchSpace
 
 
 def conditions(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +53,13 @@ class Experiment:
         if study.state is not StudyState.COMPLETED:
             study = self.tailor.run(study.id, report)
         document = encode(summary_document(self.tailor.summary(study)))
-        document["trials_detail"] = [trial_document(trial) for trial in self.tailor.store.trials(study.id)]
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        document["trials_detail"] = self.trials(study)
+        write(path, document)
         return dict(document)
+
+    def trials(self, study: Study) -> list[dict[str, Any]]:
+        default = SearchSpace.from_dict(study.space).default()
+        return [trial_document(trial, default) for trial in self.tailor.store.trials(study.id)]
 
     def id_of(self, name: str, request: TuneRequest) -> str:
         """The study that is kept under ``name``, made of ``request`` where there is none."""
@@ -69,13 +74,28 @@ class Experiment:
         return str(known[name])
 
 
-def trial_document(trial: Trial) -> dict[str, Any]:
-    """A trial as kept beside an experiment: everything but compose documents and latency samples."""
+def trial_document(trial: Trial, default: Mapping[str, Any]) -> dict[str, Any]:
+    """A trial as kept beside an experiment: what differs from the default instead of the whole configuration, and
+    neither compose documents nor latency samples.
+    """
     document: dict[str, Any] = encode(trial)
+    changed = {name: value for name, value in document.pop("configuration").items() if value != default[name]}
     for measurement in document["measurements"]:
         del measurement["services"], measurement["service_cpu_s"]
     del document["images"]
-    return document
+    return {"configuration": changed, **document}
+
+
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """One line for each key, and one for each trial."""
+    lines = []
+    for key, value in document.items():
+        if key == "trials_detail":
+            value = [json.dumps(one) for one in value]
+            lines.append(f"{json.dumps(key)}: [\n" + ",\n".join(value) + "\n]")
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def report(kind: str, data: Mapping[str, Any]) -> None:

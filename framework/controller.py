@@ -14,7 +14,7 @@ from typing import Any
 
 from framework.compose import render
 from framework.critical_path.self_time import service_times
-from framework.errors import IncorrectAnswer, MeasurementInvalid, TrialFailed
+from framework.errors import IncorrectAnswer, MeasurementInvalid, StoreError, Transient, TrialFailed
 from framework.model import (
     Application,
     Deployment,
@@ -119,6 +119,9 @@ class Controller:
             outcome = _outcome(measurements)
         except TrialFailed as error:
             outcome = {"state": TrialState.FAILED, "reason": str(error)}
+        except (Transient, StoreError) as error:  # the configuration is not at fault
+            outcome["reason"] = str(error)
+            raise
         except MeasurementInvalid as error:
             outcome = {
                 "state": TrialState.FAILED,

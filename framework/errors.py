@@ -15,7 +15,7 @@ TailorError
 ├── Transient                       retry with back-off, then pause the study
 │   ├── TestbedUnavailable
 │   └── StoreBusy
-├── StoreError                      a bug or a race: stop, say what was found
+├── StoreError                      a full disk, a bug or a race: say what was found, pause the study
 │   ├── NotFound
 │   └── IllegalTransition
 └── Interrupted                     clean up, keep what is finished, exit
@@ -120,7 +120,7 @@ class StoreBusy(Transient):
 
 
 class StoreError(TailorError):
-    """The store refuses: a bug or a race.  Stop and say what was found."""
+    """What Tailor keeps cannot be kept: a full disk, a bug or a race.  Pause the study, say what was found."""
 
 
 class NotFound(StoreError):

@@ -7,6 +7,7 @@ import platform
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 import framework
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
-from framework.errors import InputError, Interrupted, TailorError, Transient, UnknownName
+from framework.errors import InputError, Interrupted, StoreError, TailorError, Transient, UnknownName
 from framework.model import (
     Application,
     Finding,
@@ -152,19 +153,25 @@ class Tailor:
             self.store.set_state(study.id, StudyState.COMPLETED)
             return result
         except (KeyboardInterrupt, Interrupted) as error:
-            self.store.set_state(study.id, StudyState.PAUSED, "interrupted")
+            self._stopped(study.id, StudyState.PAUSED, "interrupted")
             raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
-        except Transient as error:
-            self.store.set_state(study.id, StudyState.PAUSED, str(error))
+        except (Transient, StoreError) as error:
+            self._stopped(study.id, StudyState.PAUSED, str(error))
             raise
         except TailorError as error:
-            self.store.set_state(study.id, StudyState.FAILED, str(error))
+            self._stopped(study.id, StudyState.FAILED, str(error))
             raise
         finally:
             try:
                 bench.testbed.clean(project_name(study.id))
             finally:
-                self.store.release(study.id, self._holder)
+                with suppress(StoreError):  # a lease of a process that is gone ends by itself
+                    self.store.release(study.id, self._holder)
+
+    def _stopped(self, study: str, state: StudyState, message: str) -> None:
+        """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
+        with suppress(StoreError):
+            self.store.set_state(study, state, message)
 
     def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)

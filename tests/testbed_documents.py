@@ -44,6 +44,10 @@ http { server { listen 8080; location / { return 200 "%s\\n"; } } }
 """
 
 
+def quiet(_: str) -> None:
+    """Progress that nobody watches."""
+
+
 def new_project() -> str:
     return f"tailor-test-{secrets.token_hex(4)}"
 

@@ -17,7 +17,7 @@ from framework.cli import look, machine, present
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
-from framework.errors import InputError, TailorError
+from framework.errors import InputError, StoreError, TailorError, Transient
 from framework.model import TuneRequest
 from framework.model.documents import encode
 from framework.service import Tailor
@@ -130,7 +130,11 @@ def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
     study = with_tailor.store.get(study_id)
     present.opening(messages, study)
     with StudyProgress(messages, study.plan) as progress:
-        study = with_tailor.run(study_id, progress)
+        try:
+            study = with_tailor.run(study_id, progress)
+        except (Transient, StoreError):
+            messages.print(f"study {study_id} is paused; continue with: tailor resume {study_id}")
+            raise
     path = with_tailor.write_report(study)
     summary = with_tailor.summary(study)
     if as_json:

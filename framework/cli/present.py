@@ -60,7 +60,15 @@ def quick(request: TuneRequest) -> TuneRequest:
     """The quick study: a first look in about ten minutes, labelled wherever it is shown."""
     limits = {**QUICK_LIMITS, **request.limits}
     return replace(
-        request, iterations=8, repetitions=2, window_s=10.0, pairs=6, drift_every=0, quick=True, limits=limits
+        request,
+        iterations=8,
+        repetitions=2,
+        warmup_s=3.0,
+        window_s=10.0,
+        pairs=6,
+        drift_every=0,
+        quick=True,
+        limits=limits,
     )
 
 

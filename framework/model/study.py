@@ -74,6 +74,7 @@ class Verdict:
     no_worse: Literal["no worse", "undecided"]
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
+    scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,32 @@ def log_ratios(default: Sequence[float], best: Sequence[float]) -> NDArray[np.fl
     Where an objective is negative throughout (throughput, maximised), the ratio is the other way round, so that
     negative still means better.  Raises InputError for no pairs, unequal lengths, zeros or mixed signs.
     """
+    a, b = _paired(default, best)
+    if not one_sign(a, b):
+        raise InputError(f"ratios need values of one sign; found {min(*a, *b):g} to {max(*a, *b):g}")
+    sign = 1.0 if a[0] > 0 else -1.0
+    return sign * (np.log(np.abs(b)) - np.log(np.abs(a)))
+
+
+def relative_differences(default: Sequence[float], best: Sequence[float]) -> NDArray[np.float64]:
+    """(best - default) in units of the default's median size, for objectives that change their sign; shape (pairs,)."""
+    a, b = _paired(default, best)
+    return (b - a) / (np.median(np.abs(a)) or np.abs([a, b]).max() or 1.0)
+
+
+def one_sign(*values: NDArray[np.float64]) -> bool:
+    """Whether all values are positive, or all are negative."""
+    together = np.concatenate(values)
+    return bool((together > 0).all() or (together < 0).all())
+
+
+def _paired(default: Sequence[float], best: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     a, b = np.asarray(default, dtype=np.float64), np.asarray(best, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1 or not len(a):
         raise InputError(f"the verdict compares pairs: found {a.size} values of the default and {b.size} of the best")
-    both = np.concatenate([a, b])
-    if not np.isfinite(both).all() or not ((both > 0).all() or (both < 0).all()):
-        raise InputError(
-            "the verdict compares ratios, so the objective's values must be finite and of one sign; "
-            f"found {both.min():g} to {both.max():g}"
-        )
-    sign = 1.0 if both[0] > 0 else -1.0
-    return sign * (np.log(np.abs(b)) - np.log(np.abs(a)))
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("the verdict compares finite values: a trial without a value is left out with its pair")
+    return a, b
 
 
 def hodges_lehmann(differences: Sequence[float] | NDArray[np.float64]) -> Estimate:
@@ -65,15 +80,18 @@ def upper_bound(differences: Sequence[float] | NDArray[np.float64]) -> float:
 def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
     """Compare the values of fresh trials pair by pair: ``default[i]`` and ``best[i]`` were measured together.
 
-    An improvement (or "worse") is claimed only when the interval of the log ratio leaves zero out.
-    Raises InputError as ``log_ratios`` does.
+    An improvement (or "worse") is claimed only when the interval of the log ratio leaves zero out.  An objective that
+    changes its sign (a mixture of latency and throughput may) has no ratio: relative differences take its place.
+    Raises InputError for no pairs or values that are not finite.
     """
-    ratios = log_ratios(default, best)
+    is_ratio = one_sign(*_paired(default, best))
+    ratios = log_ratios(default, best) if is_ratio else relative_differences(default, best)
     estimate = hodges_lehmann(ratios)
+    fraction = math.expm1 if is_ratio else float
     gain = Estimate(
-        value=-math.expm1(estimate.value),
-        low=-math.inf if estimate.high == math.inf else -math.expm1(estimate.high),
-        high=-math.expm1(estimate.low),
+        value=-fraction(estimate.value),
+        low=-fraction(estimate.high),
+        high=-fraction(estimate.low),
         count=estimate.count,
     )
     return Verdict(
@@ -86,4 +104,5 @@ def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
         no_worse="no worse" if upper_bound(ratios) < math.log(MARGIN) else "undecided",
         gain=gain,
         coverage=coverage(len(ratios)),
+        scale="ratio" if is_ratio else "difference",
     )

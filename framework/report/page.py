@@ -44,6 +44,9 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
         figures["Time in each service"] = plots.services(_shares(default), _shares(best))
     elif any(t.measurements for t in trials):
         valid = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
+        samples = [m.latencies_ms for m in valid if len(m.latencies_ms)]
+        if samples:
+            figures["Latency distribution"] = plots.latency({"default": samples})
         figures["Time in each service"] = plots.services(_shares(valid), {})
     if found.phases:
         figures["Where a repetition's time goes"] = plots.bars(found.phases, "seconds per repetition, mean")

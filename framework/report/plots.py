@@ -94,14 +94,16 @@ def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
 
 
 def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
-    """Self time per request of each service, default against best, largest first."""
+    """Self time per request of each service, default against best (empty: nothing to compare), largest first."""
     names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[
         -20:
     ]
     figure, axes = _figure(7.6, 0.6 + 0.27 * max(len(names), 3))
     places = np.arange(len(names))
-    axes.barh(places + 0.2, [default.get(n, 0.0) for n in names], height=0.38, color=DEFAULT, label="default")
-    axes.barh(places - 0.2, [best.get(n, 0.0) for n in names], height=0.38, color=BEST, label="best")
+    side = 0.2 if best else 0.0
+    axes.barh(places + side, [default.get(n, 0.0) for n in names], height=0.38, color=DEFAULT, label="default")
+    if best:
+        axes.barh(places - side, [best.get(n, 0.0) for n in names], height=0.38, color=BEST, label="best")
     axes.set_yticks(places, names)
     axes.set_xlabel("share of all requests' time spent in the service itself [%]")
     axes.legend(frameon=False, loc="lower right")

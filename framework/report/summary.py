@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.model import Application, Estimate, ServiceType, Study, Term, Trial, TrialState, Verdict
+from framework.objective.checks import CONFIDENT_REQUESTS
 from optimizer.space import Configuration, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
@@ -82,7 +83,7 @@ def summarise(
         headline=headline(study, default, best),
         trials=dict(Counter(str(t.state) for t in trials)),
         invalid_repetitions=sum(bool(m.invalid) for m in repetitions),
-        low_confidence=any("low-confidence" in w for m in valid for w in m.warnings),
+        low_confidence=any(m.requests < CONFIDENT_REQUESTS for m in valid),
         standins=tuple(sorted({image for t in finished for image in t.standins})),
         images=default.images if default else {},
         phases=phases,
@@ -102,8 +103,13 @@ def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
             return "No improvement shown: no configuration that was tried measured better than the default."
         return "No verdict yet: the best configuration has not been compared with the default on fresh data."
     gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
+    size = "" if verdict.scale == "ratio" else " of the default's size"
+    if not verdict.coverage:
+        return (
+            f"No improvement shown: {verdict.pairs} fresh pairs (gain {gain:+.1f} %{size}) are too few for an interval."
+        )
     interval = f"{100 * verdict.coverage:.3g} % interval {low:+.1f} to {high:+.1f} %"
-    numbers = f"{gain:+.1f} % ({interval}, {verdict.pairs} fresh interleaved pairs)"
+    numbers = f"{gain:+.1f} %{size} ({interval}, {verdict.pairs} fresh interleaved pairs)"
     if verdict.statement == "improvement":
         return f"Improvement: the best configuration is {numbers} better than the default."
     if verdict.statement == "worse":

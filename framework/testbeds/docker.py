@@ -189,6 +189,10 @@ class DockerTestbed:
         label = f"com.docker.compose.project={deployment.project}"
         there = {c.id: c for key in (label, f"{PROJECT}={deployment.project}") for c in self._engine.containers(key)}
         kept = {c.service: c for c in there.values() if deployment.fresh == "changed" and _unchanged(c, want, ids)}
+        # What depends on a service may have looked its address up once, when it started (nginx does), so it goes too.
+        while stale := [name for name in kept if set(want.needs[name]) - want.finite - kept.keys()]:
+            for name in stale:
+                del kept[name]
         gone = [c for c in there.values() if kept.get(c.service) is not c]
         if kept:  # their volumes are not restored, so they must be whole
             holders = {service for services in want.holders.values() for service in services}
@@ -254,7 +258,12 @@ class DockerTestbed:
         return output
 
     def usage(self, running: Running) -> Usage:
-        return self._counters.read(running.containers)
+        """CPU time and pressure so far.  Raises DeploymentFailed, with its last lines, where a container has ended."""
+        try:
+            return self._counters.read(running.containers)
+        except DeploymentFailed:
+            self.alive(running)
+            raise
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         """Per service, the numbers that its type defines.  Raises DeploymentFailed for one that cannot be read."""

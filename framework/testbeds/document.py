@@ -32,6 +32,7 @@ class Wanted:
     definitions: Mapping[str, str]  # service -> hash
     volumes: Mapping[str, str]  # key in the document -> name on the engine; external ones are not ours
     holders: Mapping[str, tuple[str, ...]]  # volume's key -> services that mount it
+    needs: Mapping[str, tuple[str, ...]]  # service -> those that it depends on
     finite: frozenset[str]  # services that others wait for to complete: they may exit with 0
     labels: Mapping[str, str]  # for what outlives a trial: networks and volumes
 
@@ -69,6 +70,7 @@ def wanted(deployment: Deployment) -> Wanted:
         definitions=definitions,
         volumes=ours,
         holders={key: tuple(n for n, body in services.items() if key in _mounted(body)) for key in ours},
+        needs={name: tuple(body.get("depends_on") or ()) for name, body in services.items()},
         finite=frozenset(name for body in services.values() for name in _completed(body)),
         labels=lasting,
     )

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from framework.config.writing import to_yaml
-from framework.errors import DeploymentFailed
+from framework.errors import DeploymentFailed, StoreError
 
 DOCUMENT = "compose.yaml"
 
@@ -20,7 +20,7 @@ def compose_file(directory: Path) -> Path:
 def write(directory: Path, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
     """Make ``directory`` hold exactly these files; unchanged ones are not touched, since a container may mount them.
 
-    Raises DeploymentFailed when the directory cannot be written (read-only, full, not ours).
+    Raises StoreError when the directory cannot be written (read-only, full, not ours): no configuration is at fault.
     """
     texts = {DOCUMENT: to_yaml(document)}
     for name, text in files.items():
@@ -34,7 +34,7 @@ def write(directory: Path, document: Mapping[str, Any], files: Mapping[str, str]
             _put(directory / name, text)
     except OSError as error:
         place = error.filename or directory
-        raise DeploymentFailed(
+        raise StoreError(
             f"cannot write {place}: {error.strerror or error}; free or unlock it, or set TAILOR_HOME"
         ) from error
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,25 +12,9 @@ from framework.model import Hook
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine
 from framework.testbeds.probes import send
-from tests.testbed_documents import NGINX, TYPES, deployment, document, new_project, with_web
+from tests.testbed_documents import NGINX, deployment, document, new_project, quiet, with_web
 
 pytestmark = pytest.mark.docker
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody watches."""
-
-
-@pytest.fixture
-def testbed(tmp_path: Path) -> DockerTestbed:
-    return DockerTestbed(tmp_path, TYPES, ready_timeout_s=60)
-
-
-@pytest.fixture
-def project(testbed: DockerTestbed) -> Iterator[str]:
-    name = new_project()
-    yield name
-    testbed.clean(name)
 
 
 def left(project: str) -> list[str]:
@@ -116,6 +98,15 @@ def test_incremental_keeps_what_did_not_change_and_empties_its_cache(testbed: Do
     third = testbed.deploy(bigger, quiet)
     assert third.containers["cache"].id != second.containers["cache"].id
     assert third.containers["web"].id == second.containers["web"].id
+
+    before = with_web(document(96))
+    before["services"]["web"]["depends_on"] = ["cache"]
+    behind = deployment(project, before, memory_mib=96, files=files, trial=4, fresh="changed")
+    fourth = testbed.deploy(behind, quiet)
+    before["services"]["cache"]["command"] = ["memcached", "-m", "112"]
+    fifth = testbed.deploy(deployment(project, before, memory_mib=112, files=files, trial=5, fresh="changed"), quiet)
+    assert fifth.containers["web"].id != fourth.containers["web"].id, "it depends on what was recreated"
+    assert fifth.containers["store"].id == fourth.containers["store"].id
 
 
 def test_an_incremental_start_from_nothing_deploys_everything(testbed: DockerTestbed, project: str) -> None:

@@ -7,34 +7,23 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable
+from framework.errors import (
+    DeploymentFailed,
+    MissingPrerequisite,
+    ParameterNotApplied,
+    StoreError,
+    TestbedUnavailable,
+)
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine
-from tests.testbed_documents import NGINX, TYPES, application, deployment, document, new_project, with_web
+from tests.testbed_documents import NGINX, TYPES, application, deployment, document, new_project, quiet, with_web
 
 pytestmark = pytest.mark.docker
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody watches."""
-
-
-@pytest.fixture
-def testbed(tmp_path: Path) -> DockerTestbed:
-    return DockerTestbed(tmp_path, TYPES, ready_timeout_s=60)
-
-
-@pytest.fixture
-def project(testbed: DockerTestbed) -> Iterator[str]:
-    name = new_project()
-    yield name
-    testbed.clean(name)
 
 
 def test_a_service_that_will_not_start_is_named_with_its_last_lines(testbed: DockerTestbed, project: str) -> None:
@@ -125,7 +114,7 @@ def test_a_container_killed_in_between_is_noticed(testbed: DockerTestbed, projec
 def test_a_run_directory_that_cannot_be_written_is_an_error(tmp_path: Path, project: str) -> None:
     home = tmp_path / "home"
     home.write_text("a file where a directory is needed")
-    with pytest.raises(DeploymentFailed, match=r"cannot write .*TAILOR_HOME"):
+    with pytest.raises(StoreError, match=r"cannot write .*TAILOR_HOME"):
         DockerTestbed(home, TYPES).deploy(deployment(project, document()), quiet)
 
 
@@ -133,7 +122,7 @@ KILLED = """
 import sys, os, signal
 from pathlib import Path
 from framework.testbeds.docker import DockerTestbed
-from tests.testbed_documents import TYPES, deployment, document
+from tests.testbed_documents import TYPES, deployment, document, quiet
 def progress(step):
     if step.startswith(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -13,20 +13,9 @@ from framework.errors import TrialFailed
 from framework.model import Application, Hook, Hooks
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine
-from tests.testbed_documents import TYPES, application, deployment, document, new_project
+from tests.testbed_documents import TYPES, application, deployment, document, quiet
 
 pytestmark = pytest.mark.docker
-
-
-def quiet(_: str) -> None:
-    """Progress that nobody watches."""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[str]:
-    name = new_project()
-    yield name
-    DockerTestbed(tmp_path, TYPES).clean(name)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from scipy import stats
 from framework.errors import InputError
 from framework.objective import compare, coverage
 from framework.objective.signed_rank import critical_rank, distribution, p_value, walsh_averages
-from framework.objective.verdict import hodges_lehmann, upper_bound
+from framework.objective.verdict import hodges_lehmann, log_ratios, upper_bound
 
 # Charles Darwin's heights of crossed and self-fertilised maize (The Effects of Cross and Self Fertilisation, 1876).
 DARWIN = [6.125, -8.375, 1.0, 2.0, 0.75, 2.875, 3.5, 5.125, 1.75, 3.625, 7.0, 3.0, 9.375, 7.5, -6.0]
@@ -102,18 +102,29 @@ def test_throughput_maximised_through_its_negative() -> None:
     assert found.log_ratio.value < 0
 
 
+def test_an_objective_that_changes_its_sign_is_compared_by_differences() -> None:
+    default = [-1.0, 1.0, 2.0, -2.0, 0.0, 3.0]
+    found = compare(default, [value - 3.0 for value in default])
+    assert found.scale == "difference"
+    assert found.statement == "improvement"
+    assert found.gain.value == pytest.approx(3.0 / 1.5)  # the median size of the default's values is 1.5
+    assert compare(default, default).statement == "no improvement shown"
+    few = compare([0.0], [1.0])
+    assert (few.gain.low, few.gain.high) == (-math.inf, math.inf)
+    with pytest.raises(InputError, match="one sign"):
+        log_ratios(default, default)
+
+
 @pytest.mark.parametrize(
     ("default", "best"),
     [
         ([], []),
         ([1.0], [1.0, 2.0]),
-        ([1.0, -1.0], [1.0, 1.0]),
-        ([0.0], [1.0]),
         ([math.inf], [1.0]),
         ([math.nan], [1.0]),
     ],
 )
-def test_what_has_no_ratio_is_refused(default: list[float], best: list[float]) -> None:
+def test_what_cannot_be_compared_is_refused(default: list[float], best: list[float]) -> None:
     with pytest.raises(InputError):
         compare(default, best)
 

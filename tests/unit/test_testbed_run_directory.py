@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.errors import DeploymentFailed
+from framework.errors import DeploymentFailed, StoreError
 from framework.model import Application
 from framework.testbeds.document import wanted
 from framework.testbeds.images import resolved
@@ -49,7 +49,7 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, name: str) -> None:
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DeploymentFailed, match=r"cannot write .*file/run: Not a directory.*TAILOR_HOME"):
+    with pytest.raises(StoreError, match=r"cannot write .*file/run: Not a directory.*TAILOR_HOME"):
         write(tmp_path / "file" / "run", {}, {})
 
 
@@ -59,7 +59,7 @@ def test_a_write_that_fails_half_way_is_named_and_leaves_the_old_file(tmp_path: 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        with pytest.raises(DeploymentFailed, match="cannot write"):
+        with pytest.raises(StoreError, match="cannot write"):
             write(tmp_path, {}, {"files/x": "new" * 1000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

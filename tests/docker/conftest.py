@@ -1,0 +1,64 @@
+"""What several files of Docker tests use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from framework.errors import MissingPrerequisite
+from framework.testbeds.compose_command import CANDIDATES, ComposeCommand
+from framework.testbeds.docker import DockerTestbed
+from tests.docker.studies import ROOT, TAILOR, WIDE, edit, environment
+from tests.testbed_documents import TYPES, new_project
+
+
+@pytest.fixture(params=["compose 2", "compose 1.29"])
+def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> DockerTestbed:
+    """A testbed with each generation of the compose command."""
+    return DockerTestbed(tmp_path, TYPES, ready_timeout_s=60, compose=_compose(old=request.param == "compose 1.29"))
+
+
+def _compose(*, old: bool) -> ComposeCommand:
+    for candidate in CANDIDATES:
+        with suppress(MissingPrerequisite):
+            found = ComposeCommand.find([candidate])
+            if found.old == old:
+                return found
+    missing = "compose 1.29 is missing (Debian: apt-get install docker-compose)" if old else "compose 2 is missing"
+    if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[str]:
+    """The name of a compose project of which nothing is left afterwards."""
+    name = new_project()
+    yield name
+    DockerTestbed(tmp_path, TYPES).clean(name)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "home"
+    subprocess.run([*TAILOR, "clean"], env=environment(tmp_path / "home"), cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.fixture
+def slice_application(tmp_path: Path) -> Path:
+    """A copy of the slice with wide limits and little data."""
+    target = tmp_path / "url-shortener"
+    shutil.copytree(ROOT / "apps" / "url-shortener", target)
+    text = (target / "application.yaml").read_text()
+    assert "limits:" not in text
+    (target / "application.yaml").write_text(text + f"limits: {json.dumps(WIDE)}\n")
+    for file in ("compose.yaml", "workload.yaml"):
+        edit(target, file, "400000", "2000")
+    return target

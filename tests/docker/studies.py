@@ -1,0 +1,63 @@
+"""Tailor as a user calls it, for the tests of whole studies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
+
+# A machine that runs tests is not quiet: these tests are about the order of things, not about the numbers, so
+# the application's limits on disturbance are wide.
+WIDE = {
+    "generator_lag": 100.0,
+    "stolen_cpu": 0.99,
+    "p95_disagreement": 10.0,
+    "stationarity_change": 1000.0,
+    "achieved_rate": 0.5,
+    "errors": 0.5,
+}
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "TAILOR_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
+
+
+def tailor(home: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [*TAILOR, *arguments]
+    done = subprocess.run(command, env=environment(home, **more), cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def tune(
+    home: Path, application: Path, *arguments: str, code: int = 0, **more: str
+) -> subprocess.CompletedProcess[str]:
+    short = ("--iterations", "2", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "2")
+    return tailor(home, "tune", str(application), *short, "--drift-every", "0", *arguments, code=code, **more)
+
+
+def left_behind(study: str = "") -> list[str]:
+    """Containers, networks and volumes of a study (or of any), apart from kept data."""
+    label = f"label=tailor.study={study}" if study else "label=tailor.study"
+    found: list[str] = []
+    for what in (["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"]):
+        listed = subprocess.run(["docker", *what, "--filter", label], capture_output=True, text=True, check=True)
+        found += listed.stdout.split()
+    return found
+
+
+def finished(home: Path, study: str) -> list[tuple[int, float]]:
+    trials = json.loads(tailor(home, "show", study, "--json").stdout)["trials_detail"]
+    return [(t["number"], t["value"]) for t in trials if t["state"] == "completed"]
+
+
+def edit(application: Path, file: str, old: str, new: str) -> None:
+    path = application / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
