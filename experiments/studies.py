@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ class Experiment:
     """The studies of one experiment, in its directory."""
 
     def __init__(self, directory: Path) -> None:
+        for ending in (signal.SIGINT, signal.SIGTERM):  # also where it was started in the background
+            signal.signal(ending, signal.default_int_handler)
         self.results = directory / "results"
         self.results.mkdir(exist_ok=True)
         self.tailor: Tailor = bootstrap.tailor(Settings.from_environment())

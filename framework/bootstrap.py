@@ -14,6 +14,7 @@ from framework.service import Adapters, Tailor
 from framework.store.artefacts import FileArtefacts
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.docker import DockerTestbed
+from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 
 
@@ -56,4 +57,4 @@ def tailor(settings: Settings) -> Tailor:
             watch=watch,
         )
 
-    return Tailor(Adapters(store, artefacts, clock, testbed, bench, settings.home, settings.spaces))
+    return Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))

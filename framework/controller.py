@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.compose import render
-from framework.critical_path.self_time import service_times
+from framework.critical_path.service_time import service_times
 from framework.errors import IncorrectAnswer, MeasurementInvalid, StoreError, Transient, TrialFailed
 from framework.model import (
     Application,

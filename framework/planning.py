@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from framework.config import load_configuration
+from framework.config import load_bottlenecks, load_configuration
+from framework.critical_path.reduce import KINDS, Thresholds
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Limits, StudyPlan, TuneRequest
 from optimizer.registry import names as optimizer_names
@@ -18,10 +19,20 @@ def check_request(request: TuneRequest, application: Application) -> None:
     """Raises UnknownName, InputError: what was found, and what is allowed."""
     if request.optimizer not in optimizer_names():
         raise UnknownName("optimizer", request.optimizer, optimizer_names())
-    limits = {limit.name for limit in fields(Limits)}
-    for name in request.limits:
-        if name not in limits:
-            raise UnknownName("limit", name, limits)
+    kind = request.reduce.partition(":")[0]
+    if kind not in KINDS:
+        raise UnknownName("reduction", kind, KINDS)
+    if (kind == "bottlenecks") != (":" in request.reduce):
+        raise InputError(
+            f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, or another kind without a file"
+        )
+    for what, names, known in (
+        ("limit", request.limits, {limit.name for limit in fields(Limits)}),
+        ("threshold", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
+    ):
+        for name in names:
+            if name not in known:
+                raise UnknownName(what, name, known)
     known = {service.name for service in application.services}
     for service in request.only:
         if service not in known:
@@ -39,12 +50,18 @@ def check_request(request: TuneRequest, application: Application) -> None:
             raise InputError(f"{option}: found {value}; allowed: at least {least}")
 
 
-def study_plan(request: TuneRequest, application: Application, space: SearchSpace) -> StudyPlan:
-    """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError."""
+def study_plan(
+    request: TuneRequest, application: Application, space: SearchSpace, screened: Mapping[str, float] | None = None
+) -> StudyPlan:
+    """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError.
+
+    ``screened``: what the study that the request names found of each service's importance.
+    """
     extra: dict[str, Any] = {}
     initial = request.initial
     if initial not in ("default", "random"):
         extra["initial"] = load_configuration(Path(initial), space).to_dict()
+    kind, _, argument = request.reduce.partition(":")
     rivals = {path.stem: load_configuration(path, space).to_dict() for path in request.rivals}
     return StudyPlan(
         application=str(application.directory),
@@ -68,5 +85,9 @@ def study_plan(request: TuneRequest, application: Application, space: SearchSpac
         trace=request.trace,
         rivals=rivals,
         limits=dict(request.limits),
+        reduce=kind,
+        thresholds=dict(request.thresholds),
+        bottlenecks=load_bottlenecks(Path(argument), space) if kind == "bottlenecks" else (),
+        screened=dict(screened or {}),
         extra=extra,
     )

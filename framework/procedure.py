@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from framework.controller import Bench, Controller
+from framework.critical_path.reduce import Thresholds, evidence_of, priors, reduce
 from framework.errors import InputError, Transient, TrialFailed
 from framework.model import Purpose, Study, StudyPlan, Trial, TrialState, Verdict
+from framework.model.documents import encode
 from framework.objective import compare, drift_corrected, standard_error
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
@@ -51,6 +53,7 @@ class Procedure:
     def run(self) -> Study:
         """Default, search, verdict; returns the study as the store has it then.  Raises TrialFailed, Transient."""
         default = self._default()
+        self._reduce(default)
         self._freeze_budget(default)
         self._search(self._optimizer())
         best = self._best()
@@ -84,6 +87,29 @@ class Procedure:
             self._bench.clock.sleep(wait_s)
         return default
 
+    def _reduce(self, default: Trial) -> None:
+        """Leave only the services that the default's traces say are worth tuning; decided once, then recorded."""
+        plan = self._plan
+        if plan.reduce == "none":
+            return
+        if "reduction" not in plan.extra:
+            windows = [m.services for m in default.measurements if not m.invalid]
+            tunable = {service: len(names) for service, names in self._space.groups.items()}
+            found = reduce(
+                plan.reduce,
+                evidence_of(windows),
+                tunable,
+                thresholds=replace(Thresholds(), **plan.thresholds),
+                bottlenecks=plan.bottlenecks,
+                screened=plan.screened,
+            )
+            self._change_plan("reduction", extra={**plan.extra, "reduction": encode(found)})
+        kept = set(self._plan.extra["reduction"]["kept"])
+        self._space = SearchSpace(
+            [parameter for parameter in self._space.parameters if parameter.group in kept],
+            [one for one in self._space.constraints if all(self._space[n].group in kept for n in one.coefficients)],
+        )
+
     def _freeze_budget(self, default: Trial) -> None:
         """Turn a time limit into a number of configurations, once."""
         plan = self._plan
@@ -105,7 +131,7 @@ class Procedure:
         plan = self._plan
         optimizer = new_optimizer(plan, self._space)
         if plan.initial == "default":  # another start means a search that does not know the default
-            optimizer.tell([_observation(self._finished("default")[-1])])
+            optimizer.tell([self._observation(self._finished("default")[-1])])
         diverged = False
         for trial in self._finished("search"):
             if not diverged:
@@ -113,7 +139,7 @@ class Procedure:
                 diverged = suggestion.configuration != trial.configuration
                 if diverged:
                     self._bench.store.add_event(self._study.id, "replay diverged", {"trial": trial.number})
-            optimizer.tell([_observation(trial)])
+            optimizer.tell([self._observation(trial)])
         return optimizer
 
     def _search(self, optimizer: Optimizer) -> None:
@@ -135,7 +161,7 @@ class Procedure:
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
             )
             began = self._bench.clock.monotonic()
-            optimizer.tell([_observation(trial)])
+            optimizer.tell([self._observation(trial)])
             tell_s = self._bench.clock.monotonic() - began
             self._bench.store.annotate_trial(replace(trial, phases={**trial.phases, "tell": tell_s}))
 
@@ -182,12 +208,12 @@ class Procedure:
     def _verdict(self, best: Trial) -> None:
         """Fresh interleaved pairs, in random order inside each pair; nothing measured before counts."""
         default = self._space.default()
-        if best.configuration == default and not self._plan.rivals:
+        if self._is_default(best.configuration) and not self._plan.rivals:
             self._bench.store.set_verdict(self._study.id, None, {})
             return
         arms = {"default": default, "best": best.configuration}
         arms |= {name: Configuration({**default, **values}) for name, values in self._plan.rivals.items()}
-        if best.configuration == default:
+        if self._is_default(best.configuration):
             del arms["best"]
         for pair in range(self._plan.pairs):
             self._pair(pair, arms)
@@ -231,6 +257,28 @@ class Procedure:
         told = drift_corrected(trial, self._baselines()) if trial.purpose == "search" else trial.value
         return replace(trial, told_value=told, standard_error=standard_error(trial, self._valued()))
 
+    def _observation(self, trial: Trial) -> Observation:
+        """What the optimizer is told: the part of the configuration that it knows, and where the time went."""
+        error = None
+        if trial.told_value is not None and trial.standard_error is not None:
+            error = abs(trial.told_value) * trial.standard_error  # delta method: from log to value
+        windows = [m.services for m in trial.measurements if not m.invalid]
+        soft = self._plan.reduce != "none" and trial.value is not None
+        return Observation(
+            Configuration({name: trial.configuration[name] for name in self._space.names}),
+            _OBSERVED[trial.state],
+            trial.told_value,
+            error,
+            trial.ask,
+            reason=trial.reason,
+            priors=priors(evidence_of(windows), self._space.groups) if soft else {},
+        )
+
+    def _is_default(self, configuration: Configuration) -> bool:
+        """Whether a configuration, of the whole space or of the reduced one, is the default."""
+        default = self._space.default()
+        return all(configuration[name] == value for name, value in default.items())
+
     def _change_plan(self, why: str, **changes: Any) -> None:
         self._plan = replace(self._plan, **changes)
         self._study = replace(self._study, plan=self._plan)
@@ -270,17 +318,7 @@ def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Config
         return space.default()
     if initial == "random":
         return None
-    return Configuration(extra["initial"])
-
-
-def _observation(trial: Trial) -> Observation:
-    """What a trial tells the optimizer: a value with its standard error, or the state that explains its absence."""
-    error = None
-    if trial.told_value is not None and trial.standard_error is not None:
-        error = abs(trial.told_value) * trial.standard_error  # delta method: from log to value
-    return Observation(
-        trial.configuration, _OBSERVED[trial.state], trial.told_value, error, trial.ask, reason=trial.reason
-    )
+    return Configuration({name: extra["initial"][name] for name in space.names})
 
 
 def _warmup_needed(default: Trial) -> float:

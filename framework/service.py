@@ -17,6 +17,9 @@ from typing import Any, TypeVar
 import framework
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
+from framework.critical_path.analysis import Analysis, View, analyse
+from framework.critical_path.contrast import between
+from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreError, TailorError, Transient, UnknownName
 from framework.model import (
     Application,
@@ -33,9 +36,12 @@ from framework.planning import check_request, study_plan
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.export import export, write_text
+from framework.report.importance import importance
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
+from framework.report.trace_page import trace_page
+from framework.spans import Format, TraceSet
 from framework.sweep import sweep
 from optimizer.registry import load_all as load_all_optimizers
 from optimizer.space import SearchSpace
@@ -54,6 +60,7 @@ class Adapters:
     clock: Clock
     testbed: Callable[[Mapping[str, ServiceType]], Testbed]
     bench: Callable[[Application, Mapping[str, ServiceType], Watch], Bench]
+    traces: Callable[[Sequence[str], Format | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
 
@@ -106,7 +113,7 @@ class Tailor:
         testbed.check(application)
         check_request(request, application)
         space = self.space(application, request)
-        plan = study_plan(request, application, space)
+        plan = study_plan(request, application, space, self._screened(request))
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         study = Study(
@@ -122,6 +129,17 @@ class Tailor:
         )
         self.store.create(study)
         return study
+
+    def _screened(self, request: TuneRequest) -> Mapping[str, float]:
+        """What an earlier study says of each service, for ``screening:STUDY``.  Raises InputError."""
+        kind, _, name = request.reduce.partition(":")
+        if kind != "screening":
+            return {}
+        study = self.store.get(name)
+        found = importance(study, self.store.trials(study.id))
+        if found is None or not found.groups:
+            raise InputError(f"--reduce: study {study.id} says nothing of importance; it takes at least 8 trials")
+        return {one.name: max(0.0, one.value) for one in found.groups}
 
     def run(self, study_id: str, watch: Watch) -> Study:
         """Run or resume a study to its verdict.  Whatever happens, nothing of it is left running.
@@ -148,6 +166,8 @@ class Tailor:
             self._clean_dead(bench.testbed)
             self._abort_unfinished(study.id)
             space = SearchSpace.from_dict(study.space)
+            bench.watch("seed", {"step": "compiling (the first time)"})
+            compile_once()
             self._seed(bench, study, space)
             result = work(bench, space)
             self.store.set_state(study.id, StudyState.COMPLETED)
@@ -327,6 +347,18 @@ class Tailor:
         """Draw a sweep; by default below TAILOR_HOME."""
         path = path or self._adapters.home / "reports" / f"sweep-{found.application}.svg"
         return write_text(path, sweep_plot(found))
+
+    # ------------------------------------------------------------------ traces
+
+    def analyse(self, sources: Sequence[str], view: View, form: Format | None = None) -> Analysis:
+        """What the traces of files, directories or addresses say.  Raises InputError where there is none to use."""
+        return analyse(self._adapters.traces(sources, form), view)
+
+    def write_analysis(self, found: Analysis, path: Path | None = None, other: Analysis | None = None) -> Path:
+        """Write the HTML page of an analysis, against another one if given; by default below TAILOR_HOME."""
+        path = path or self._adapters.home / "reports" / "traces.html"
+        compared = between(found.table, other.table) if other else None
+        return write_text(path, trace_page(found, compared, ", ".join(other.traces.sources) if other else ""))
 
     # ------------------------------------------------------------------ leaving
 

@@ -6,11 +6,15 @@ Times are integer nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+Format = Literal["jaeger", "otlp", "otlp-protobuf", "zipkin"]
+"""What traces are written in."""
 
 KINDS = ("internal", "server", "client", "producer", "consumer")
 
@@ -22,7 +26,9 @@ class SpanTable:
     ``trace``: row's trace, an index into ``traces``.  ``span_id``: 64-bit id (unique in its trace only).
     ``parent``: row of the CHILD_OF parent in this table, -1 for a root, -2 when the parent is missing.
     ``follows``: True when the reference is FOLLOWS_FROM.  ``service``, ``operation``, ``peer``: indices into
-    ``strings`` (peer -1: none).  ``kind``: index into KINDS.  ``error``: status is error.
+    ``strings`` (peer -1: none).  ``host``: the host's id, ``address``: its address or name, indices into ``strings``
+    (-1: not known); they tell whose clock a span's times come from.  ``kind``: index into KINDS.  ``error``: status is
+    error.
     """
 
     traces: Sequence[str]
@@ -34,6 +40,8 @@ class SpanTable:
     service: NDArray[np.int32]
     operation: NDArray[np.int32]
     peer: NDArray[np.int32]
+    host: NDArray[np.int32]
+    address: NDArray[np.int32]
     kind: NDArray[np.int8]
     error: NDArray[np.bool_]
     start_ns: NDArray[np.int64]
@@ -41,3 +49,16 @@ class SpanTable:
 
     def __len__(self) -> int:
         return len(self.span_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSet:
+    """What was read from some sources: the spans of sound traces, and what could not be used.
+
+    ``rejected``: reason -> traces.  ``unreadable``: document -> why.
+    """
+
+    sources: tuple[str, ...]
+    spans: SpanTable
+    rejected: Mapping[str, int]
+    unreadable: Mapping[str, str]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
@@ -70,6 +71,7 @@ class Optimizer(ABC):
     tell_order_matters: ClassVar[bool] = False  # between two asks
     uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
+    uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
     handles_constraints: ClassVar[bool] = False  # it minimises subject to measured constraints
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
 
@@ -170,6 +172,7 @@ class Optimizer(ABC):
                 observation.ask,
                 observation.constraints,
                 observation.reason,
+                observation.priors,
             )
             self._observations.append(checked)
             self._seen.add(configuration)
@@ -243,6 +246,27 @@ class Optimizer(ABC):
         """The best completed configuration so far."""
         scores = self.scores()
         return scores[0] if scores else None
+
+    def priors(self) -> NDArray[np.float64] | None:
+        """A weight for each parameter, in the order of the space, with a mean of one; None where nothing was told.
+
+        They come with the latest observation of the best configuration so far that has any, or else of the others:
+        where its time goes is where it can still be improved.  A parameter whose group has no weight has the mean.
+        """
+        best = self.best()
+        told = [one for one in self.observations if one.priors]
+        mine = [one for one in told if best is not None and one.configuration == best.configuration] or told
+        if not mine:
+            return None
+        weights = mine[-1].priors
+        known = [weights.get(parameter.group) for parameter in self.space.parameters]
+        given = [weight for weight in known if weight is not None]
+        mean = math.fsum(given) / len(given) if given else 0.0
+        if mean <= 0:
+            return None
+        found = np.array([mean if weight is None else weight for weight in known], dtype=np.float64)
+        found /= found.mean()
+        return found
 
 
 def _canonical(observation: Observation) -> tuple[float, str, str, float, float]:

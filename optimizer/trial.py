@@ -40,7 +40,8 @@ class Observation:
     ``value`` (minimised) and its ``standard_error`` are in the objective's unit; only a completed trial has them,
     every other state is a state and never a magic number.  ``ask`` is the suggestion's number, None for results
     that no suggestion led to (the default configuration, imports).  ``constraints``: measured quantities, at most
-    0 where the limit holds.  Raises InvalidObservation.
+    0 where the limit holds.  ``priors``: what the trial's traces say of where to look next: a weight from 0 for
+    groups of parameters (a service's share of the critical path).  Raises InvalidObservation.
     """
 
     configuration: Configuration
@@ -50,6 +51,7 @@ class Observation:
     ask: int | None = None
     constraints: Mapping[str, float] = field(default_factory=dict, hash=False)
     reason: str = ""
+    priors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         try:
@@ -58,6 +60,10 @@ class Observation:
             known = ", ".join(ObservationState)
             raise InvalidObservation(f"no such state {self.state!r}; known: {known}") from error
         object.__setattr__(self, "constraints", dict(self.constraints))
+        object.__setattr__(self, "priors", dict(self.priors))
+        for group, weight in self.priors.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise InvalidObservation(f"a prior is finite and not negative, found {weight!r} for {group!r}")
         if self.state is ObservationState.COMPLETED:
             if self.value is None or not math.isfinite(self.value):
                 raise InvalidObservation(f"a completed trial needs a finite value, found {self.value!r}")

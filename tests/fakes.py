@@ -174,6 +174,8 @@ class PretendMachine:
             service=np.zeros(n, np.int32),
             operation=np.ones(n, np.int32),
             peer=np.full(n, -1, np.int32),
+            host=np.full(n, -1, np.int32),
+            address=np.full(n, -1, np.int32),
             kind=np.full(n, 2, np.int8),
             error=np.zeros(n, np.bool_),
             start_ns=start,
@@ -193,13 +195,14 @@ def pretend_types() -> dict[str, ServiceType]:
     return {"cache": ServiceType("cache", "a cache", (size, policy), None, (), {})}
 
 
-def pretend_application(directory: Path) -> Application:
-    """An application of one service, for renderers and reports."""
+def pretend_application(directory: Path, *idle: str) -> Application:
+    """An application of the service "cache", for renderers and reports; ``idle`` services do nothing."""
+    names = ("cache", *idle)
     return Application(
         name="pretend",
         directory=directory,
-        compose={"services": {"cache": {"image": "cache:1", "command": ["cache"]}}},
-        services=(Service("cache", "cache", "local"),),
+        compose={"services": {name: {"image": "cache:1", "command": ["cache"]} for name in names}},
+        services=tuple(Service(name, "cache", "local") for name in names),
         hosts=("local",),
         workload=Workload(100.0, "poisson", "http://cache", {}),
         tracing=Tracing("jaeger"),
@@ -216,12 +219,14 @@ def larger_is_faster(configuration: Mapping[str, Value]) -> float:
     return 5.0 + 50.0 / size * (1.5 if configuration["cache.policy"] == "c" else 1.0)
 
 
-def pretend_bench(directory: Path, machine: PretendMachine, watch: Watch = lambda kind, data: None) -> Bench:
+def pretend_bench(
+    directory: Path, machine: PretendMachine, watch: Watch = lambda kind, data: None, *, idle: Sequence[str] = ()
+) -> Bench:
     """A bench on the pretend machine with a real store in ``directory``."""
     artefacts = FileArtefacts(directory / "artefacts")
     store = SqlStudyStore(f"sqlite:///{directory / 'tailor.db'}", artefacts, machine.clock)
     return Bench(
-        pretend_application(directory),
+        pretend_application(directory, *idle),
         pretend_types(),
         machine,
         machine,

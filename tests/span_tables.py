@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +23,13 @@ class Row(NamedTuple):
     follows: bool = False
     error: bool = False
     trace: int = 0
+    host: str = ""
+    address: str = ""
 
 
 def span_table(rows: Sequence[Row]) -> SpanTable:
-    strings = list(dict.fromkeys(name for row in rows for name in (row.service, row.peer) if name))
+    names = (name for row in rows for name in (row.service, row.peer, row.host, row.address))
+    strings = list(dict.fromkeys(name for name in names if name))
     return SpanTable(
         traces=tuple(f"{number:x}" for number in range(max((row.trace for row in rows), default=-1) + 1)),
         strings=tuple(strings),
@@ -36,8 +40,22 @@ def span_table(rows: Sequence[Row]) -> SpanTable:
         service=np.array([strings.index(row.service) for row in rows], dtype=np.int32),
         operation=np.array([strings.index(row.service) for row in rows], dtype=np.int32),
         peer=np.array([strings.index(row.peer) if row.peer else -1 for row in rows], dtype=np.int32),
+        host=np.array([strings.index(row.host) if row.host else -1 for row in rows], dtype=np.int32),
+        address=np.array([strings.index(row.address) if row.address else -1 for row in rows], dtype=np.int32),
         kind=np.array([KINDS.index(row.kind) for row in rows], dtype=np.int8),
         error=np.array([row.error for row in rows], dtype=np.bool_),
         start_ns=np.array([row.start for row in rows], dtype=np.int64),
         end_ns=np.array([row.end for row in rows], dtype=np.int64),
     )
+
+
+def shuffled(table: SpanTable, order: Sequence[int]) -> SpanTable:
+    """The same spans with row ``order[k]`` as row k."""
+    place = np.argsort(order)
+    columns = {
+        field.name: getattr(table, field.name)[list(order)]
+        for field in fields(table)
+        if field.name not in ("traces", "strings", "parent")
+    }
+    parent = table.parent[list(order)]
+    return replace(table, **columns, parent=np.where(parent >= 0, place[np.maximum(parent, 0)], parent))

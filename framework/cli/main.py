@@ -13,7 +13,7 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import look, machine, present
+from framework.cli import look, machine, present, traces
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
@@ -83,6 +83,16 @@ def tune(
     no_trace: Annotated[
         bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")
     ] = False,
+    reduce: Annotated[
+        str,
+        typer.Option(
+            help="Tune only what the default's traces point at: critical-path, variability, path+variability, "
+            "bottlenecks:FILE, or soft (priors instead of a cut)."
+        ),
+    ] = "none",
+    threshold: Annotated[
+        list[str] | None, typer.Option(help="name=value of the reduction: share, path_ms, cv (repeatable).")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
     limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
@@ -111,6 +121,8 @@ def tune(
         trace=not no_trace,
         limits=present.limits(limits or []),
         options=_options(option or []),
+        reduce=reduce,
+        thresholds=present.limits(threshold or [], "--threshold"),
     )
     if quick:
         request = present.quick(request)
@@ -169,6 +181,7 @@ def _stop(signum: int, frame: object) -> None:
 
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
+traces.register(app, tailor, output, print_json)
 
 
 def main() -> None:

@@ -44,15 +44,15 @@ def seconds(option: str, text: str) -> float:
     return float(match[1]) * _FACTORS[match[2]]
 
 
-def limits(pairs: list[str]) -> dict[str, float]:
-    """Limits given as ``name=value``.  Raises InputError; unknown names are refused where a study is made."""
+def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
+    """Numbers given as ``name=value``.  Raises InputError; unknown names are refused where a study is made."""
     found = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         try:
             found[name] = float(text)
         except ValueError:
-            raise InputError(f"--limits: found {pair!r}; allowed: name=value, such as stolen_cpu=0.1") from None
+            raise InputError(f"{option}: found {pair!r}; allowed: name=value, a number") from None
     return found
 
 
@@ -126,6 +126,13 @@ def summary(console: Console, found: Summary) -> None:
 def notes(found: Summary) -> list[str]:
     """What a reader must know to trust the numbers."""
     said = []
+    if found.reduction is not None:
+        cut = found.reduction
+        services = len(cut.kept) + len(cut.removed)
+        said.append(
+            f"reduction {cut.kind}: {len(cut.kept)} of {services} services and {cut.parameters} of "
+            f"{cut.parameters_before} parameters were tuned; the report says why"
+        )
     failed = {state: count for state, count in found.trials.items() if state in ("failed", "infeasible")}
     if failed:
         said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
@@ -168,6 +175,7 @@ def summary_document(found: Summary) -> dict[str, Any]:
         "phases_s": found.phases,
         "overhead": found.overhead,
         "cpu": found.cpu,
+        "reduction": found.reduction,
         "machine": study.machine,
     }
 

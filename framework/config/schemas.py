@@ -1,4 +1,4 @@
-"""JSON Schemas of the four kinds of file, for editors and for people; generated, and checked for drift by a test.
+"""JSON Schemas of the five kinds of file, for editors and for people; generated, and checked for drift by a test.
 
 ``python -m framework.config.schemas`` writes them to docs/reference/schemas.
 """
@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from framework.config.application_file import ApplicationFile
+from framework.config.bottlenecks_file import BottlenecksFile
 from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
 from framework.config.service_type_file import ServiceTypeFile
@@ -19,6 +20,7 @@ KINDS: dict[str, type[Strict]] = {
     "service-type": ServiceTypeFile,
     "workload": WorkloadFile,
     "configuration": ConfigurationFile,
+    "bottlenecks": BottlenecksFile,
 }
 DIRECTORY = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 

@@ -58,13 +58,20 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ServiceTime:
-    """One service in the spans of a window: self time per span, and the part of all root time that it takes."""
+    """One service in the traces of a window; times in ms, with intervals over its requests.
+
+    ``share``: of the critical path of all requests; the shares of all services add up to one.  ``path_ms``: mean time
+    on the path over the requests where it appears.  ``mean_ms``, ``p95_ms``, ``cv``: of its self time in these.
+    """
 
     service: str
     spans: int
-    mean_ms: float
-    p95_ms: float
-    share: float
+    traces: int
+    share: Estimate
+    path_ms: Estimate
+    mean_ms: Estimate
+    p95_ms: Estimate
+    cv: Estimate
 
 
 @dataclass(frozen=True, slots=True)

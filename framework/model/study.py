@@ -103,6 +103,8 @@ class TuneRequest:
     rivals: tuple[Path, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] | None = None
+    reduce: str = "none"  # a kind of framework.critical_path.reduce, "bottlenecks:FILE" or "screening:STUDY"
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # of the reduction, what differs from its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,10 @@ class StudyPlan:
     trace: bool = True
     limits: Mapping[str, float] = field(default_factory=dict)  # what differs from the application's own Limits
     rivals: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> configuration to compare with
+    reduce: str = "none"
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    bottlenecks: tuple[str, ...] = ()
+    screened: Mapping[str, float] = field(default_factory=dict)  # service -> importance, from an earlier study
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import MeasurementInvalid
+from framework.estimates import mean, probability_of, quantile, rate
 from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
 from framework.objective import checks
-from framework.objective.quantiles import mean, probability_of, quantile, rate
 from framework.objective.warmup import warmup_s
 from framework.objective.window import Window, machine_of, root_latency_ms, window_of
 from framework.spans import SpanTable

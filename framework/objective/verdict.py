@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
+from framework.estimates import CONFIDENCE, quantile
 from framework.model import Estimate, Verdict
 from framework.objective import signed_rank
-from framework.objective.quantiles import CONFIDENCE, quantile
 
 MARGIN = 1.05
 """No worse: the one-sided 95 % upper bound of the ratio stays below this (facts: measurement.md)."""

@@ -11,9 +11,10 @@ from markupsafe import Markup
 
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
+from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
 
-_ENVIRONMENT = Environment(
+ENVIRONMENT = Environment(
     loader=PackageLoader("framework.report", "templates"),
     autoescape=select_autoescape(),
     undefined=StrictUndefined,
@@ -24,7 +25,7 @@ _ENVIRONMENT = Environment(
 
 def page(found: Summary, trials: Sequence[Trial]) -> str:
     """HTML of a study at any moment of its life; it loads nothing."""
-    return _ENVIRONMENT.get_template("study.html").render(
+    return ENVIRONMENT.get_template("study.html").render(
         found=found,
         study=found.study,
         trials=trials,
@@ -48,6 +49,7 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
         if samples:
             figures["Latency distribution"] = plots.latency({"default": samples})
         figures["Time in each service"] = plots.services(_shares(valid), {})
+    figures |= _importance(found, trials)
     if found.phases:
         figures["Where a repetition's time goes"] = plots.bars(found.phases, "seconds per repetition, mean")
     if found.cpu:
@@ -56,9 +58,28 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
     return {title: Markup(svg) for title, svg in figures.items()}  # our own SVG, no user text unescaped
 
 
+def _importance(found: Summary, trials: Sequence[Trial]) -> dict[str, str]:
+    explained = importance(found.study, trials)
+    if explained is None:
+        return {}
+    if found.study.plan.optimizer == SCREENING:
+        label = "mean absolute change of log(objective) when the service moves; lines: 95 % intervals"
+        return {"What mattered: screening, service by service": plots.importances(explained.groups, label)}
+    if explained.explained <= 0:
+        return {}  # a model that predicts no better than the mean says nothing
+    label = (
+        f"fraction of the variance lost without it; the model explains {explained.explained:.0%} of trials that it "
+        f"has not seen\n({explained.trials} trials; lines: 95 % intervals over resampled trials)"
+    )
+    return {
+        "What mattered: services": plots.importances(explained.groups, label),
+        "What mattered: parameters": plots.importances(explained.parameters, label),
+    }
+
+
 def _shares(measurements: Sequence[Measurement]) -> dict[str, float]:
-    """Service -> mean share of root time, percent."""
-    rows = [{s.service: 100 * s.share for s in m.services} for m in measurements]
+    """Service -> mean share of the critical path, percent."""
+    rows = [{s.service: 100 * s.share.value for s in m.services} for m in measurements]
     names = {name for row in rows for name in row}
     return {name: statistics.mean(row.get(name, 0.0) for row in rows) for name in names}
 

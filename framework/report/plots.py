@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from framework.model import Measurement, Sweep, Trial, TrialState
-
-DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
-_STYLE: Any = {  # matplotlib types its keys as one long Literal
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.hashsalt": "tailor",
-    "svg.fonttype": "none",
-}
+from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
+from optimizer.importance import Importance
 
 
 def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
     """Every trial in order with its 95 % interval, the incumbent as a line, the default as a level."""
-    figure, axes = _figure(7.6, 3.0)
+    drawing, axes = figure(7.6, 3.0)
     searched = [t for t in trials if t.purpose in ("default", "search", "drift")]
     incumbent: list[tuple[int, float]] = []
     for position, trial in enumerate(searched):
@@ -48,12 +36,12 @@ def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
     axes.set_xticks(range(len(searched)), [str(t.number) for t in searched])
     axes.set_xlabel("trial (grey: default; dotted red: no value)")
     axes.set_ylabel(f"{objective} [{unit}]" if unit else objective)
-    return _svg(figure)
+    return svg(drawing)
 
 
 def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
     """The verdict's pairs: default and best of each, joined."""
-    figure, axes = _figure(7.6, 2.8)
+    drawing, axes = figure(7.6, 2.8)
     arms = {label: _by_pair(trials, label) for label in ("default", "best")}
     for pair in sorted(arms["default"].keys() & arms["best"].keys()):
         values = [arms["default"][pair], arms["best"][pair]]
@@ -65,12 +53,12 @@ def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
     axes.set_xlabel("pair")
     axes.set_ylabel(f"{objective} [{unit}]" if unit else objective)
     axes.set_ylim(bottom=0)
-    return _svg(figure)
+    return svg(drawing)
 
 
 def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
     """Share of requests slower than a latency, one thin line per repetition (they are never pooled)."""
-    figure, axes = _figure(7.6, 3.0)
+    drawing, axes = figure(7.6, 3.0)
     for label, colour in (("default", DEFAULT), ("best", BEST)):
         for index, one in enumerate(samples.get(label, ())):
             values = np.sort(one[np.isfinite(one)])
@@ -90,40 +78,52 @@ def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
     axes.set_xlabel("end-to-end latency [ms], from the time a request was due")
     axes.set_ylabel("share of requests slower")
     axes.legend(frameon=False)
-    return _svg(figure)
+    return svg(drawing)
 
 
 def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
-    """Self time per request of each service, default against best (empty: nothing to compare), largest first."""
+    """Each service's share of the critical path, default against best (empty: nothing to compare), largest first."""
     names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[
         -20:
     ]
-    figure, axes = _figure(7.6, 0.6 + 0.27 * max(len(names), 3))
+    drawing, axes = figure(7.6, 0.6 + 0.27 * max(len(names), 3))
     places = np.arange(len(names))
     side = 0.2 if best else 0.0
     axes.barh(places + side, [default.get(n, 0.0) for n in names], height=0.38, color=DEFAULT, label="default")
     if best:
         axes.barh(places - side, [best.get(n, 0.0) for n in names], height=0.38, color=BEST, label="best")
     axes.set_yticks(places, names)
-    axes.set_xlabel("share of all requests' time spent in the service itself [%]")
+    axes.set_xlabel("share of the critical path: what requests waited for [%]")
     axes.legend(frameon=False, loc="lower right")
-    return _svg(figure)
+    return svg(drawing)
 
 
 def bars(values: Mapping[str, float], label: str) -> str:
     """Horizontal bars in the order given: phases, CPU shares."""
-    figure, axes = _figure(7.6, 0.6 + 0.26 * max(len(values), 2))
+    drawing, axes = figure(7.6, 0.6 + 0.26 * max(len(values), 2))
     names = list(values)[::-1]
     axes.barh(names, [values[name] for name in names], color=OTHER)
     for place, name in enumerate(names):
         axes.text(values[name], place, f" {values[name]:.2f}", va="center", fontsize=8)
     axes.set_xlabel(label)
-    return _svg(figure)
+    return svg(drawing)
+
+
+def importances(found: Sequence[Importance], label: str) -> str:
+    """The most important, with their intervals."""
+    shown = found[:15][::-1]
+    drawing, axes = figure(7.6, 0.7 + 0.24 * max(2, len(shown)))
+    axes.barh(range(len(shown)), [one.value for one in shown], color=OTHER)
+    highs = [one.high if np.isfinite(one.high) else one.value for one in shown]
+    axes.hlines(range(len(shown)), [one.low for one in shown], highs, color="#111827", linewidth=0.8)
+    axes.set_yticks(range(len(shown)), [one.name for one in shown])
+    axes.set_xlabel(label)
+    return svg(drawing)
 
 
 def sweep_plot(found: Sweep) -> str:
     """p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
-    figure, axes = _figure(7.6, 3.4)
+    drawing, axes = figure(7.6, 3.4)
     measured = [(step.rate_rps, step.p95) for step in found.steps if step.p95 is not None]
     rates = [rate for rate, _ in measured]
     axes.plot(rates, [p95.value for _, p95 in measured], "-o", color=BEST, markersize=4)
@@ -142,7 +142,7 @@ def sweep_plot(found: Sweep) -> str:
     axes.set_ylabel("p95 [ms]")
     axes.set_title(f"{found.application}: rate sweep of the default configuration", loc="left")
     axes.legend(frameon=False)
-    return _svg(figure)
+    return svg(drawing)
 
 
 def samples_of(trials: Sequence[Trial], label: str) -> list[NDArray[np.float32]]:
@@ -159,17 +159,3 @@ def arm(trials: Sequence[Trial], label: str) -> list[Measurement]:
 def _by_pair(trials: Sequence[Trial], label: str) -> dict[int, float]:
     chosen = [t for t in trials if t.purpose == "verdict" and t.label == label]
     return {t.pair: t.value for t in chosen if t.pair is not None and t.value is not None}
-
-
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.add_subplot()
-
-
-def _svg(figure: Figure) -> str:
-    buffer = io.StringIO()
-    with rc_context(_STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]

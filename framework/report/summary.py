@@ -6,11 +6,13 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from framework.critical_path.reduce import Reduction, Thresholds, alternatives, evidence_of
 from framework.model import Application, Estimate, ServiceType, Study, Term, Trial, TrialState, Verdict
+from framework.model.documents import decode
 from framework.objective.checks import CONFIDENT_REQUESTS
-from optimizer.space import Configuration, Value
+from optimizer.space import Configuration, SearchSpace, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
 OVERHEAD_PHASES = ("render", "read back", "read", "evaluate")
@@ -58,6 +60,8 @@ class Summary:
     phases: Mapping[str, float]  # mean seconds per repetition
     overhead: float | None  # share of Tailor's own phases in a repetition's time
     cpu: Mapping[str, float]  # mean share of the machine
+    reduction: Reduction | None
+    subsets: tuple[Reduction, ...]  # what each cut would keep, from the default's traces
     per_trial_s: float | None
 
 
@@ -89,8 +93,16 @@ def summarise(
         phases=phases,
         overhead=_overhead(phases),
         cpu=_mean_of([m.cpu for m in valid]),
+        reduction=decode(Reduction, study.plan.extra["reduction"]) if "reduction" in study.plan.extra else None,
+        subsets=_subsets(study, default) if default is not None else (),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
     )
+
+
+def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
+    windows = [m.services for m in default.measurements if not m.invalid]
+    tunable = {service: len(names) for service, names in SearchSpace.from_dict(study.space).groups.items()}
+    return alternatives(evidence_of(windows), tunable, replace(Thresholds(), **study.plan.thresholds))
 
 
 def headline(study: Study, default: Trial | None, best: Trial | None) -> str:

@@ -19,7 +19,8 @@ import httpx
 from framework.errors import TracesMissing
 from framework.model import Application, Running
 from framework.spans import SpanTable
-from framework.traces.jaeger_json import TraceColumns, collector_paused, load
+from framework.traces.columns import SpanColumns
+from framework.traces.jaeger_json import read_into
 from framework.traces.selection import without_traces
 
 ROOT_SERVICE = "loadgen"
@@ -135,8 +136,7 @@ class JaegerReader:
         counts: list[int] = []
         with httpx.Client(timeout=self._timeout_s) as client:
             while True:
-                with collector_paused():
-                    spans, self.rejected = self._search(client, url, start_ns // 1000, end_ns // 1000)
+                spans, self.rejected = self._search(client, url, start_ns // 1000, end_ns // 1000)
                 counts.append(len(spans))
                 if expected is not None and len(spans) >= expected:
                     return spans
@@ -148,31 +148,27 @@ class JaegerReader:
         self, client: httpx.Client, url: str, start_us: int, end_us: int
     ) -> tuple[SpanTable, Mapping[str, int]]:
         """Every trace with a root in [start_us, end_us), once."""
-        columns, seen = TraceColumns(), set[str]()
+        columns, seen = SpanColumns(), set[str]()
         limit, at, length = self._limit, start_us, SLICE_US
         while at < end_us:
             upto = min(at + length, end_us)
-            traces = self._slice(client, url, at, upto, limit)
-            if traces is None:  # more than the store can hold
+            reply = self._slice(client, url, at, upto, limit)
+            if reply is None:  # more than the store can hold
                 limit //= 2
                 continue
-            if len(traces) >= limit:
+            traces = read_into(columns, reply, seen)
+            if traces >= limit:
                 if length <= 1:
                     raise TracesMissing(f"{limit} or more traces start in one microsecond ({at}): they cannot be paged")
                 length = max(1, min(length, upto - at) // 2)
                 continue
-            for trace in traces:
-                identity = trace.get("traceID") if isinstance(trace, dict) else None
-                if not isinstance(identity, str) or identity not in seen:
-                    seen.add(str(identity))
-                    columns.add(trace)
             at = upto
-            if len(traces) < limit // 4:
+            if traces < limit // 4:
                 length *= 2
         return _starting_in(columns, start_us, end_us)
 
-    def _slice(self, client: httpx.Client, url: str, start_us: int, end_us: int, limit: int) -> list[Any] | None:
-        """At most ``limit`` traces with a root in [start_us, end_us]; None when Jaeger refuses so large a limit."""
+    def _slice(self, client: httpx.Client, url: str, start_us: int, end_us: int, limit: int) -> bytes | None:
+        """At most ``limit`` traces with a root in [start_us, end_us], as JSON; None when Jaeger refuses that limit."""
         query: dict[str, str | int] = {"service": ROOT_SERVICE, "start": start_us, "end": end_us, "limit": limit}
         try:
             reply = client.get(url, params=query)
@@ -184,10 +180,10 @@ class JaegerReader:
             raise TracesMissing(
                 f"{self._tracing.service} answers {reply.status_code} at {url}: {reply.text.strip()[:300]}"
             )
-        return load(reply.content)
+        return reply.content
 
 
-def _starting_in(columns: TraceColumns, start_us: int, end_us: int) -> tuple[SpanTable, Mapping[str, int]]:
+def _starting_in(columns: SpanColumns, start_us: int, end_us: int) -> tuple[SpanTable, Mapping[str, int]]:
     """Without the traces whose root starts outside: the slices' shared edges include the window's end."""
     spans, rejected = columns.table()
     starts = spans.start_ns // 1000

@@ -1,59 +1,124 @@
-"""Jaeger's JSON becomes the columnar span table, quickly, and one broken trace never costs the others.
+"""Jaeger's JSON to columns, and one broken trace never costs the others.
 
 Format: the ``data`` of Jaeger's /api/traces and of the files its web page downloads; times are microseconds.
-A trace is rejected whole, and counted by reason, because half a trace has wrong self times and a wrong path.
+A typed decoder reads only the fields that Tailor knows.  Where the whole document does not fit the types, each trace
+is decoded by itself, so that the one at fault is the one that is rejected.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-import orjson
-from numpy.typing import NDArray
+import msgspec
 
 from framework.errors import TracesMissing
-from framework.spans import KINDS, SpanTable
-from framework.traces.selection import without_traces
+from framework.spans import SpanTable
+from framework.traces.columns import CALLS, KIND, LATEST_NS, PEER_RANK, ROOT, SpanColumns
+from framework.traces.link import MALFORMED, TWICE
 
-MALFORMED = "malformed field"
-ROOTS = "roots other than one"
-DUPLICATE = "duplicate span id"
-ORPHAN = "missing parent"
-CYCLE = "cycle of parents"
-
-_KIND = {name: index for index, name in enumerate(KINDS)}
-_PEER_KEYS = {"peer.service": 3, "server.address": 2, "net.peer.name": 1}  # which one wins
-_CALLS = (_KIND["client"], _KIND["producer"])  # a server span's server.address is the server itself
-_LATEST_US = 2**62 // 1000  # in nanoseconds still far from the end of an int64
-
-_Row = tuple[int, int, bool, int, int, int, int, bool, int, int]
-"""trace, parent, follows, service, operation, peer, kind, error, start_us, end_us"""
+_Micros = Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS // 1000)]
 
 
-def load(document: bytes) -> list[Any]:
-    """The traces of one JSON document.  Raises TracesMissing when it is no Jaeger JSON."""
-    try:
-        with collector_paused():
-            parsed = orjson.loads(document)
-    except orjson.JSONDecodeError as error:
-        raise TracesMissing(f"Jaeger's answer is not JSON: {error}") from error
-    traces = parsed.get("data") if isinstance(parsed, dict) else None
-    if not isinstance(traces, list):
-        raise TracesMissing('Jaeger\'s answer has no list under "data"')
-    return traces
+def _jaeger(name: str) -> str:
+    """``span_id`` as Jaeger writes it: spanID."""
+    first, *others = name.split("_")
+    return first + "".join("ID" if word == "id" else word.capitalize() for word in others)
 
 
-def spans_of(traces: Iterable[Any]) -> tuple[SpanTable, Mapping[str, int]]:
-    """The spans of all sound traces, and how many traces were rejected for which reason."""
-    columns = TraceColumns()
+class _Reference(msgspec.Struct, gc=False, rename=_jaeger):
+    ref_type: str
+    span_id: str
+    trace_id: str = ""
+
+
+class _Tag(msgspec.Struct, gc=False):
+    key: str
+    value: Any = None
+
+
+class _Span(msgspec.Struct, gc=False, rename=_jaeger):
+    span_id: str
+    operation_name: str
+    start_time: _Micros
+    duration: _Micros
+    process_id: str
+    references: list[_Reference] | None = None
+    tags: list[_Tag] | None = None
+
+
+class _Process(msgspec.Struct, gc=False, rename=_jaeger):
+    service_name: str
+    tags: list[_Tag] | None = None
+
+
+class _Trace(msgspec.Struct, gc=False, rename=_jaeger):
+    trace_id: str
+    spans: list[_Span]
+    processes: dict[str, _Process]
+
+
+class _Document(msgspec.Struct, gc=False):
+    data: list[_Trace]
+
+
+class _Parts(msgspec.Struct, gc=False):
+    data: list[msgspec.Raw]
+
+
+_DOCUMENT = msgspec.json.Decoder(_Document)
+_PARTS = msgspec.json.Decoder(_Parts)
+_TRACE = msgspec.json.Decoder(_Trace)
+
+
+class _Rejected(Exception):
+    """Why a trace cannot be used."""
+
+
+def spans_of(document: bytes) -> tuple[SpanTable, Mapping[str, int]]:
+    """The spans of all sound traces of a document, and how many traces were rejected for which reason."""
+    columns = SpanColumns()
+    read_into(columns, document)
+    return columns.table()
+
+
+def read_into(columns: SpanColumns, document: bytes, seen: set[str] | None = None) -> int:
+    """Add a document's traces; returns how many it holds.
+
+    ``seen``: ids of traces that other documents brought; these are left out silently, and new ones are added to it.
+    Raises TracesMissing when it is no Jaeger JSON.
+    """
     with collector_paused():
+        try:
+            traces: list[_Trace | None] = list(_DOCUMENT.decode(document).data)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            traces = [_one(part) for part in _parts(document)]
         for trace in traces:
-            columns.add(trace)
-        return columns.table()
+            if trace is None:
+                columns.reject(MALFORMED)
+            elif seen is not None and trace.trace_id in seen:
+                continue
+            else:
+                if seen is not None:
+                    seen.add(trace.trace_id)
+                _add(columns, trace)
+    return len(traces)
+
+
+def _parts(document: bytes) -> list[msgspec.Raw]:
+    try:
+        return _PARTS.decode(document).data
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise TracesMissing(f'no Jaeger JSON with a list under "data": {error}') from error
+
+
+def _one(part: msgspec.Raw) -> _Trace | None:
+    try:
+        return _TRACE.decode(part)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
 
 
 @contextmanager
@@ -68,149 +133,89 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _Rejected(Exception):
-    """Why a trace cannot be used."""
-
-
-class TraceColumns:
-    """Collects traces one by one; ``table`` gives what has been collected."""
-
-    def __init__(self) -> None:
-        self._traces: list[str] = []
-        self._strings: dict[str, int] = {}
-        self._ids: list[int] = []
-        self._rows: list[_Row] = []
-        self._rejected: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, trace: Any) -> None:
-        """Take a trace of Jaeger's JSON, or count why not."""
-        try:
-            identity = trace["traceID"]
-            if type(identity) is not str:
-                raise _Rejected(MALFORMED)
-            ids, rows = self._read(trace, identity)
-        except _Rejected as error:
-            self._reject(str(error))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            self._reject(MALFORMED)
-        else:
-            self._traces.append(identity)
-            self._ids += ids
-            self._rows += rows
-
-    def table(self) -> tuple[SpanTable, Mapping[str, int]]:
-        """The spans so far, and the traces rejected so far by reason."""
-        columns = np.array(self._rows, dtype=np.int64).reshape(-1, 10).T
-        trace, parent, follows, service, operation, peer, kind, error, start_us, end_us = columns
-        spans = SpanTable(
-            traces=tuple(self._traces),
-            strings=tuple(self._strings),
-            trace=trace.astype(np.int32),
-            span_id=np.array(self._ids, dtype=np.uint64),
-            parent=parent.copy(),
-            follows=follows.astype(np.bool_),
-            service=service.astype(np.int32),
-            operation=operation.astype(np.int32),
-            peer=peer.astype(np.int32),
-            kind=kind.astype(np.int8),
-            error=error.astype(np.bool_),
-            start_ns=start_us * 1000,
-            end_ns=end_us * 1000,
-        )
-        sound = without_traces(spans, _in_cycle(spans.parent))
-        cycles = len(spans.traces) - len(sound.traces)
-        return sound, self._rejected | ({CYCLE: cycles} if cycles else {})
-
-    def _reject(self, reason: str) -> None:
-        self._rejected[reason] = self._rejected.get(reason, 0) + 1
-
-    def _intern(self, text: Any) -> int:
-        if type(text) is not str:
+def _add(columns: SpanColumns, trace: _Trace) -> None:
+    """Take a trace, or count why not."""
+    spans, identity = trace.spans, trace.trace_id
+    if columns.known(identity):
+        columns.reject(TWICE)
+        return
+    try:
+        processes = {key: _process(columns, process) for key, process in trace.processes.items()}
+        owners = [processes[span.process_id] for span in spans]
+        ids = [int(span.span_id, 16) for span in spans]
+        if ids and not 0 < min(ids) <= max(ids) < 2**64:
             raise _Rejected(MALFORMED)
-        return self._strings.setdefault(text, len(self._strings))
-
-    def _read(self, trace: Any, identity: str) -> tuple[list[int], list[_Row]]:
-        """Span ids and rows of one trace.  Raises _Rejected, or what malformed fields raise by themselves."""
-        services = {key: self._intern(process["serviceName"]) for key, process in trace["processes"].items()}
-        spans = trace["spans"]
-        row_of = {span["spanID"]: row for row, span in enumerate(spans, start=len(self._rows))}
-        if len(row_of) != len(spans):
-            raise _Rejected(DUPLICATE)
-        ids = [int(span_id, 16) for span_id in row_of]
-        if ids and not 0 <= min(ids) <= max(ids) < 2**64:
+        ends = [(span.start_time + span.duration) * 1000 for span in spans]
+        if ends and max(ends) > LATEST_NS:
             raise _Rejected(MALFORMED)
-        number, rows, roots = len(self._traces), [], 0
-        for span in spans:
-            start, duration = span["startTime"], span["duration"]
-            # Floats, strings and booleans would slip through the arithmetic below.
-            if type(start) is not int or type(duration) is not int or duration < 0:
-                raise _Rejected(MALFORMED)
-            if not 0 <= start <= start + duration < _LATEST_US:
-                raise _Rejected(MALFORMED)
-            parent, follows = _parent(span["references"], identity, row_of)
-            roots += parent == -1
-            kind, peer, error = _tags(span["tags"])
-            rows.append(
-                (
-                    number,
-                    parent,
-                    follows,
-                    services[span["processID"]],
-                    self._intern(span["operationName"]),
-                    -1 if peer is None else self._intern(peer),
-                    kind,
-                    error,
-                    start,
-                    start + duration,
-                )
-            )
-        if roots != 1:
-            raise _Rejected(ROOTS)
-        return ids, rows
+        parents = [_parent(span.references, identity) for span in spans]
+        tags = [_tags(span.tags) for span in spans]
+    except _Rejected as error:
+        columns.reject(str(error))
+        return
+    except (KeyError, ValueError, TypeError):
+        columns.reject(MALFORMED)
+        return
+    number = columns.number(identity)
+    columns.trace += [number] * len(spans)
+    columns.span_id += ids
+    columns.parent_id += [parent for parent, _ in parents]
+    columns.follows += [follows for _, follows in parents]
+    columns.service += [service for service, _, _ in owners]
+    columns.host += [host for _, host, _ in owners]
+    columns.address += [address for _, _, address in owners]
+    columns.operation += [columns.intern(span.operation_name) for span in spans]
+    columns.kind += [kind for kind, _, _ in tags]
+    columns.peer += [columns.optional(peer) for _, peer, _ in tags]
+    columns.error += [error for _, _, error in tags]
+    columns.start_ns += [span.start_time * 1000 for span in spans]
+    columns.end_ns += ends
+    columns.added()
 
 
-def _parent(references: Any, identity: str, row_of: Mapping[str, int]) -> tuple[int, bool]:
-    """The parent's row (-1: none) and whether it is only followed.  CHILD_OF wins; links to other traces are none."""
-    parent, follows = -1, False
+def _process(columns: SpanColumns, process: _Process) -> tuple[int, int, int]:
+    """Service, host and address of a process, interned."""
+    found = {tag.key: tag.value for tag in process.tags or () if type(tag.value) is str}
+    return (
+        columns.intern(process.service_name),
+        columns.optional(found.get("host.id")),
+        columns.optional(found.get("ip") or found.get("hostname") or found.get("host.name")),
+    )
+
+
+def _parent(references: list[_Reference] | None, identity: str) -> tuple[int, bool]:
+    """The parent's id and whether it is only followed.  CHILD_OF wins; links to other traces are none."""
+    parent, follows = ROOT, False
     for reference in references or ():
-        if reference.get("traceID", identity) != identity:
+        if reference.trace_id not in ("", identity):
             continue
-        kind = reference["refType"]
-        if kind not in ("CHILD_OF", "FOLLOWS_FROM"):
+        if reference.ref_type == "CHILD_OF":
+            return _identity(reference.span_id), False
+        if reference.ref_type != "FOLLOWS_FROM":
             raise _Rejected(MALFORMED)
-        row = row_of.get(reference["spanID"])
-        if row is None:
-            raise _Rejected(ORPHAN)
-        if kind == "CHILD_OF":
-            return row, False
-        if parent == -1:
-            parent, follows = row, True
+        if parent == ROOT:
+            parent, follows = _identity(reference.span_id), True
     return parent, follows
 
 
-def _tags(tags: Any) -> tuple[int, str | None, bool]:
+def _identity(text: str) -> int:
+    found = int(text, 16)
+    if not 0 < found < 2**64:
+        raise _Rejected(MALFORMED)
+    return found
+
+
+def _tags(tags: list[_Tag] | None) -> tuple[int, str | None, bool]:
     """Kind (an index into KINDS), the peer that a call names, and whether the span is an error."""
     kind, peer, rank, error = 0, None, 0, False
     for tag in tags or ():
-        key = tag["key"]
+        key = tag.key
         if key == "span.kind":
-            kind = _KIND.get(tag["value"], 0)
+            kind = KIND.get(tag.value, 0)
         elif key == "error":
-            error = tag["value"] in (True, "true")
-        elif key in _PEER_KEYS and _PEER_KEYS[key] > rank:
-            peer, rank = tag["value"], _PEER_KEYS[key]
-    return kind, peer if kind in _CALLS else None, error
-
-
-def _in_cycle(parent: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Rows from which no root can be reached: after 2^k steps upwards, with 2^k at least the number of rows."""
-    above = parent.copy()
-    for _ in range(len(parent).bit_length()):
-        inner = above >= 0
-        if not inner.any():
-            break
-        above[inner] = above[above[inner]]
-    return above >= 0
+            error = tag.value is True or tag.value == "true"
+        elif key in PEER_RANK and PEER_RANK[key] > rank:
+            peer, rank = tag.value, PEER_RANK[key]
+    if peer is not None and type(peer) is not str:
+        raise _Rejected(MALFORMED)
+    return kind, peer if kind in CALLS else None, error

@@ -26,6 +26,8 @@ def without_traces(spans: SpanTable, unwanted: NDArray[np.bool_]) -> SpanTable:
         service=spans.service[keep],
         operation=spans.operation[keep],
         peer=spans.peer[keep],
+        host=spans.host[keep],
+        address=spans.address[keep],
         kind=spans.kind[keep],
         error=spans.error[keep],
         start_ns=spans.start_ns[keep],

@@ -34,6 +34,7 @@ class DDS(Optimizer):
     summary = "dynamically dimensioned search: from all parameters down to one around the best so far"
     source = "Tolson & Shoemaker 2007 (WRR 43, W01413); discrete parameters: Tolson et al. 2009 (WRR 45, W12416)"
     needs_budget = True
+    uses_priors = True
     options_known: ClassVar[Mapping[str, Option]] = {
         "r": Option(0.2, "standard deviation of a perturbation, in ranges of the parameter", low=0.001, high=1.0),
     }
@@ -68,11 +69,14 @@ class DDS(Optimizer):
         return max(0.0, 1.0 - math.log(i) / math.log(n)) if n > 1 else 0.0
 
     def _choose(self, probability: float, rng: np.random.Generator) -> list[int]:
-        """[TS07] step 2: each parameter with probability P, and one at random if there would be none."""
-        dimensions = len(self.space)
-        chosen = np.flatnonzero(rng.random(dimensions) < probability)
+        """[TS07] step 2: each parameter with probability P, and one at random if there would be none.
+
+        With priors, P is multiplied by a parameter's weight, whose mean is one (our extension).
+        """
+        dimensions, weights = len(self.space), self.priors()
+        chosen = np.flatnonzero(rng.random(dimensions) < (probability if weights is None else probability * weights))
         if chosen.size == 0:
-            chosen = rng.integers(dimensions, size=1)
+            chosen = rng.choice(dimensions, size=1, p=None if weights is None else weights / weights.sum())
         return [int(j) for j in chosen]
 
     def _perturb(self, centre: Configuration, chosen: list[int], rng: np.random.Generator) -> Configuration:

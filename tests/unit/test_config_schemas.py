@@ -20,6 +20,7 @@ FILES = [
     *(ROOT / "apps").glob("*/application.yaml"),
     *(ROOT / "apps").glob("*/workload.yaml"),
     *(ROOT / "apps").glob("*/configurations/*.yaml"),
+    *(ROOT / "experiments").glob("*/bottlenecks.yaml"),
 ]
 
 

@@ -203,8 +203,8 @@ def test_rejected_traces_are_counted_and_their_spans_missing() -> None:
     [
         (500, b"storage is on fire", "500.*on fire"),
         (404, b"", "404"),
-        (200, b"<html>", "not JSON"),
-        (200, b"{}", 'no list under "data"'),
+        (200, b"<html>", "no Jaeger JSON"),
+        (200, b"{}", 'with a list under "data"'),
     ],
 )
 def test_a_jaeger_that_does_not_answer_as_jaeger(status: int, body: bytes, text: str) -> None:

@@ -1,0 +1,164 @@
+"""The command about traces: analyze."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from framework.cli.present import escape
+from framework.critical_path.analysis import Analysis, View
+from framework.critical_path.contrast import Groups, between
+from framework.critical_path.skew import Mode
+from framework.errors import InputError
+from framework.model import Estimate
+from framework.service import Tailor
+from framework.spans import Format
+
+SHOWN = 15
+FORMATS = ("jaeger", "otlp", "otlp-protobuf", "zipkin")
+SKEWS = ("auto", "on", "off")
+
+
+def register(
+    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]
+) -> None:
+    """Add the commands of this module."""
+
+    @app.command()
+    def analyze(
+        sources: Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL...", help="Traces.")],
+        against: Annotated[
+            list[str] | None, typer.Option(help="Compare with these traces (repeatable): service by service.")
+        ] = None,
+        form: Annotated[
+            str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)} [default: found from the content].")
+        ] = None,
+        skew: Annotated[
+            str, typer.Option(help="Adjust clocks: auto (between known hosts), on (between addresses), off.")
+        ] = "auto",
+        tolerance: Annotated[
+            float, typer.Option(help="Siblings that overlap by less than this fraction of their parent are a chain.")
+        ] = 0.0,
+        entry: Annotated[str, typer.Option(help="The service that clients call.")] = "",
+        peer: Annotated[
+            list[str] | None,
+            typer.Option(help="pattern=service: whom calls of such an operation reach (repeatable)."),
+        ] = None,
+        mix: Annotated[
+            list[str] | None,
+            typer.Option(help="operation=weight of a kind of request (repeatable) [default: as found]."),
+        ] = None,
+        page: Annotated[Path | None, typer.Option("--output", help="HTML page to write.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    ) -> None:
+        """Where the time of requests goes: the critical path of traces from files or from Jaeger."""
+        for option, value, allowed in (("--format", form, FORMATS), ("--skew", skew, SKEWS)):
+            if value is not None and value not in allowed:
+                raise InputError(f"{option}: found {value!r}; allowed: {', '.join(allowed)}")
+        if not 0 <= tolerance < 1:
+            raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
+        weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
+        view = View(cast("Mode", skew), tolerance, entry, _pairs("--peer", peer), weights)
+        with_tailor = tailor()
+        given = cast("Format | None", form)
+        found = with_tailor.analyse(sources, view, given)
+        other = with_tailor.analyse(against, view, given) if against else None
+        written = with_tailor.write_analysis(found, page, other)
+        if as_json:
+            print_json(document(found, other, written))
+            return
+        _show(output, found)
+        if other is not None:
+            _show_groups(output, between(found.table, other.table), "this set", "the other")
+        elif found.tail is not None:
+            _show_groups(output, found.tail, "typical", "slowest 5 %")
+        output.print(f"page: {written}", soft_wrap=True)
+
+
+def document(found: Analysis, other: Analysis | None, page: Path) -> dict[str, Any]:
+    """The analysis as ``--json`` prints it."""
+    return {
+        "sources": found.traces.sources,
+        "traces": found.table.traces,
+        "spans": len(found.spans),
+        "rejected": found.traces.rejected,
+        "unreadable": found.traces.unreadable,
+        "spans_moved": found.moved,
+        "requests": found.requests,
+        "latency_ms": found.latency,
+        "services": found.services,
+        "operations": found.operations,
+        "tail": found.tail,
+        "against": between(found.table, other.table) if other else None,
+        "shapes": found.shapes,
+        "calls": found.edges,
+        "page": str(page),
+    }
+
+
+def _show(output: Console, found: Analysis) -> None:
+    latency = ", ".join(f"{name} {_text(value)} ms" for name, value in found.latency.items())
+    output.print(f"{found.table.traces:,} requests, {len(found.spans):,} spans: {latency}", soft_wrap=True)
+    for reason, count in found.traces.rejected.items():
+        output.print(f"[yellow]{count} traces rejected: {reason}")
+    for name, why in found.traces.unreadable.items():
+        output.print(f"[yellow]{escape(name)}: {escape(why)}", soft_wrap=True)
+    if found.moved:
+        output.print(f"clock skew: the times of {found.moved:,} spans were adjusted")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("service", overflow="fold")
+    for column in ("share of path", "on path [ms]", "mean [ms]", "p95 [ms]", "p99 [ms]", "CV", "requests"):
+        table.add_column(column, justify="right")
+    for one in found.services[:SHOWN]:
+        share = Estimate(100 * one.share.value, 100 * one.share.low, 100 * one.share.high, one.share.count)
+        table.add_row(
+            escape(one.name), _text(share) + " %", _text(one.path_ms), _text(one.mean_ms), f"{one.p95_ms.value:.3g}",
+            f"{one.p99_ms.value:.3g}", f"{one.cv.value:.2f}", f"{one.traces:,}",
+        )  # fmt: skip
+    output.print(table)
+    if len(found.services) > SHOWN:
+        output.print(f"and {len(found.services) - SHOWN} more services: see the page")
+    if found.shapes:
+        most = found.shapes[0]
+        part = 100 * most.traces / found.table.traces
+        output.print(f"most frequent path ({part:.0f} %): {escape(' > '.join(most.services))}", soft_wrap=True)
+
+
+def _show_groups(output: Console, groups: Groups, first: str, second: str) -> None:
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    table.add_column("on the path, ms per request", overflow="fold")
+    for column in (first, second, "difference"):
+        table.add_column(column, justify="right")
+    table.add_row("all", _text(groups.first_ms), _text(groups.second_ms), "")
+    for one in groups.services[:8]:
+        table.add_row(escape(one.name), _text(one.first_ms), _text(one.second_ms), _text(one.difference_ms))
+    output.print(table)
+
+
+def _text(value: Estimate) -> str:
+    return f"{value.value:.3g} [{value.low:.3g}, {value.high:.3g}]"
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for text in given or []:
+        name, separator, value = text.rpartition("=")
+        if not separator or not name or not value:
+            raise InputError(f"{option}: found {text!r}; allowed: name=value")
+        found[name] = value
+    return found
+
+
+def _weight(name: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < float("inf"):
+        raise InputError(f"--mix {name}: found {text!r}; allowed: a number from 0")
+    return weight

@@ -1,0 +1,19 @@
+"""Which spans hold up their parents, and where a span's own time is charged."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.spans import KINDS, SpanTable
+
+SERVER, CLIENT, PRODUCER, CONSUMER = (KINDS.index(name) for name in ("server", "client", "producer", "consumer"))
+
+
+def waited_for(spans: SpanTable) -> NDArray[np.bool_]:
+    """Rows whose parent waits for them: no roots, none that only follow, no consumer of what its parent produced."""
+    has_parent = spans.parent >= 0
+    sent = np.zeros(len(spans), dtype=np.bool_)
+    sent[has_parent] = spans.kind[spans.parent[has_parent]] == PRODUCER
+    waited: NDArray[np.bool_] = has_parent & ~spans.follows & ~(sent & (spans.kind == CONSUMER))
+    return waited

@@ -1,0 +1,181 @@
+"""Figures about traces: a request's spans with its critical path, where the path's time goes, the service graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import networkx
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.patches import FancyArrowPatch
+
+from framework.critical_path.analysis import Analysis
+from framework.critical_path.contrast import Groups
+from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
+
+MOST_SPANS = 60  # of one request that are drawn
+MOST_TRACES = 2000  # of which the flame graph is made
+HEAT = colormaps["YlOrRd"]
+
+
+def gantt(found: Analysis, trace: int) -> str:
+    """The spans of one request by their start; what is on the critical path in colour."""
+    spans = found.spans
+    rows = np.flatnonzero(spans.trace == trace)
+    mine = spans.trace[found.sections.row] == trace
+    path = [column[mine].tolist() for column in (found.sections.row, found.sections.start_ns, found.sections.end_ns)]
+    on_path = set(path[0])
+    if len(rows) > MOST_SPANS:  # those on the path first, then the longest
+        length = (spans.end_ns - spans.start_ns)[rows]
+        first = np.array([row not in on_path for row in rows.tolist()])
+        rows = rows[np.lexsort((-length, first))][:MOST_SPANS]
+    rows = rows[np.lexsort((-spans.end_ns[rows], spans.start_ns[rows]))]
+    place = {int(row): number for number, row in enumerate(rows)}
+    begin = int(spans.start_ns[spans.trace == trace].min())
+    drawing, axes = figure(7.6, 0.7 + 0.19 * len(rows))
+    axes.barh(
+        range(len(rows)), (spans.end_ns - spans.start_ns)[rows] / 1e6, left=(spans.start_ns[rows] - begin) / 1e6,
+        height=0.5, color="#d1d5db",
+    )  # fmt: skip
+    for row, low, high in zip(*path, strict=True):
+        if row in place:
+            axes.barh(place[row], (high - low) / 1e6, left=(low - begin) / 1e6, height=0.5, color=BAD)
+    names = found.charges.names
+    labels = [f"{names[found.charges.service[row]]}: {spans.strings[spans.operation[row]]}"[:48] for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=6.5)
+    axes.invert_yaxis()
+    axes.set_xlabel("ms since the request was due (red: the critical path)")
+    return svg(drawing)
+
+
+def flame(found: Analysis) -> str:
+    """Time on the critical path by the way down from the root: width is the share of all requests' time."""
+    totals = _stacks(found)
+    whole = sum(totals.values())
+    inclusive: dict[tuple[str, ...], int] = {}
+    for stack, time in totals.items():
+        for depth in range(1, len(stack) + 1):
+            inclusive[stack[:depth]] = inclusive.get(stack[:depth], 0) + time
+    deepest = max(len(stack) for stack in inclusive)
+    drawing, axes = figure(7.6, 0.6 + 0.24 * deepest)
+    left: dict[tuple[str, ...], float] = {(): 0.0}
+    for stack in sorted(inclusive, key=lambda one: (len(one), one[:-1], -inclusive[one], one)):
+        at, width = left[stack[:-1]], inclusive[stack] / whole
+        left[stack] = at
+        left[stack[:-1]] = at + width
+        if width < 0.002:
+            continue
+        own = totals.get(stack, 0) / whole
+        colour = HEAT(0.15 + 0.75 * own / max(width, 1e-12))
+        axes.barh(
+            len(stack) - 1, width, left=at, height=0.94, align="center", color=colour, edgecolor="white", linewidth=0.6
+        )
+        if width > 0.05:
+            text = stack[-1][: max(3, int(width * 95))]
+            axes.text(at + width / 2, len(stack) - 1, text, ha="center", va="center", fontsize=6.5)
+    axes.set_xlim(0, 1)
+    axes.invert_yaxis()
+    axes.set_yticks([])
+    axes.set_xlabel("share of the critical path (darker: the service's own time, lighter: of what it called)")
+    return svg(drawing)
+
+
+def _stacks(found: Analysis) -> Mapping[tuple[str, ...], int]:
+    """Services from the root down to a span -> time on the critical path, ns; a service below itself counts once."""
+    spans, names = found.spans, found.charges.names
+    known: dict[int, tuple[str, ...]] = {}
+
+    def stack_of(row: int) -> tuple[str, ...]:
+        way = []
+        while row not in known and row >= 0:
+            way.append(row)
+            row = int(spans.parent[row])
+        stack = known[row] if row >= 0 else ()
+        for one in reversed(way):
+            name = names[found.charges.service[one]]
+            stack = stack if stack and stack[-1] == name else (*stack, name)
+            known[one] = stack
+        return stack
+
+    totals: dict[tuple[str, ...], int] = {}
+    chosen = spans.trace[found.sections.row] < MOST_TRACES
+    lengths = (found.sections.end_ns - found.sections.start_ns)[chosen]
+    for row, length in zip(found.sections.row[chosen].tolist(), lengths.tolist(), strict=True):
+        stack = stack_of(row)
+        totals[stack] = totals.get(stack, 0) + length
+    return totals
+
+
+def service_graph(found: Analysis) -> str:
+    """Who calls whom: from left to right; colour is the share of the critical path, width the calls per request."""
+    graph: networkx.DiGraph[str] = networkx.DiGraph()
+    share = {one.name: one.share.value for one in found.services}
+    graph.add_nodes_from(share)
+    graph.add_edges_from((edge.caller, edge.callee) for edge in found.edges if edge.caller != edge.callee)
+    layers = _layers(graph)
+    place = {}
+    for layer, members in layers.items():
+        for number, name in enumerate(sorted(members, key=lambda one: -share.get(one, 0.0))):
+            place[name] = (float(layer), (number + 0.5) / len(members))
+    tallest = max(len(members) for members in layers.values())
+    drawing, axes = figure(7.6, 1.2 + 0.42 * tallest)
+    calls = {(edge.caller, edge.callee): edge.per_request for edge in found.edges if edge.caller != edge.callee}
+    widest = max(calls.values(), default=1.0)
+    for (caller, callee), weight in calls.items():
+        arrow = FancyArrowPatch(
+            place[caller], place[callee], connectionstyle="arc3,rad=0.06", arrowstyle="-|>", mutation_scale=7,
+            shrinkA=9, shrinkB=9, linewidth=0.4 + 2.2 * weight / widest, color="#9ca3af", zorder=1,
+        )  # fmt: skip
+        axes.add_patch(arrow)
+    largest = max(share.values(), default=1.0) or 1.0
+    for name, (x, y) in place.items():
+        own = share.get(name, 0.0)
+        axes.scatter(x, y, s=150, color=HEAT(0.1 + 0.8 * own / largest), edgecolor="#6b7280", linewidth=0.6, zorder=2)
+        axes.text(x, y - 0.36 / tallest, f"{name} {own:.1%}", ha="center", va="top", fontsize=6.5, zorder=3)
+    axes.set_xlim(-0.5, max(layers) + 0.5)
+    axes.set_ylim(-0.12, 1.08)
+    axes.axis("off")
+    return svg(drawing)
+
+
+def _layers(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
+    """Services by their distance from where requests enter; those that call each other share a layer."""
+    condensed = networkx.condensation(graph)
+    found: dict[int, list[str]] = {}
+    depth: dict[int, int] = {}
+    for component in networkx.topological_sort(condensed):
+        depth[component] = max((depth[one] + 1 for one in condensed.predecessors(component)), default=0)
+        found.setdefault(depth[component], []).extend(sorted(condensed.nodes[component]["members"]))
+    return found
+
+
+def contrast(groups: Groups, first: str, second: str) -> str:
+    """Mean time on the critical path per request, service by service, in two groups."""
+    shown = groups.services[:16][::-1]
+    drawing, axes = figure(7.6, 0.8 + 0.3 * len(shown))
+    places = np.arange(len(shown))
+    for shift, colour, label, values in (
+        (0.2, DEFAULT, first, [one.first_ms for one in shown]),
+        (-0.2, BEST, second, [one.second_ms for one in shown]),
+    ):
+        axes.barh(places + shift, [one.value for one in values], height=0.36, color=colour, label=label)
+        axes.hlines(
+            places + shift, [max(0.0, one.low) for one in values], [one.high for one in values], color="#111827",
+            linewidth=0.8,
+        )  # fmt: skip
+    axes.set_yticks(places, [one.name for one in shown])
+    axes.set_xlabel("mean time on the critical path [ms per request]; lines: 95 % intervals")
+    axes.legend(frameon=False, loc="lower right")
+    return svg(drawing)
+
+
+def shares(found: Analysis) -> str:
+    """Each service's share of the critical path with its interval."""
+    shown = [one for one in found.services if one.share.value > 0][:20][::-1]
+    drawing, axes = figure(7.6, 0.6 + 0.24 * max(2, len(shown)))
+    axes.barh(range(len(shown)), [100 * one.share.value for one in shown], color=OTHER)
+    low, high = [100 * one.share.low for one in shown], [100 * one.share.high for one in shown]
+    axes.hlines(range(len(shown)), low, high, color="#111827", linewidth=0.8)
+    axes.set_yticks(range(len(shown)), [one.name for one in shown])
+    axes.set_xlabel("share of the critical path [%]; lines: 95 % intervals")
+    return svg(drawing)

@@ -1,0 +1,123 @@
+"""Which parameters mattered: the forest and the screening design find what was put in, and say so when they cannot."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from optimizer.algorithms.dds import DDS
+from optimizer.algorithms.morris import STEP, Morris
+from optimizer.errors import SearchExhausted
+from optimizer.importance import effects, permutation
+from optimizer.space import Configuration, Parameter, SearchSpace
+from optimizer.trial import Observation, ObservationState
+
+
+def space() -> SearchSpace:
+    """Three groups of two; only b.x and, less, c.kind matter below."""
+    return SearchSpace(
+        [
+            Parameter(f"{group}.{name}", "real", 0.5, low=0, high=1, group=group)
+            for group in ("a", "b", "c")
+            for name in ("x", "y")
+        ]
+        + [Parameter("c.kind", "categorical", "u", choices=("u", "v", "w"), group="c")]
+    )
+
+
+def value(configuration: Configuration) -> float:
+    x = configuration["b.x"]
+    assert isinstance(x, float)
+    return 10 + 10 * x + (3 if configuration["c.kind"] == "w" else 0)
+
+
+def test_a_forest_finds_what_matters() -> None:
+    rng = np.random.default_rng(1)
+    drawn = [space().from_unit(rng.random(7)) for _ in range(60)]
+    found = permutation(space(), [(one, value(one) * math.exp(0.02 * rng.standard_normal())) for one in drawn])
+    assert found is not None
+    assert found.explained > 0.5
+    assert [one.name for one in found.parameters[:2]] == ["b.x", "c.kind"]
+    assert [one.name for one in found.groups[:2]] == ["b", "c"]
+    assert found.parameters[0].low > 0
+    assert all(one.low <= one.value <= one.high for one in (*found.parameters, *found.groups))
+    assert permutation(space(), [(one, 1.0) for one in drawn]) is None
+    assert permutation(space(), [(one, value(one)) for one in drawn[:7]]) is None
+
+
+def test_a_forest_on_noise_says_that_it_explains_nothing() -> None:
+    rng = np.random.default_rng(2)
+    drawn = [space().from_unit(rng.random(7)) for _ in range(40)]
+    found = permutation(space(), [(one, float(rng.random()) + 1) for one in drawn])
+    assert found is not None
+    assert found.explained < 0.2
+
+
+def test_a_screening_moves_one_group_at_a_time() -> None:
+    optimizer = Morris(space(), seed=3, budget=8, start=space().default())
+    optimizer.tell([Observation(space().default(), ObservationState.COMPLETED, 1.0)])
+    points = [space().default(), *(one.configuration for one in optimizer.ask(100))]
+    with pytest.raises(SearchExhausted):
+        optimizer.ask()
+    assert len(points) == 8, "two trajectories of four, the first from the default"
+    for trajectory in (points[:4], points[4:]):
+        moved: list[str] = []
+        for before, after in itertools.pairwise(trajectory):
+            groups = {space()[name].group for name in before if before[name] != after[name]}
+            assert len(groups) == 1
+            moved += groups
+            units = space().to_unit(after) - space().to_unit(before)
+            ordered = [j for j, one in enumerate(space().parameters) if one.ordered and one.group in groups]
+            assert all(abs(units[j]) == pytest.approx(min(STEP, 0.5)) or abs(units[j]) == pytest.approx(STEP)
+                       for j in ordered)  # fmt: skip
+        assert sorted(moved) == ["a", "b", "c"]
+
+
+def test_effects_are_those_of_the_group_that_moved() -> None:
+    optimizer = Morris(space(), seed=5, budget=20)
+    results = []
+    for _ in range(20):
+        [suggestion] = optimizer.ask()
+        results.append((suggestion.configuration, value(suggestion.configuration)))
+    found = {one.name: one for one in effects(space(), results)}
+    assert found["a"].value == 0.0
+    assert found["b"].value > found["c"].value
+    assert found["b"].count == 5
+    assert found["b"].low <= found["b"].value <= found["b"].high
+    # A trial without a value takes both of its steps with it.
+    assert sum(one.count for one in effects(space(), results[:1] + results[2:])) == 15 - 2
+
+
+def test_priors_steer_dds() -> None:
+    chosen = {"a": 0, "b": 0, "c": 0}
+    for seed in range(40):
+        optimizer = DDS(space(), seed=seed, budget=30, start=space().default())
+        priors = {"a": 0.05, "b": 1.0, "c": 0.05}
+        optimizer.tell([Observation(space().default(), ObservationState.COMPLETED, 1.0, priors=priors)])
+        for suggestion in optimizer.ask(29)[10:]:
+            for name, setting in suggestion.configuration.items():
+                chosen[space()[name].group] += setting != space().default()[name]
+    assert chosen["b"] > 3 * max(chosen["a"], chosen["c"])
+    assert min(chosen.values()) > 0
+
+
+def test_priors_come_with_the_best_configuration() -> None:
+    optimizer = DDS(space(), seed=1, budget=30, start=space().default())
+    assert optimizer.priors() is None
+    better = space().from_unit(np.full(7, 0.3))
+    optimizer.tell([Observation(space().default(), ObservationState.COMPLETED, 2.0, priors={"a": 1.0, "b": 0.5})])
+    weights = optimizer.priors()
+    assert weights is not None
+    assert weights.mean() == pytest.approx(1.0)
+    assert weights[0] == pytest.approx(2 * weights[2])
+    assert weights[4] == pytest.approx(1.0), "no weight was told for this group"
+    optimizer.tell([Observation(better, ObservationState.COMPLETED, 1.0, priors={"a": 0.5, "b": 1.0, "c": 0.5})])
+    weights = optimizer.priors()
+    assert weights is not None
+    assert weights[2] == pytest.approx(2 * weights[0])
+    worse = space().from_unit(np.full(7, 0.9))
+    optimizer.tell([Observation(worse, ObservationState.COMPLETED, 9.0, priors={"c": 1.0})])
+    assert optimizer.priors() == pytest.approx(weights)

@@ -1,0 +1,123 @@
+"""A study that reduces its search space from the default's traces, on a pretend machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.controller import Bench
+from framework.errors import InputError
+from framework.model import StudyPlan, TrialState
+from framework.report.page import page
+from framework.report.summary import summarise
+from optimizer.base import Optimizer
+from optimizer.trial import Observation
+from tests.fakes import larger_is_faster, pretend_bench, pretend_types
+from tests.unit.test_procedure import PLAN, again, machine, start
+
+
+def only_the_cache_matters(configuration: Mapping[str, Any]) -> float:
+    """What is not tuned has its default."""
+    return larger_is_faster({"cache.size": 10, "cache.policy": "a", **configuration})
+
+
+def bench_of(directory: Path, **options: Any) -> Bench:
+    return pretend_bench(directory, machine(only_the_cache_matters, noise=0.02, **options), idle=("idle", "spare"))
+
+
+def plan(kind: str, **changes: Any) -> StudyPlan:
+    return replace(PLAN, reduce=kind, optimizer="dds", **changes)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
+    """Everything that an optimizer is told."""
+    found: list[Observation] = []
+    original = Optimizer.tell
+
+    def tell(self: Optimizer, observations: Any) -> None:
+        listed = list(observations)
+        found.extend(listed)
+        original(self, listed)
+
+    monkeypatch.setattr(Optimizer, "tell", tell)
+    return found
+
+
+def test_only_what_is_on_the_path_is_tuned_and_the_report_says_why(tmp_path: Path, told: list[Observation]) -> None:
+    bench = bench_of(tmp_path)
+    study, procedure = start(bench, plan("critical-path"))
+    finished = procedure.run()
+    trials = list(bench.store.trials(study.id))
+    assert set(trials[0].configuration) == {f"{s}.{p}" for s in ("cache", "idle", "spare") for p in ("size", "policy")}
+    assert all(set(t.configuration) == {"cache.size", "cache.policy"} for t in trials if t.purpose == "search")
+    assert all(set(one.configuration) == {"cache.size", "cache.policy"} for one in told)
+    assert finished.verdict is not None
+    found = summarise(finished, trials, bench.application, pretend_types())
+    assert found.reduction is not None
+    assert (found.reduction.kept, found.reduction.parameters, found.reduction.parameters_before) == (("cache",), 2, 6)
+    assert {one.reason for one in found.reduction.removed} == {"it appears in no trace"}
+    text = page(found, trials)
+    assert "1 of 3 services and 2 of 6 parameters" in text
+    assert "it appears in no trace" in text
+    assert {change.service for change in found.changes} == {"cache"}
+
+
+def test_a_resumed_study_keeps_its_reduction(tmp_path: Path) -> None:
+    def stop(count: int) -> None:
+        if count == 7:
+            raise KeyboardInterrupt
+
+    bench = bench_of(tmp_path, on_deploy=stop)
+    _, procedure = start(bench, plan("critical-path"))
+    with pytest.raises(KeyboardInterrupt):
+        procedure.run()
+    before = bench.store.get("s1").plan.extra["reduction"]
+    bench = replace(bench, testbed=replace_machine(bench))
+    again(bench).run()
+    assert bench.store.get("s1").plan.extra["reduction"] == before
+    searched = [t for t in bench.store.trials("s1") if t.purpose == "search" and t.state is TrialState.COMPLETED]
+    assert len(searched) == 6
+    assert not [event for event in bench.store.events("s1") if event["kind"] == "replay diverged"]
+
+
+def replace_machine(bench: Bench) -> Any:
+    bench.testbed.on_deploy = lambda count: None  # type: ignore[attr-defined]
+    return bench.testbed
+
+
+def test_soft_removes_nothing_and_tells_priors_with_every_trial(tmp_path: Path, told: list[Observation]) -> None:
+    bench = bench_of(tmp_path)
+    _, procedure = start(bench, plan("soft"))
+    procedure.run()
+    assert all(one.priors == {"cache": 1.0, "idle": 0.05, "spare": 0.05} for one in told if one.value is not None)
+    assert len(told[0].configuration) == 6
+
+
+def test_known_bottlenecks(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path)
+    study, procedure = start(bench, plan("bottlenecks", bottlenecks=("idle",)))
+    procedure.run()
+    searched = [t for t in bench.store.trials(study.id) if t.purpose == "search"]
+    assert all(set(t.configuration) == {"idle.size", "idle.policy"} for t in searched)
+
+
+def test_a_cut_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path)
+    _, procedure = start(bench, plan("critical-path", thresholds={"path_ms": 1e6}))
+    with pytest.raises(InputError, match="would leave nothing to tune"):
+        procedure.run()
+
+
+def test_without_a_reduction_no_priors_are_told(tmp_path: Path, told: list[Observation]) -> None:
+    bench = bench_of(tmp_path)
+    study, procedure = start(bench, plan("none"))
+    finished = procedure.run()
+    assert all(one.priors == {} for one in told)
+    found = summarise(finished, list(bench.store.trials(study.id)), bench.application, pretend_types())
+    assert found.reduction is None
+    assert {one.kept for one in found.subsets} == {("cache",)}
