@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -111,13 +112,13 @@ def _show(output: Console, found: Analysis) -> None:
     if found.moved:
         output.print(f"clock skew: the times of {found.moved:,} spans were adjusted")
     table = Table(box=None, pad_edge=False)
-    table.add_column("service", overflow="fold")
-    for column in ("share of path", "on path [ms]", "mean [ms]", "p95 [ms]", "p99 [ms]", "CV", "requests"):
-        table.add_column(column, justify="right")
+    table.add_column("service", no_wrap=True)
+    for column in ("path [%]", "on it [ms]", "mean [ms]", "p95", "p99", "CV", "requests"):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in found.services[:SHOWN]:
         share = Estimate(100 * one.share.value, 100 * one.share.low, 100 * one.share.high, one.share.count)
         table.add_row(
-            escape(one.name), _text(share) + " %", _text(one.path_ms), _text(one.mean_ms), f"{one.p95_ms.value:.3g}",
+            escape(one.name), _text(share), _text(one.path_ms), _text(one.mean_ms), f"{one.p95_ms.value:.3g}",
             f"{one.p99_ms.value:.3g}", f"{one.cv.value:.2f}", f"{one.traces:,}",
         )  # fmt: skip
     output.print(table)
@@ -131,7 +132,7 @@ def _show(output: Console, found: Analysis) -> None:
 
 def _show_groups(output: Console, groups: Groups, first: str, second: str) -> None:
     table = Table(box=None, pad_edge=False, title_justify="left")
-    table.add_column("on the path, ms per request", overflow="fold")
+    table.add_column("on the path, ms per request", no_wrap=True)
     for column in (first, second, "difference"):
         table.add_column(column, justify="right")
     table.add_row("all", _text(groups.first_ms), _text(groups.second_ms), "")
@@ -141,7 +142,9 @@ def _show_groups(output: Console, groups: Groups, first: str, second: str) -> No
 
 
 def _text(value: Estimate) -> str:
-    return f"{value.value:.3g} [{value.low:.3g}, {value.high:.3g}]"
+    """A value with half of its interval: short enough for a terminal; the page and --json give both ends."""
+    half = (value.high - value.low) / 2
+    return f"{value.value:.3g} ±{half:.2g}" if math.isfinite(half) else f"{value.value:.3g}"
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

@@ -44,7 +44,7 @@ def gantt(found: Analysis, trace: int) -> str:
     labels = [f"{names[found.charges.service[row]]}: {spans.strings[spans.operation[row]]}"[:48] for row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axes.invert_yaxis()
-    axes.set_xlabel("ms since the request was due (red: the critical path)")
+    axes.set_xlabel("ms since the request began (red: the critical path)")
     return svg(drawing)
 
 
@@ -72,7 +72,8 @@ def flame(found: Analysis) -> str:
         )
         if width > 0.05:
             text = stack[-1][: max(3, int(width * 95))]
-            axes.text(at + width / 2, len(stack) - 1, text, ha="center", va="center", fontsize=6.5)
+            ink = "white" if own > 0.6 * width else "#111827"
+            axes.text(at + width / 2, len(stack) - 1, text, ha="center", va="center", fontsize=6.5, color=ink)
     axes.set_xlim(0, 1)
     axes.invert_yaxis()
     axes.set_yticks([])
