@@ -18,12 +18,13 @@ import framework
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.critical_path.analysis import Analysis, View, analyse
-from framework.critical_path.contrast import between
+from framework.critical_path.contrast import Groups, between, windows
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreError, TailorError, Transient, UnknownName
 from framework.model import (
     Application,
     Finding,
+    Measurement,
     ServiceType,
     Study,
     StudyState,
@@ -353,6 +354,29 @@ class Tailor:
     def analyse(self, sources: Sequence[str], view: View, form: Format | None = None) -> Analysis:
         """What the traces of files, directories or addresses say.  Raises InputError where there is none to use."""
         return analyse(self._adapters.traces(sources, form), view)
+
+    def compare(self, first: str, second: str) -> Groups:
+        """Service by service, the best configurations of two studies; "ID:default" names a study's default instead.
+
+        From the repetitions of the verdict where there are some, else of the trial.  Raises InputError, NotFound.
+        """
+        return windows(self._repetitions(first), self._repetitions(second))
+
+    def _repetitions(self, name: str) -> list[Measurement]:
+        identity, _, arm = name.partition(":")
+        study = self.store.get(identity)
+        trials = self.store.trials(study.id)
+        label = arm or "best"
+        if label not in ("default", "best"):
+            raise InputError(f"{name}: found {arm!r}; allowed: {study.id}, {study.id}:default, {study.id}:best")
+        chosen = [t for t in trials if t.purpose == "verdict" and t.label == label]
+        if not chosen:
+            number = study.best if label == "best" else None
+            chosen = [t for t in trials if (t.purpose == "default" if number is None else t.number == number)]
+        found = [m for t in chosen for m in t.measurements if not m.invalid and m.services]
+        if not found:
+            raise InputError(f"{name}: no repetition of it has kept its service times")
+        return found
 
     def write_analysis(self, found: Analysis, path: Path | None = None, other: Analysis | None = None) -> Path:
         """Write the HTML page of an analysis, against another one if given; by default below TAILOR_HOME."""

@@ -32,6 +32,9 @@ app = typer.Typer(
 messages = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
 
+# What the command line itself refuses; typer keeps its own copy of click and exports only this descendant.
+Refused: Any = typer.BadParameter.__mro__[2]
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
 
@@ -188,10 +191,13 @@ def main() -> None:
     """Entry point: errors become one clear message and the exit code of framework.cli.exits."""
     signal.signal(signal.SIGTERM, _stop)
     try:
-        app(standalone_mode=False)
+        app(prog_name="tailor", standalone_mode=False)
     except TailorError as error:
         messages.print(f"[red]tailor:[/] {present.escape(str(error))}", soft_wrap=True)
         sys.exit(exit_code(error))
+    except Refused as error:  # a missing argument, an option that does not exist
+        error.show()
+        sys.exit(exit_code(InputError()))
     except typer.Exit as leaving:
         sys.exit(leaving.exit_code)
     except KeyboardInterrupt:

@@ -75,10 +75,35 @@ def register(
             return
         _show(output, found)
         if other is not None:
-            _show_groups(output, between(found.table, other.table), "this set", "the other")
+            show_groups(output, between(found.table, other.table), "this set", "the other")
         elif found.tail is not None:
-            _show_groups(output, found.tail, "typical", "slowest 5 %")
+            show_groups(output, found.tail, "typical", "slowest 5 %")
         output.print(f"page: {written}", soft_wrap=True)
+
+    @app.command()
+    def compare(
+        first: Annotated[str, typer.Argument(metavar="STUDY[:default]", help="A study's best, or its default.")],
+        second: Annotated[str, typer.Argument(metavar="STUDY[:default]")],
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    ) -> None:
+        """Where the time of requests goes in two configurations, service by service."""
+        groups = tailor().compare(first, second)
+        if as_json:
+            print_json({"first": first, "second": second, "groups": groups})
+        else:
+            show_groups(output, groups, first, second)
+
+
+def show_groups(output: Console, groups: Groups, first: str, second: str) -> None:
+    """Two groups of requests, service by service."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("on the path, ms per request", no_wrap=True)
+    for column in (first, second, "difference"):
+        table.add_column(column, justify="right")
+    table.add_row("all", _text(groups.first_ms), _text(groups.second_ms), "")
+    for one in groups.services[:8]:
+        table.add_row(escape(one.name), _text(one.first_ms), _text(one.second_ms), _text(one.difference_ms))
+    output.print(table)
 
 
 def document(found: Analysis, other: Analysis | None, page: Path) -> dict[str, Any]:
@@ -128,17 +153,6 @@ def _show(output: Console, found: Analysis) -> None:
         most = found.shapes[0]
         part = 100 * most.traces / found.table.traces
         output.print(f"most frequent path ({part:.0f} %): {escape(' > '.join(most.services))}", soft_wrap=True)
-
-
-def _show_groups(output: Console, groups: Groups, first: str, second: str) -> None:
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    table.add_column("on the path, ms per request", no_wrap=True)
-    for column in (first, second, "difference"):
-        table.add_column(column, justify="right")
-    table.add_row("all", _text(groups.first_ms), _text(groups.second_ms), "")
-    for one in groups.services[:8]:
-        table.add_row(escape(one.name), _text(one.first_ms), _text(one.second_ms), _text(one.difference_ms))
-    output.print(table)
 
 
 def _text(value: Estimate) -> str:

@@ -7,7 +7,7 @@ the differences of their mean times on the path: nothing is left unexplained.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy import stats
 
 from framework.critical_path.per_trace import PerTrace
 from framework.errors import InputError
-from framework.model import Estimate
+from framework.model import Estimate, Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Two groups of requests: how many, their mean latency, and what each service contributes, largest change first."""
+    """Two groups of requests, or of repetitions: how many, mean latency, what each service contributes."""
 
     first: int
     second: int
@@ -56,6 +56,28 @@ def between(first: PerTrace, second: PerTrace) -> Groups:
     if not first.traces or not second.traces:
         raise InputError("a comparison takes traces on both sides")
     return _groups(first, np.ones(first.traces, np.bool_), second, np.ones(second.traces, np.bool_))
+
+
+def windows(first: Sequence[Measurement], second: Sequence[Measurement]) -> Groups:
+    """The repetitions of two configurations or two studies: here the unit is the repetition, not the request.
+
+    A service's time on the path per request is its share times the mean latency.
+    """
+    if not first or not second:
+        raise InputError("a comparison takes repetitions on both sides")
+    sides = [[_per_request(one) for one in side] for side in (first, second)]
+    names = sorted({name for side in sides for row in side for name in row})
+    found = []
+    for name in names:
+        one, other = (_moments(np.array([row.get(name, 0.0) for row in side]), len(side)) for side in sides)
+        found.append(Contrast(name, _estimate(one), _estimate(other), _difference(one, other)))
+    found.sort(key=lambda one: (-abs(one.difference_ms.value), one.name))
+    whole = [_estimate(_moments(np.array([sum(row.values()) for row in side]), len(side))) for side in sides]
+    return Groups(len(first), len(second), whole[0], whole[1], tuple(found))
+
+
+def _per_request(window: Measurement) -> Mapping[str, float]:
+    return {one.service: one.share.value * window.quantities["mean"].value for one in window.services}
 
 
 def _groups(first: PerTrace, in_first: NDArray[np.bool_], second: PerTrace, in_second: NDArray[np.bool_]) -> Groups:

@@ -9,10 +9,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from framework.critical_path.contrast import windows
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
+from framework.report.trace_plots import contrast
 
 ENVIRONMENT = Environment(
     loader=PackageLoader("framework.report", "templates"),
@@ -43,6 +45,8 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
         figures["Verdict: fresh pairs"] = plots.pairs(trials, found.objective, found.unit)
         figures["Latency distribution"] = plots.latency({n: plots.samples_of(trials, n) for n in ("default", "best")})
         figures["Time in each service"] = plots.services(_shares(default), _shares(best))
+        if all(m.services for m in (*default, *best)):
+            figures["Where the difference comes from"] = contrast(windows(default, best), "default", "best")
     elif any(t.measurements for t in trials):
         valid = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
         samples = [m.latencies_ms for m in valid if len(m.latencies_ms)]

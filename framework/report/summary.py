@@ -133,17 +133,20 @@ def changes(
     default: Configuration, other: Configuration, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
     """The parameters in which two configurations differ, in the order of the application."""
-    kinds = {service.name: types[service.type] for service in application.services if service.type}
+    # A type that is not known here (TAILOR_SEARCH_SPACES of another shell) leaves its changes unexplained.
+    known = {
+        f"{service.name}.{parameter.name}": parameter
+        for service in application.services
+        if service.type in types
+        for parameter in types[service.type].parameters
+    }
     found = []
     for name, value in other.items():
         if value != default[name]:
             service, _, parameter = name.rpartition(".")
-            definition = next(p for p in kinds[service].parameters if p.name == parameter)
-            found.append(
-                Change(
-                    service, parameter, default[name], value, definition.unit, definition.description, definition.role
-                )
-            )
+            about = known.get(name)
+            said = (about.unit, about.description, about.role) if about else ("", "", "")
+            found.append(Change(service, parameter, default[name], value, *said))
     return tuple(found)
 
 

@@ -91,7 +91,7 @@ def test_the_progress_says_each_trial(printed: io.StringIO, study: Study) -> Non
 def test_the_page_stands_alone(bench: Bench, study: Study, found: Summary) -> None:
     text = page(found, bench.store.trials(study.id))
     assert found.headline.replace("'", "&#39;") in text
-    assert text.count("<svg") == 6
+    assert text.count("<svg") == 7
     assert "<script" not in text
     loaded = re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']+)", text)
     assert [link for link in loaded if not link.startswith("#")] == []

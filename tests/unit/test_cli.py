@@ -1,0 +1,36 @@
+"""The command line itself: what it refuses, and how."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["compare"], "Missing argument"),
+        (["tune", "--no-such-option"], "No such option"),
+        (["tune", "apps/social-network", "--iterations", "many"], "valid integer"),
+        (["no-such-command"], "No such command"),
+        (["tune", "apps/nothing"], "apps/nothing"),
+        (["tune", "apps/social-network", "--reduce", "hard"], "critical-path"),
+        (["tune", "apps/social-network", "--threshold", "share"], "--threshold: found 'share'"),
+        (["analyze", "README.md", "--format", "xml"], "allowed: jaeger"),
+        (["analyze", "README.md"], "README.md"),
+        (["compare", "x", "y"], "tailor studies"),
+    ],
+)
+def test_bad_input_is_one_clear_message(tmp_path: Path, arguments: list[str], says: str) -> None:
+    environment = {"TAILOR_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*TAILOR, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    said = " ".join(done.stderr.split())
+    assert done.returncode in (2, 3, 6), done.stderr  # 3 where no engine answers
+    assert "Traceback" not in said
+    assert done.returncode == 3 or says in said
