@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from framework.critical_path.contrast import windows
+from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.importance import SCREENING, importance
@@ -34,6 +35,7 @@ def page(found: Summary, trials: Sequence[Trial]) -> str:
         figures=_figures(found, trials),
         checks=_checks(trials),
         interval=_interval,
+        overlap=overlap,
     )
 
 

@@ -50,6 +50,7 @@ def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
     axes.scatter([], [], color=DEFAULT, label="default")
     axes.scatter([], [], color=BEST, label="best")
     axes.legend(frameon=False)
+    axes.set_xticks([pair + 1 for pair in sorted(arms["default"].keys() & arms["best"].keys())])
     axes.set_xlabel("pair")
     axes.set_ylabel(f"{objective} [{unit}]" if unit else objective)
     axes.set_ylim(bottom=0)
