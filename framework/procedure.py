@@ -263,7 +263,7 @@ class Procedure:
         if trial.told_value is not None and trial.standard_error is not None:
             error = abs(trial.told_value) * trial.standard_error  # delta method: from log to value
         windows = [m.services for m in trial.measurements if not m.invalid]
-        soft = self._plan.reduce != "none" and trial.value is not None
+        guided = self._plan.reduce != "none" and trial.value is not None
         return Observation(
             Configuration({name: trial.configuration[name] for name in self._space.names}),
             _OBSERVED[trial.state],
@@ -271,7 +271,7 @@ class Procedure:
             error,
             trial.ask,
             reason=trial.reason,
-            priors=priors(evidence_of(windows), self._space.groups) if soft else {},
+            priors=priors(evidence_of(windows), self._space.groups) if guided else {},
         )
 
     def _is_default(self, configuration: Configuration) -> bool:

@@ -24,7 +24,6 @@ from framework.errors import InputError, Interrupted, StoreError, TailorError, T
 from framework.model import (
     Application,
     Finding,
-    Measurement,
     ServiceType,
     Study,
     StudyState,
@@ -36,6 +35,7 @@ from framework.model import (
 from framework.planning import check_request, study_plan
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
+from framework.report.arms import repetitions
 from framework.report.export import export, write_text
 from framework.report.importance import importance
 from framework.report.page import page
@@ -109,10 +109,10 @@ class Tailor:
     def create(self, request: TuneRequest) -> Study:
         """A new study, recorded but not started.  Raises InputError, MissingPrerequisite."""
         application = self.application(request.application)
+        check_request(request, application)
         types = self.service_types()
         testbed = self._adapters.testbed(types)
         testbed.check(application)
-        check_request(request, application)
         space = self.space(application, request)
         plan = study_plan(request, application, space, self._screened(request))
         new_optimizer(plan, space)
@@ -360,23 +360,13 @@ class Tailor:
 
         From the repetitions of the verdict where there are some, else of the trial.  Raises InputError, NotFound.
         """
-        return windows(self._repetitions(first), self._repetitions(second))
-
-    def _repetitions(self, name: str) -> list[Measurement]:
-        identity, _, arm = name.partition(":")
-        study = self.store.get(identity)
-        trials = self.store.trials(study.id)
-        label = arm or "best"
-        if label not in ("default", "best"):
-            raise InputError(f"{name}: found {arm!r}; allowed: {study.id}, {study.id}:default, {study.id}:best")
-        chosen = [t for t in trials if t.purpose == "verdict" and t.label == label]
-        if not chosen:
-            number = study.best if label == "best" else None
-            chosen = [t for t in trials if (t.purpose == "default" if number is None else t.number == number)]
-        found = [m for t in chosen for m in t.measurements if not m.invalid and m.services]
-        if not found:
-            raise InputError(f"{name}: no repetition of it has kept its service times")
-        return found
+        sides = []
+        for name in (first, second):
+            identity, _, label = name.partition(":")
+            study = self.store.get(identity)
+            found = repetitions(study, self.store.trials(study.id), label or "best")
+            sides.append([m for m in found if m.services])
+        return windows(*sides)
 
     def write_analysis(self, found: Analysis, path: Path | None = None, other: Analysis | None = None) -> Path:
         """Write the HTML page of an analysis, against another one if given; by default below TAILOR_HOME."""

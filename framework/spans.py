@@ -19,6 +19,13 @@ Format = Literal["jaeger", "otlp", "otlp-protobuf", "zipkin"]
 KINDS = ("internal", "server", "client", "producer", "consumer")
 
 
+COLUMNS: Mapping[str, type[np.generic]] = {
+    "trace": np.int32, "span_id": np.uint64, "parent": np.int64, "follows": np.bool_, "service": np.int32,
+    "operation": np.int32, "peer": np.int32, "host": np.int32, "address": np.int32, "kind": np.int8,
+    "error": np.bool_, "start_ns": np.int64, "end_ns": np.int64,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class SpanTable:
     """Spans as columns, all of shape (n,).
@@ -49,6 +56,11 @@ class SpanTable:
 
     def __len__(self) -> int:
         return len(self.span_id)
+
+
+def no_spans() -> SpanTable:
+    """A table without rows."""
+    return SpanTable((), (), **{name: np.empty(0, kind) for name, kind in COLUMNS.items()})
 
 
 @dataclass(frozen=True, slots=True)

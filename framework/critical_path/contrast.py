@@ -64,7 +64,7 @@ def windows(first: Sequence[Measurement], second: Sequence[Measurement]) -> Grou
     A service's time on the path per request is its share times the mean latency.
     """
     if not first or not second:
-        raise InputError("a comparison takes repetitions on both sides")
+        raise InputError("a comparison takes repetitions with service times on both sides")
     sides = [[_per_request(one) for one in side] for side in (first, second)]
     names = sorted({name for side in sides for row in side for name in row})
     found = []

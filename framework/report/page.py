@@ -6,13 +6,16 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from framework.critical_path.contrast import windows
 from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
+from framework.report.arms import arm
 from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
@@ -42,18 +45,17 @@ def page(found: Summary, trials: Sequence[Trial]) -> str:
 def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
     """Title -> SVG, only for what there are data for."""
     figures = {"Convergence": plots.convergence(trials, found.objective, found.unit)}
-    default, best = (plots.arm(trials, label) for label in ("default", "best"))
+    default, best = (arm(trials, label) for label in ("default", "best"))
     if default and best:
         figures["Verdict: fresh pairs"] = plots.pairs(trials, found.objective, found.unit)
-        figures["Latency distribution"] = plots.latency({n: plots.samples_of(trials, n) for n in ("default", "best")})
+        figures["Latency distribution"] = plots.latency({"default": _samples(default), "best": _samples(best)})
         figures["Time in each service"] = plots.services(_shares(default), _shares(best))
         if all(m.services for m in (*default, *best)):
             figures["Where the difference comes from"] = contrast(windows(default, best), "default", "best")
     elif any(t.measurements for t in trials):
         valid = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
-        samples = [m.latencies_ms for m in valid if len(m.latencies_ms)]
-        if samples:
-            figures["Latency distribution"] = plots.latency({"default": samples})
+        if _samples(valid):
+            figures["Latency distribution"] = plots.latency({"default": _samples(valid)})
         figures["Time in each service"] = plots.services(_shares(valid), {})
     figures |= _importance(found, trials)
     if found.phases:
@@ -81,6 +83,10 @@ def _importance(found: Summary, trials: Sequence[Trial]) -> dict[str, str]:
         "What mattered: services": plots.importances(explained.groups, label),
         "What mattered: parameters": plots.importances(explained.parameters, label),
     }
+
+
+def _samples(measurements: Sequence[Measurement]) -> list[NDArray[np.float32]]:
+    return [m.latencies_ms for m in measurements if len(m.latencies_ms)]
 
 
 def _shares(measurements: Sequence[Measurement]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.model import Measurement, Sweep, Trial, TrialState
+from framework.model import Sweep, Trial
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
 from optimizer.importance import Importance
 
@@ -144,17 +144,6 @@ def sweep_plot(found: Sweep) -> str:
     axes.set_title(f"{found.application}: rate sweep of the default configuration", loc="left")
     axes.legend(frameon=False)
     return svg(drawing)
-
-
-def samples_of(trials: Sequence[Trial], label: str) -> list[NDArray[np.float32]]:
-    """Latency samples of one arm of the verdict, one array per repetition."""
-    return [m.latencies_ms for m in arm(trials, label) if len(m.latencies_ms)]
-
-
-def arm(trials: Sequence[Trial], label: str) -> list[Measurement]:
-    """Valid repetitions of one arm of the verdict."""
-    chosen = [t for t in trials if t.purpose == "verdict" and t.label == label and t.state is TrialState.COMPLETED]
-    return [m for t in chosen for m in t.measurements if not m.invalid]
 
 
 def _by_pair(trials: Sequence[Trial], label: str) -> dict[int, float]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from framework import spans
 from framework.spans import KINDS, SpanTable
 from framework.traces.link import TWICE, RawSpans, link
 
@@ -19,11 +20,7 @@ ROOT = 0  # no parent: an id is never zero (W3C Trace Context)
 LATEST_NS = 2**62  # still far from the end of an int64, so that differences and sums of a few times fit too
 CHUNK = 1 << 16
 
-COLUMNS: Mapping[str, Any] = {
-    "trace": np.int32, "span_id": np.uint64, "parent_id": np.uint64, "follows": np.bool_, "service": np.int32,
-    "operation": np.int32, "peer": np.int32, "host": np.int32, "address": np.int32, "kind": np.int8,
-    "error": np.bool_, "start_ns": np.int64, "end_ns": np.int64,
-}  # fmt: skip
+COLUMNS = {name: kind for name, kind in spans.COLUMNS.items() if name != "parent"} | {"parent_id": np.uint64}
 
 
 class SpanColumns:
@@ -39,7 +36,6 @@ class SpanColumns:
         self._count = 0
         self._spoilt: set[int] = set()
         self.rejected: dict[str, int] = {}
-        self.whole = False  # the document that was read last gives whole traces
         self.clear()
 
     def clear(self) -> None:
@@ -96,7 +92,7 @@ class SpanColumns:
         self._chunks = [columns]
         spoilt = np.zeros(len(self._traces), dtype=np.bool_)
         spoilt[list(self._spoilt)] = True
-        return RawSpans(tuple(self._traces), spoilt, tuple(self._strings), **columns)
+        return RawSpans(tuple(self._traces), spoilt, tuple(self._strings), columns)
 
     def absorb(self, raw: RawSpans, rejected: Mapping[str, int], *, whole: bool) -> None:
         """Add what another collection holds.
@@ -108,10 +104,10 @@ class SpanColumns:
         twice = np.array([whole and self.known(trace) for trace in raw.traces], dtype=np.bool_)
         numbers = np.array([self.number(trace) for trace in raw.traces], dtype=np.int32)
         strings = np.array([*(self.intern(text) for text in raw.strings), NONE], dtype=np.int32)
-        columns = {name: getattr(raw, name) for name in COLUMNS}
-        columns["trace"] = numbers[raw.trace]
+        columns = dict(raw.columns)
+        keep = ~twice[columns["trace"]]
+        columns["trace"] = numbers[columns["trace"]]
         if twice.any():
-            keep = ~twice[raw.trace]
             columns = {name: column[keep] for name, column in columns.items()}
             self.reject(TWICE, int(twice.sum()))
         for name in ("service", "operation", "peer", "host", "address"):
@@ -124,9 +120,9 @@ class SpanColumns:
 
     def table(self) -> tuple[SpanTable, Mapping[str, int]]:
         """The sound traces so far, and the rejected ones by reason."""
-        spans, rejected = link(self.raw())
+        table, rejected = link(self.raw())
         names = self.rejected.keys() | rejected.keys()
-        return spans, {name: self.rejected.get(name, 0) + rejected.get(name, 0) for name in sorted(names)}
+        return table, {name: self.rejected.get(name, 0) + rejected.get(name, 0) for name in sorted(names)}
 
     def _flush(self) -> None:
         self._chunks.append({name: np.array(getattr(self, name), dtype=kind) for name, kind in COLUMNS.items()})

@@ -49,7 +49,7 @@ def read_all(sources: Sequence[str], form: Format | None = None, workers: int | 
                 unreadable |= failed
     else:
         for name in names:
-            unreadable |= _read_one(columns, name, form)
+            unreadable |= _read_one(columns, name, form)[1]
     spans, rejected = columns.table()
     return TraceSet(tuple(sources), spans, rejected, unreadable)
 
@@ -57,31 +57,30 @@ def read_all(sources: Sequence[str], form: Format | None = None, workers: int | 
 def _read_apart(name: str, form: Format | None) -> tuple[RawSpans, Mapping[str, int], Mapping[str, str], bool]:
     """One document in a process of its own, and whether its traces are whole, as Jaeger's are."""
     columns = SpanColumns()
-    unreadable = _read_one(columns, name, form)
-    return columns.raw(), columns.rejected, unreadable, columns.whole
+    found, unreadable = _read_one(columns, name, form)
+    return columns.raw(), columns.rejected, unreadable, found == "jaeger"
 
 
-def _read_one(columns: SpanColumns, name: str, form: Format | None) -> Mapping[str, str]:
-    """Add one document; returns why it could not be read, by its name."""
+def _read_one(columns: SpanColumns, name: str, form: Format | None) -> tuple[Format | None, Mapping[str, str]]:
+    """Add one document; returns its format, or why it could not be read, by its name."""
     try:
-        read_into(columns, _fetch(name) if name.startswith(WEB) else Path(name).read_bytes(), form)
+        return read_into(columns, _fetch(name) if name.startswith(WEB) else Path(name).read_bytes(), form), {}
     except TracesMissing as error:
-        return {name: str(error)}
+        return None, {name: str(error)}
     except OSError as error:
-        return {name: error.strerror or str(error)}
-    return {}
+        return None, {name: error.strerror or str(error)}
 
 
 def _bytes(names: Sequence[str]) -> int:
     return sum(Path(name).stat().st_size for name in names if not name.startswith(WEB))
 
 
-def read_into(columns: SpanColumns, document: bytes, form: Format | None = None) -> None:
-    """Add one document, packed with gzip or not.  Raises TracesMissing when no reader knows it."""
+def read_into(columns: SpanColumns, document: bytes, form: Format | None = None) -> Format:
+    """Add one document, packed with gzip or not; returns its format.  Raises TracesMissing when no reader knows it."""
     document = _unpacked(document)
     form = form or detect(document)
-    columns.whole = form == "jaeger"
     READERS[form](columns, document)
+    return form
 
 
 def detect(document: bytes) -> Format:

@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import numpy as np
 
 from framework.errors import TracesMissing
 from framework.model import Application, Running
 from framework.spans import SpanTable
 from framework.traces.columns import SpanColumns
 from framework.traces.jaeger_json import read_into
-from framework.traces.selection import without_traces
+from framework.traces.selection import only_traces
 
 ROOT_SERVICE = "loadgen"
 """The service of the root span of every request: the load generator."""
@@ -186,9 +187,11 @@ class JaegerReader:
 def _starting_in(columns: SpanColumns, start_us: int, end_us: int) -> tuple[SpanTable, Mapping[str, int]]:
     """Without the traces whose root starts outside: the slices' shared edges include the window's end."""
     spans, rejected = columns.table()
-    starts = spans.start_ns // 1000
-    outside = (spans.parent == -1) & ((starts < start_us) | (starts >= end_us))
-    return without_traces(spans, outside), rejected
+    root = np.flatnonzero(spans.parent == -1)
+    starts = spans.start_ns[root] // 1000
+    inside = np.zeros(len(spans.traces), dtype=np.bool_)
+    inside[spans.trace[root]] = (starts >= start_us) & (starts < end_us)
+    return only_traces(spans, inside), rejected
 
 
 def _created(counts: Mapping[str, Any]) -> int:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.spans import SpanTable
+from framework.traces.selection import only_traces
 
 MALFORMED = "malformed field"
 ROOTS = "roots other than one"
@@ -28,77 +30,28 @@ _ROOTS, _DUPLICATE, _ORPHAN, _CYCLE, _MALFORMED = 1, 2, 3, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class RawSpans:
-    """Spans as a reader found them: the columns of a span table, but parents are ids.  Shape (n,) each.
+    """Spans as a reader found them.
 
-    ``spoilt``, shape (traces,): traces that have a malformed span, which is not among the rows.
-    ``trace``: index into ``traces``, rows in any order.  ``parent_id``: 0 for a root, since an id is never zero.
+    ``columns``: those of a span table, rows in any order, with ``parent_id`` (0 for a root, since an id is never zero)
+    in place of the parent's row.  ``spoilt``, shape (traces,): traces that have a malformed span, which is not among
+    the rows.
     """
 
     traces: Sequence[str]
     spoilt: NDArray[np.bool_]
     strings: Sequence[str]
-    trace: NDArray[np.int32]
-    span_id: NDArray[np.uint64]
-    parent_id: NDArray[np.uint64]
-    follows: NDArray[np.bool_]
-    service: NDArray[np.int32]
-    operation: NDArray[np.int32]
-    peer: NDArray[np.int32]
-    host: NDArray[np.int32]
-    address: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    error: NDArray[np.bool_]
-    start_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
+    columns: Mapping[str, NDArray[Any]]
 
 
 def link(raw: RawSpans) -> tuple[SpanTable, Mapping[str, int]]:
     """The table of all sound traces, its rows grouped by trace, and how many traces were rejected for which reason."""
-    count = len(raw.traces)
-    order = _grouped(raw.trace)
-    trace = raw.trace if order is None else raw.trace[order]
-    ids, parents = (column if order is None else column[order] for column in (raw.span_id, raw.parent_id))
-    parent, verdict = _link(trace, ids, parents, count)
+    order = _grouped(raw.columns["trace"])
+    columns = {name: column if order is None else column[order] for name, column in raw.columns.items()}
+    columns["parent"], verdict = _link(columns["trace"], columns["span_id"], columns.pop("parent_id"), len(raw.traces))
     verdict[raw.spoilt] = _MALFORMED
-    rejected = {reason: int((verdict == code).sum()) for code, reason in enumerate(_REASONS) if code != _SOUND}
-    rejected = {reason: number for reason, number in rejected.items() if number}
-    keep = verdict[trace] == _SOUND
-    if order is None and (verdict == _SOUND).all():
-        return _table(raw, np.arange(count), trace, parent, slice(None)), rejected
-    rows = np.flatnonzero(keep)
-    place = np.cumsum(keep) - 1
-    sound = np.flatnonzero(verdict == _SOUND)
-    number = np.cumsum(verdict == _SOUND) - 1
-    parent = parent[rows]
-    parent = np.where(parent >= 0, place[np.maximum(parent, 0)], parent)
-    chosen = rows if order is None else order[rows]
-    return _table(raw, sound, number[trace[rows]].astype(np.int32), parent, chosen), rejected
-
-
-def _table(
-    raw: RawSpans,
-    sound: NDArray[np.int64],
-    trace: NDArray[np.int32],
-    parent: NDArray[np.int64],
-    rows: NDArray[np.int64] | slice,
-) -> SpanTable:
-    return SpanTable(
-        traces=tuple(raw.traces[index] for index in sound),
-        strings=raw.strings,
-        trace=trace,
-        span_id=raw.span_id[rows],
-        parent=parent,
-        follows=raw.follows[rows],
-        service=raw.service[rows],
-        operation=raw.operation[rows],
-        peer=raw.peer[rows],
-        host=raw.host[rows],
-        address=raw.address[rows],
-        kind=raw.kind[rows],
-        error=raw.error[rows],
-        start_ns=raw.start_ns[rows],
-        end_ns=raw.end_ns[rows],
-    )
+    counts = {reason: int((verdict == code).sum()) for code, reason in enumerate(_REASONS) if code != _SOUND}
+    table = only_traces(SpanTable(raw.traces, raw.strings, **columns), verdict == _SOUND)
+    return table, {reason: count for reason, count in counts.items() if count}
 
 
 def _grouped(trace: NDArray[np.int32]) -> NDArray[np.int64] | None:

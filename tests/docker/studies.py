@@ -23,6 +23,12 @@ WIDE = {
 }
 
 
+SHORT = (
+    "--iterations", "2", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "2",
+    "--drift-every", "0",
+)  # fmt: skip
+
+
 def environment(home: Path, **more: str) -> dict[str, str]:
     return {**os.environ, "TAILOR_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
 
@@ -37,8 +43,7 @@ def tailor(home: Path, *arguments: str, code: int = 0, **more: str) -> subproces
 def tune(
     home: Path, application: Path, *arguments: str, code: int = 0, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    short = ("--iterations", "2", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "2")
-    return tailor(home, "tune", str(application), *short, "--drift-every", "0", *arguments, code=code, **more)
+    return tailor(home, "tune", str(application), *SHORT, *arguments, code=code, **more)
 
 
 def left_behind(study: str = "") -> list[str]:

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.docker.studies import ROOT, TAILOR, edit, environment, finished, left_behind, tailor, tune
+from tests.docker.studies import ROOT, SHORT, TAILOR, edit, environment, finished, left_behind, tailor, tune
 
 pytestmark = pytest.mark.docker
 
 
 def started(home: Path, application: Path, iterations: int) -> subprocess.Popen[str]:
     """A study in a process of its own; its lines are on standard error."""
-    command = [*TAILOR, "tune", str(application), "--iterations", str(iterations), "--repetitions", "1"]
-    command += ["--duration", "3s", "--warm-up", "1s", "--pairs", "2", "--drift-every", "0"]
+    command = [*TAILOR, "tune", str(application), *SHORT, "--iterations", str(iterations)]
     return subprocess.Popen(
         command,
         env=environment(home),
