@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,3 +159,23 @@ def test_artefacts_are_checked(tmp_path: Path) -> None:
         artefacts.get(digest)
     with pytest.raises(NotFound):
         artefacts.get("0" * 64)
+
+
+def test_measurements_of_the_first_schema_are_read_without_their_service_times(tmp_path: Path) -> None:
+    url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
+    new = SqlStudyStore(url, artefacts, VirtualClock())
+    new.create(study())
+    trial = begin(new)
+    new.add_measurement(trial.study, trial.number, measurement())
+    new.finish_trial(replace(trial, state=TrialState.COMPLETED, value=12.5))
+    new.close()
+    # As the first version wrote them: a share was a number, without an interval.
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
+        [(text,)] = database.execute("SELECT document FROM measurements").fetchall()
+        old = {**json.loads(text), "services": [{"name": "cache", "mean_ms": 1.5, "share": 0.25, "spans": 40}]}
+        database.execute("UPDATE measurements SET document = ?", (json.dumps(old),))
+        database.execute("UPDATE alembic_version SET version_num = '0001'")
+    opened = SqlStudyStore(url, artefacts, VirtualClock())
+    [read] = opened.trials(study().id)
+    assert read.measurements == (measurement(),)  # which holds no service times; all else is as it was
+    opened.close()
