@@ -176,7 +176,7 @@ class Controller:
                 attempt=attempt,
                 statistics=statistics,
                 traced=self._plan.trace,
-                services=service_times(spans, entry=bench.application.entry),
+                services=service_times(spans, bench.application.entry, bench.application.tracing.peers),
             )
         if repetition == 0 and trial.purpose != "verdict":  # its configurations have passed in their own trials
             with watch.phase("check"):

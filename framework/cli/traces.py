@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -64,7 +65,7 @@ def register(
         if not 0 <= tolerance < 1:
             raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
         weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
-        view = View(cast("Mode", skew), tolerance, entry, _pairs("--peer", peer), weights)
+        view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
         with_tailor = tailor()
         given = cast("Format | None", form)
         found = with_tailor.analyse(sources, view, given)
@@ -168,6 +169,16 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
         if not separator or not name or not value:
             raise InputError(f"{option}: found {text!r}; allowed: name=value")
         found[name] = value
+    return found
+
+
+def _peers(given: list[str] | None) -> dict[str, str]:
+    found = _pairs("--peer", given)
+    for pattern in found:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InputError(f"--peer: found {pattern!r}; allowed: a regular expression ({error})") from None
     return found
 
 

@@ -126,7 +126,9 @@ def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, A
     entry = file.tracing
     _known(document, ("tracing", "service"), entry.service, services)
     counters = entry.counters.model_dump() if entry.counters is not None else {}
-    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters)
+    for pattern, name in entry.peers.items():
+        _known(document, ("tracing", "peers", pattern), name, services)
+    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers)
 
 
 def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Hooks:

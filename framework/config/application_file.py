@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import Name, Port, Strict, Text, Value, refuse
+from framework.config.checked import LinePattern, Name, Port, Strict, Text, Value, refuse
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -70,6 +70,10 @@ class TracingEntry(Strict):
     otlp_port: Port = 4318
     api: Literal["jaeger"] = "jaeger"
     counters: Counters | None = None
+    peers: dict[LinePattern, Name] = Field(
+        default_factory=dict,
+        description="regular expression -> service: whom calls of such an operation reach, where spans name no peer",
+    )
 
 
 class HookEntry(Strict):

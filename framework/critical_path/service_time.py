@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from framework.critical_path.charge import charged
 from framework.critical_path.per_trace import per_trace
 from framework.critical_path.profile import profiles
@@ -15,10 +17,10 @@ def compile_once() -> None:
     service_times(no_spans(), "")
 
 
-def service_times(spans: SpanTable, entry: str) -> tuple[ServiceTime, ...]:
-    """The largest share of the critical path first.  ``entry``: the service that clients call."""
+def service_times(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = None) -> tuple[ServiceTime, ...]:
+    """The largest share of the critical path first.  ``entry``, ``peers``: as of ``charged``."""
     spans = adjusted(spans)
     return tuple(
         ServiceTime(one.name, one.spans, one.traces, one.share, one.path_ms, one.mean_ms, one.p95_ms, one.cv)
-        for one in profiles(per_trace(spans, charged(spans, entry)))
+        for one in profiles(per_trace(spans, charged(spans, entry, peers)))
     )

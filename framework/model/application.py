@@ -73,6 +73,7 @@ class Tracing:
     otlp_port: int = 4318
     api: Literal["jaeger"] = "jaeger"
     counters: Mapping[str, Any] = field(default_factory=dict)  # {"port": 9100, "path": "/spans"}: exporters' counters
+    peers: Mapping[str, str] = field(default_factory=dict)  # pattern of an operation -> the service that it calls
 
 
 @dataclass(frozen=True, slots=True)

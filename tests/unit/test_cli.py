@@ -24,6 +24,7 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
         (["tune", "apps/social-network", "--threshold", "share"], "--threshold: found 'share'"),
         (["analyze", "README.md", "--format", "xml"], "allowed: jaeger"),
         (["analyze", "README.md"], "README.md"),
+        (["analyze", "README.md", "--peer", "(mc_=cache"], "--peer: found '(mc_'; allowed: a regular expression"),
         (["compare", "x", "y"], "tailor studies"),
     ],
 )

@@ -45,6 +45,7 @@ def test_everything_that_an_application_says() -> None:
     assert shop.hooks.prepare is None
     assert shop.limits == Limits(errors=0.002)
     assert shop.tracing.counters == {"port": 9100, "path": "/spans"}
+    assert shop.tracing.peers == {"^mc_": "orders-cache"}
     assert shop.entry == "web"
     assert shop.workload.document["kind"] == "workload"
     assert shop.workload.document["variables"]["colour"] == {"choice": ["red", "on", 7]}

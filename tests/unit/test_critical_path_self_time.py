@@ -69,6 +69,8 @@ def test_a_call_to_a_silent_store_is_charged_to_it_and_the_root_to_the_entry() -
     assert shares == {"nginx": 0.3, "compose": 0.4, "post-memcached": 0.1, "post-storage": 0.2}
     assert (times["compose"].spans, times["compose"].traces) == (2, 1)
     assert times["compose"].mean_ms.value == times["compose"].path_ms.value == pytest.approx(400 / 1e6)
+    told = service_times(spans, "nginx", {"": "cache"})
+    assert {one.service for one in told} == set(times), "a peer that the span names counts before any pattern"
     assert [one.service for one in service_times(spans, "nginx")] == [
         "compose",
         "nginx",
