@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from framework.config import load_bottlenecks, load_configuration
-from framework.critical_path.reduce import KINDS, Thresholds
+from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Limits, StudyPlan, TuneRequest
 from optimizer.registry import names as optimizer_names
-from optimizer.space import SearchSpace
+from optimizer.space import SearchSpace, Value
 
 
 def check_request(request: TuneRequest, application: Application) -> None:
     """Raises UnknownName, InputError: what was found, and what is allowed."""
     if request.optimizer not in optimizer_names():
         raise UnknownName("optimizer", request.optimizer, optimizer_names())
-    kind = request.reduce.partition(":")[0]
+    kind, _, argument = request.reduce.partition(":")
     if kind not in KINDS:
         raise UnknownName("reduction", kind, KINDS)
-    if (kind == "bottlenecks") != (":" in request.reduce):
-        raise InputError(
-            f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, or another kind without a file"
-        )
+    if (kind in WITH_ARGUMENT) != bool(argument):
+        others = ", ".join(one for one in KINDS if one not in WITH_ARGUMENT)
+        raise InputError(f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, screening:STUDY, {others}")
     for what, names, known in (
         ("limit", request.limits, {limit.name for limit in fields(Limits)}),
         ("threshold", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
@@ -38,7 +37,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
         if service not in known:
             raise UnknownName("service", service, known)
     at_least: Mapping[str, tuple[float | None, float]] = {
-        "--iterations": (request.iterations, 1),
+        "--iterations": (request.iterations, 0 if request.rivals else 1),  # 0: only the comparison
         "--repetitions": (request.repetitions, 1),
         "--pairs": (request.pairs, 2),
         "--rate": (request.rate_rps, 1),
@@ -62,7 +61,6 @@ def study_plan(
     if initial not in ("default", "random"):
         extra["initial"] = load_configuration(Path(initial), space).to_dict()
     kind, _, argument = request.reduce.partition(":")
-    rivals = {path.stem: load_configuration(path, space).to_dict() for path in request.rivals}
     return StudyPlan(
         application=str(application.directory),
         optimizer=request.optimizer,
@@ -83,7 +81,7 @@ def study_plan(
         drift_every=request.drift_every,
         quick=request.quick,
         trace=request.trace,
-        rivals=rivals,
+        rivals=_rivals(request.rivals, space),
         limits=dict(request.limits),
         reduce=kind,
         thresholds=dict(request.thresholds),
@@ -91,3 +89,16 @@ def study_plan(
         screened=dict(screened or {}),
         extra=extra,
     )
+
+
+def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str, Value]]:
+    """The configurations of files by name: the file's, or its directory's where ``tailor best`` wrote it."""
+    found: dict[str, Mapping[str, Value]] = {}
+    for path in paths:
+        name = path.resolve().parent.name if path.stem == "configuration" else path.stem
+        if name in found or name in ("default", "best"):
+            raise InputError(
+                f"--versus: found a second configuration called {name!r}; allowed: another name for {path}"
+            )
+        found[name] = load_configuration(path, space).to_dict()
+    return found

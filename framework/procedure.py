@@ -218,9 +218,8 @@ class Procedure:
         for pair in range(self._plan.pairs):
             self._pair(pair, arms)
         measured = {label: self._arm(label) for label in arms}
-        reference = measured.get("best", measured["default"])
         main = _compare(measured["default"], measured["best"]) if "best" in measured else None
-        rivals = {name: _compare(measured[name], reference) for name in self._plan.rivals}
+        rivals = {name: _compare(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured}
         rivals |= {f"default to {name}": _compare(measured["default"], measured[name]) for name in self._plan.rivals}
         self._bench.store.set_verdict(self._study.id, main, {k: v for k, v in rivals.items() if v is not None})
 
@@ -307,7 +306,8 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
     try:
         kind = load_optimizer(plan.optimizer)
         start = _start(plan.initial, plan.extra, space)
-        return kind(space, seed=plan.seed, budget=plan.iterations, start=start, **plan.optimizer_options)
+        budget = max(1, plan.iterations)  # without a search it is never asked
+        return kind(space, seed=plan.seed, budget=budget, start=start, **plan.optimizer_options)
     except OptimizerError as error:
         raise InputError(str(error)) from error
 

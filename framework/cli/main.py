@@ -54,7 +54,9 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def tune(
     application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
     optimizer: Annotated[str, typer.Option(help="See `tailor optimizers`.")] = "dds",
-    iterations: Annotated[int, typer.Option(help="Configurations to try, besides the default.")] = 15,
+    iterations: Annotated[
+        int, typer.Option(help="Configurations to try, besides the default; 0 with --versus: compare only.")
+    ] = 15,
     repetitions: Annotated[int, typer.Option(help="Repetitions of each.")] = 3,
     duration: Annotated[str, typer.Option(help="Measured window, such as 20s.")] = "20s",
     warm_up: Annotated[str, typer.Option(help="Warm-up before each window; longer if the default needs it.")] = "5s",
@@ -70,7 +72,7 @@ def tune(
         str, typer.Option(help="Where the optimizer starts: default, random or a configuration FILE.")
     ] = "default",
     versus: Annotated[
-        list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict.")
+        list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict (repeatable).")
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Stop when the objective is this low, confirmed, such as 20ms.")

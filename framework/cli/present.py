@@ -115,10 +115,9 @@ def summary(console: Console, found: Summary) -> None:
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
     for name, verdict in study.rivals.items():
-        ratio = 100 * (1 - math.exp(verdict.log_ratio.value))
-        low, high = (100 * (1 - math.exp(x)) for x in (verdict.log_ratio.high, verdict.log_ratio.low))
+        gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
         versus = name if name.startswith("default to ") else f"{name} to best"
-        console.print(f"{versus}: {ratio:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})")
+        console.print(f"{versus}: gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})")
     for note in notes(found):
         console.print(f"note: {note}", soft_wrap=True)
 
@@ -137,7 +136,8 @@ def notes(found: Summary) -> list[str]:
     if failed:
         said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
     if found.invalid_repetitions:
-        said.append(f"{found.invalid_repetitions} repetitions did not count and were measured again")
+        many = "s" if found.invalid_repetitions > 1 else ""
+        said.append(f"{found.invalid_repetitions} repetition{many} did not count and had to be measured again")
     if found.low_confidence:
         said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
     if found.study.plan.limits:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -26,6 +29,8 @@ READERS: Mapping[Format, Callable[[SpanColumns, bytes], object]] = {
 SUFFIXES = (".json", ".jsonl", ".pb", ".bin", ".json.gz", ".jsonl.gz", ".pb.gz")
 WEB = ("http://", "https://")
 WORTH_A_PROCESS = 256 << 20  # bytes of documents; below, starting a process takes longer than reading them
+NEWEST = 1000
+"""Traces that are asked of a Jaeger for each of its services, where only its address is given."""
 GZIP = b"\x1f\x8b"
 LARGEST = 1 << 33
 """Bytes of one document, unpacked: a small compressed file must not fill the memory."""
@@ -62,8 +67,11 @@ def _read_apart(name: str, form: Format | None) -> tuple[RawSpans, Mapping[str, 
 
 
 def _read_one(columns: SpanColumns, name: str, form: Format | None) -> tuple[Format | None, Mapping[str, str]]:
-    """Add one document; returns its format, or why it could not be read, by its name."""
+    """Add one document, or a whole Jaeger; returns its format, or why it could not be read, by its name."""
     try:
+        if name.startswith(WEB) and urlsplit(name).path in ("", "/") and not urlsplit(name).query:
+            _read_jaeger(columns, name.rstrip("/"))
+            return "jaeger", {}
         return read_into(columns, _fetch(name) if name.startswith(WEB) else Path(name).read_bytes(), form), {}
     except TracesMissing as error:
         return None, {name: str(error)}
@@ -132,9 +140,20 @@ def _names(source: str) -> Sequence[str]:
     return [str(path)]
 
 
-def _fetch(address: str) -> bytes:
+def _read_jaeger(columns: SpanColumns, address: str) -> None:
+    """The newest traces of each service that a Jaeger knows, each once (Jaeger's HTTP API, v1 and v2)."""
     try:
-        reply = httpx.get(address, timeout=60.0, follow_redirects=True)
+        services = json.loads(_fetch(f"{address}/api/services"))["data"] or []
+    except (ValueError, KeyError, TypeError):
+        raise TracesMissing("no Jaeger answers there; give the whole address of the traces") from None
+    seen = set[str]()
+    for service in services:
+        jaeger_json.read_into(columns, _fetch(f"{address}/api/traces", service=service, limit=NEWEST), seen)
+
+
+def _fetch(address: str, **query: Any) -> bytes:
+    try:
+        reply = httpx.get(address, params=query or None, timeout=60.0, follow_redirects=True)
     except httpx.HTTPError as error:
         raise TracesMissing(f"no answer: {error!r}") from error
     if reply.status_code != 200:

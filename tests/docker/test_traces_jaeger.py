@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import httpx
 import numpy as np
 import pytest
 
+from framework.critical_path.analysis import View, analyse
 from framework.critical_path.service_time import service_times
 from framework.errors import TracesMissing
 from framework.model import Application, Container, Deployment, Objective, Running, Tracing, Workload
-from framework.spans import KINDS
+from framework.spans import KINDS, Format
+from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from optimizer.space import Configuration
 
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.docker
 IMAGE = "jaegertracing/jaeger:2.13.0"
 READY_S = 60
 TRACES = 2500
-BEGIN_NS = 1_700_000_000_000_000_000
+BEGIN_NS = (int(time.time()) - 3600) * 1_000_000_000  # recent: Jaeger looks back two days where it is not told a time
 WINDOW_NS = 20_000_000_000
 EACH_NS = WINDOW_NS // TRACES
 SERVER, CLIENT = 2, 3  # OTLP's numbers of span kinds
@@ -133,6 +136,37 @@ def test_time_is_charged_to_the_cache_that_sends_no_spans(jaeger: Container) -> 
     assert times["post-memcached"].mean_ms.value == pytest.approx(0.3)
     assert times["nginx"].mean_ms.value == pytest.approx(0.2)
     assert sum(one.share.value for one in times.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("address", "form", "traces"),
+    [
+        ("http://{}:16686", "jaeger", 1000),  # post and loadgen are in the same traces: each once
+        ("http://{}:16686/api/traces?service=post&start={start}&end={end}&limit=50", "jaeger", 50),
+        (
+            "http://{}:16686/api/v3/traces?query.service_name=post&query.start_time_min={since}"
+            "&query.start_time_max={until}&query.num_traces=50&query.search_depth=50",
+            "otlp",
+            50,
+        ),
+    ],
+    ids=["a Jaeger", "a query", "api_v3"],
+)
+def test_traces_are_read_from_an_address(jaeger: Container, address: str, form: Format, traces: int) -> None:
+    seconds = (BEGIN_NS // 10**9, (BEGIN_NS + WINDOW_NS) // 10**9)
+    start, end = (one * 10**6 for one in seconds)
+    since, until = (f"{datetime.fromtimestamp(one, UTC):%Y-%m-%dT%H:%M:%SZ}" for one in seconds)
+    found = read_all([address.format(jaeger.address, start=start, end=end, since=since, until=until)], form)
+    assert (len(found.spans.traces), found.rejected, found.unreadable) == (traces, {}, {})
+    assert {found.spans.strings[one] for one in set(found.spans.service)} == {"loadgen", "post"}
+    told = {one.name: one for one in analyse(found, View(entry="nginx")).services}
+    assert told["post-memcached"].mean_ms.value == pytest.approx(0.3)
+
+
+def test_an_address_where_no_jaeger_answers(jaeger: Container) -> None:
+    found = read_all([f"http://{jaeger.address}:4318", "http://127.0.0.97:1"])
+    assert len(found.unreadable) == 2
+    assert len(found.spans) == 0
 
 
 def test_only_the_window_is_read(jaeger: Container) -> None:

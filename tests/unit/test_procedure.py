@@ -14,6 +14,7 @@ from framework.controller import Bench
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.procedure import Procedure
+from framework.report.summary import summarise
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 PLAN = StudyPlan(
@@ -199,6 +200,20 @@ def test_rivals_are_compared_in_the_same_pairs(tmp_path: Path) -> None:
     assert set(finished.rivals) == {"expert", "default to expert"}
     labels = {t.label for t in bench.store.trials(study.id) if t.purpose == "verdict"}
     assert labels == {"default", "best", "expert"}
+
+
+def test_without_a_search_named_configurations_are_compared_with_the_default(tmp_path: Path) -> None:
+    bench = pretend_bench(tmp_path, machine(noise=0.02))
+    rivals = {"expert": {"cache.size": 20}, "other": {"cache.size": 40}}
+    study, procedure = start(bench, replace(PLAN, optimizer="dds", iterations=0, rivals=rivals))
+    finished = procedure.run()
+    trials = bench.store.trials(study.id)
+    assert [t.label for t in trials if t.purpose != "verdict"] == ["default"]
+    assert sorted(t.label for t in trials if t.purpose == "verdict") == sorted(["default", "expert", "other"] * 6)
+    assert finished.verdict is None
+    assert set(finished.rivals) == {"default to expert", "default to other"}
+    assert finished.rivals["default to other"].gain.value > finished.rivals["default to expert"].gain.value > 0.1
+    assert "Nothing was searched" in summarise(finished, trials, bench.application, bench.types).headline
 
 
 def test_every_optimizer_runs_a_study(tmp_path: Path) -> None:

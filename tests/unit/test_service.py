@@ -1,0 +1,102 @@
+"""The use cases on a pretend machine: a real application directory, the real knowledge base and store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.config import load_service_types
+from framework.controller import Bench
+from framework.errors import InputError
+from framework.model import StudyState, TuneRequest
+from framework.service import Adapters, Tailor
+from framework.store.artefacts import FileArtefacts
+from framework.store.studies import SqlStudyStore
+from framework.traces.files import read_all
+from tests.fakes import PretendMachine, VirtualClock
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ROOT / "tests" / "cases" / "good" / "small"
+
+
+def more_memory_is_faster(configuration: Mapping[str, Any]) -> float:
+    """What is not tuned has its default; nothing of the front end matters."""
+    return 5.0 + 300.0 / float(configuration.get("cache.memory_mib", 64))
+
+
+@pytest.fixture
+def tailor(tmp_path: Path) -> Iterator[Tailor]:
+    clock = VirtualClock()
+    artefacts = FileArtefacts(tmp_path / "artefacts")
+    store = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", artefacts, clock)
+    machine = PretendMachine(clock, more_memory_is_faster, noise=0.01)
+    opened = Tailor(
+        Adapters(
+            store=store,
+            artefacts=artefacts,
+            clock=clock,
+            testbed=lambda types: machine,
+            bench=lambda application, types, watch: Bench(
+                application, types, machine, machine, machine, store, artefacts, clock, watch
+            ),
+            traces=read_all,
+            home=tmp_path,
+            spaces=(),
+        )
+    )
+    yield opened
+    opened.close()
+
+
+REQUEST = TuneRequest(SMALL, rate_rps=100.0, repetitions=2, pairs=4, drift_every=0)
+
+
+def run(tailor: Tailor, request: TuneRequest) -> str:
+    study = tailor.run(tailor.create(request).id, lambda kind, data: None)
+    assert study.state is StudyState.COMPLETED
+    return study.id
+
+
+def test_a_screened_study_says_which_service_the_next_one_tunes(tailor: Tailor) -> None:
+    screening = run(tailor, replace(REQUEST, optimizer="morris", iterations=12))
+    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=4, reduce=f"screening:{screening}")))
+    assert study.plan.screened["cache"] > 10 * study.plan.screened["front"]
+    assert study.plan.extra["reduction"]["kept"] == ["cache"]
+    [removed] = study.plan.extra["reduction"]["removed"]
+    assert removed["service"] == "front"
+    assert "of the largest; the threshold is 10.0%" in removed["reason"]
+    searched = [trial for trial in tailor.store.trials(study.id) if trial.purpose == "search"]
+    assert {name.partition(".")[0] for trial in searched for name in trial.configuration} == {"cache"}
+    assert "of the largest; the threshold is 10.0%" in tailor.write_report(study).read_text()
+
+
+def test_a_study_with_too_few_trials_screens_nothing(tailor: Tailor) -> None:
+    short = run(tailor, replace(REQUEST, iterations=1))
+    with pytest.raises(InputError, match="says nothing of importance"):
+        tailor.create(replace(REQUEST, reduce=f"screening:{short}"))
+
+
+def test_the_best_of_a_study_is_compared_again_by_its_file(tailor: Tailor, tmp_path: Path) -> None:
+    first = run(tailor, replace(REQUEST, iterations=6))
+    tailor.export_best(first, tmp_path / "tuned")
+    written = tmp_path / "tuned" / "configuration.yaml"
+    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=0, pairs=6, rivals=(written,))))
+    verdict = study.rivals["default to tuned"]
+    assert verdict.statement == "improvement"
+    before = tailor.store.get(first).verdict
+    assert before is not None
+    assert verdict.gain.value == pytest.approx(before.gain.value, abs=0.1)
+    with pytest.raises(InputError, match="a second configuration called 'tuned'"):
+        tailor.create(replace(REQUEST, rivals=(written, written)))
+    with pytest.raises(InputError, match="a second configuration called 'best'"):
+        tailor.create(replace(REQUEST, rivals=(written.rename(tmp_path / "best.yaml"),)))
+
+
+def test_the_knowledge_base_has_numbers_for_this_machine(tailor: Tailor) -> None:
+    assert set(tailor.service_types()) == set(load_service_types())
+    [memcached] = tailor.service_types_named("memcached")
+    assert all(parameter.low is None or not isinstance(parameter.low, str) for parameter in memcached.parameters)
