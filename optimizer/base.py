@@ -63,6 +63,8 @@ class Optimizer(ABC):
     name: ClassVar[str]  # as in the entry-point group tailor.optimizers
     summary: ClassVar[str]  # one line
     source: ClassVar[str]  # the paper or library that it follows
+    suits: ClassVar[str] = ""  # when to use it
+    budgeting: ClassVar[str] = ""  # what it makes of the budget
     options_known: ClassVar[Mapping[str, Option]] = {}
 
     needs_budget: ClassVar[bool] = False  # its moves depend on how many are left
@@ -246,6 +248,14 @@ class Optimizer(ABC):
         """The best completed configuration so far."""
         scores = self.scores()
         return scores[0] if scores else None
+
+    def recommend(self) -> Configuration | None:
+        """The configuration to take if the search ended now; None where nothing has a value.
+
+        Here the one with the lowest mean of its values; an algorithm with a model of the noise can do better.
+        """
+        best = self.best()
+        return best.configuration if best is not None else None
 
     def priors(self) -> NDArray[np.float64] | None:
         """A weight for each parameter, in the order of the space, with a mean of one; None where nothing was told.

@@ -6,6 +6,7 @@ OptimizerError
 │   ├── InvalidValue            a value outside its parameter
 │   ├── InvalidObservation      an observation that contradicts itself
 │   ├── InvalidOption           an option that the algorithm does not have, or a value it does not take
+│   ├── LibraryMissing          an algorithm's library is not installed; the message says how to get it
 │   └── UnknownOptimizer        a name that no plug-in has; the known ones are listed
 ├── PluginError                 refuse to start with this plug-in: uninstall it or have it mended
 │   ├── NameCollision           two plug-ins claim one name
@@ -46,6 +47,10 @@ class InvalidObservation(InvalidInput):
 
 class InvalidOption(InvalidInput):
     """An option that the algorithm does not know, or a value that it does not take."""
+
+
+class LibraryMissing(InvalidInput):
+    """An algorithm needs a library that is not installed.  Install the extra that the message names."""
 
 
 class UnknownOptimizer(InvalidInput):

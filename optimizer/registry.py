@@ -84,17 +84,28 @@ def _by_name(entries: Iterable[EntryPoint] | None) -> dict[str, EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> type[Optimizer]:
-    where = f"plug-in {entry.name!r} ({entry.value}) of {_distribution(entry)}"
+    loaded = load_entry(entry)
+    if loaded.name != entry.name:
+        raise PluginBroken(f"{_where(entry)} calls itself {loaded.name!r}")
+    return loaded
+
+
+def load_entry(entry: EntryPoint) -> type[Optimizer]:
+    """The class that an entry names, whatever it calls itself.  Raises PluginBroken."""
+    where = _where(entry)
     try:
         loaded = entry.load()
     except _IMPORT_ERRORS as error:
         raise PluginBroken(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
     if not isinstance(loaded, type) or not issubclass(loaded, Optimizer):
         raise PluginBroken(f"{where} is not a subclass of optimizer.base.Optimizer")
-    said = getattr(loaded, "name", None)
-    if said != entry.name:
-        raise PluginBroken(f"{where} calls itself {said!r}")
+    if not isinstance(getattr(loaded, "name", None), str):
+        raise PluginBroken(f"{where} has no name")
     return loaded
+
+
+def _where(entry: EntryPoint) -> str:
+    return f"plug-in {entry.name!r} ({entry.value}) of {_distribution(entry)}"
 
 
 def _distribution(entry: EntryPoint) -> str:

@@ -1,14 +1,18 @@
-"""Drawing configurations: uniformly, as a Latin hypercube, and never one that was seen before."""
+"""Drawing configurations: uniformly, as a Latin hypercube, near another one, and never one that was seen before.
+
+Sources: steps of reals: Tolson & Shoemaker, Water Resources Research 43 (2007) W01413 [TS07]; of integers and stepped
+parameters: Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (2009) W12416 [T09], the discrete DDS.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
 from optimizer.errors import SearchExhausted
-from optimizer.space import Configuration, SearchSpace
+from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 _DRAWS = 1000  # uniform draws before a space is taken to be (almost) used up
 _COUNTABLE = 100_000  # spaces up to this size are then listed, so that every last configuration is found
@@ -63,3 +67,55 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 
     points = qmc.LatinHypercube(d=len(space), rng=rng).random(count)
     return [space.from_unit(point) for point in points]
+
+
+def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Generator) -> Value:
+    """Another value near ``value``; ``step`` in ranges of the parameter.
+
+    Reals: [TS07] step 3, a normal step, reflected at the bounds.  Integers and steps: [T09], the same step between
+    half a cell below the first and above the last value, rounded; if that gives the value again, a uniform draw of
+    the others.  Choices and booleans: a uniform draw of the others (they have no order, so that a step means nothing;
+    our extension).
+    """
+    if parameter.ordered:
+        unit = parameter.to_unit(value) + step * float(rng.standard_normal())
+        moved = parameter.from_unit(reflect(unit))
+        if moved != value or parameter.cardinality == 1:
+            return moved
+    return another(parameter, value, rng)
+
+
+def another(parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
+    """A uniform draw of the parameter's other values."""
+    values = parameter.values()
+    if values is None:  # a real that rounded back to itself: any draw will do
+        return parameter.from_unit(float(rng.random()))
+    others = [other for other in values if other != value]
+    return others[int(rng.integers(len(others)))] if others else value
+
+
+def reflect(unit: float) -> float:
+    """[TS07] step 3: mirror a coordinate that left [0, 1]; if the image left it on the other side, take the bound."""
+    if unit < 0.0:
+        return 0.0 if -unit > 1.0 else -unit
+    if unit > 1.0:
+        return 1.0 if 2.0 - unit < 0.0 else 2.0 - unit
+    return unit
+
+
+def perturbed(
+    space: SearchSpace, centre: Configuration, chosen: Iterable[int], step: float, rng: np.random.Generator
+) -> Configuration:
+    """``centre`` with the parameters of these positions moved to a neighbour."""
+    moved = (space.parameters[j] for j in chosen)
+    return centre.replace({one.name: neighbour(one, centre[one.name], step, rng) for one in moved})
+
+
+def mutated(
+    space: SearchSpace, centre: Configuration, probability: float, step: float, rng: np.random.Generator
+) -> Configuration:
+    """Each parameter with this probability moved to a neighbour, and one at random if there would be none."""
+    chosen = np.flatnonzero(rng.random(len(space)) < probability)
+    if chosen.size == 0:
+        chosen = rng.integers(len(space), size=1)
+    return perturbed(space, centre, chosen.tolist(), step, rng)

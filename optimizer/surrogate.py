@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,20 @@ def one_thread() -> AbstractContextManager[object]:
     return limits
 
 
+class Surrogate(Protocol):
+    """A fitted model of the values, standardised to mean 0 and deviation 1."""
+
+    def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
+        """Mean and standard deviation at encoded points (n, width), both (n,)."""
+
+
+def standardised(y: Array) -> Array:
+    """y (n,) with mean 0 and deviation 1; all zero where they are equal."""
+    spread = float(np.std(y))
+    scaled: Array = (y - float(np.mean(y))) / (spread if spread > 0 else 1.0)
+    return scaled
+
+
 class GaussianProcess:
     """scikit-optimize's Gaussian process with its defaults: Matern 5/2 with a length scale per column, noise fitted.
 
@@ -105,18 +119,13 @@ class GaussianProcess:
         from skopt.learning import GaussianProcessRegressor
         from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
 
-        spread = float(np.std(y))
-        self._mean, self._spread = float(np.mean(y)), spread if spread > 0 else 1.0
         width = x.shape[1]
         kernel = ConstantKernel(1.0, (0.01, 1000.0)) * Matern(np.ones(width), [(0.01, 100.0)] * width, nu=2.5)
         self.model: Any = GaussianProcessRegressor(kernel=kernel, noise="gaussian", optimizer=_climb, random_state=seed)
         with one_thread(), warnings.catch_warnings():
             # A length scale at its bound is an answer (the parameter does not matter), not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model.fit(x, self.standardise(y))
-
-    def standardise(self, y: Array) -> Array:
-        return (y - self._mean) / self._spread
+            self.model.fit(x, standardised(y))
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free function, both (n,), standardised.
@@ -133,3 +142,40 @@ class GaussianProcess:
             half = solve_triangular(self.model.L_, cross.T, lower=True, check_finite=False)
             variance = self.model.kernel_.diag(x) - np.einsum("ij,ij->j", half, half)
         return mean, np.sqrt(np.maximum(variance, 0.0))
+
+
+class Forest:
+    """scikit-optimize's random forest with the settings of its ``forest_minimize``: 100 trees, leaves of 3."""
+
+    def __init__(self, x: Array, y: Array, seed: int) -> None:
+        from skopt.learning import RandomForestRegressor
+
+        self.model: Any = RandomForestRegressor(n_estimators=100, min_samples_leaf=3, n_jobs=1, random_state=seed).fit(
+            x, standardised(y)
+        )
+
+    def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
+        """Mean over the trees, and the root of the variance between and inside them (law of total variance)."""
+        mean, deviation = self.model.predict(x, return_std=True)
+        return mean, deviation
+
+
+class BoostedTrees:
+    """Boosted trees for the 16 %, 50 % and 84 % quantiles, with the settings of scikit-optimize's ``gbrt_minimize``.
+
+    scikit-learn's own, since scikit-optimize's wrapper calls a function that numpy no longer has.
+    """
+
+    def __init__(self, x: Array, y: Array, seed: int) -> None:
+        from sklearn.ensemble import GradientBoostingRegressor
+
+        scaled = standardised(y)
+        self.models: list[Any] = [
+            GradientBoostingRegressor(loss="quantile", alpha=alpha, n_estimators=30, random_state=seed).fit(x, scaled)
+            for alpha in (0.16, 0.5, 0.84)
+        ]
+
+    def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
+        """The median, and half the distance between the outer quantiles."""
+        low, middle, high = (model.predict(x) for model in self.models)
+        return middle, np.maximum(0.5 * (high - low), 0.0)

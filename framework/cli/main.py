@@ -13,7 +13,7 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import look, machine, present, traces
+from framework.cli import bench, look, machine, present, traces
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
@@ -184,6 +184,7 @@ def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # SIGTERM ends a study as Ctrl-C does: cleaned up and resumable
 
 
+bench.register(app, output, messages, print_json)
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
 traces.register(app, tailor, output, print_json)

@@ -17,8 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from optimizer.base import Optimizer, Option
-from optimizer.sampling import unseen
-from optimizer.space import Configuration, Parameter, Value
+from optimizer.sampling import perturbed, unseen
+from optimizer.space import Configuration
 
 _REDRAWS = 100  # perturbations that were seen before or break a constraint, until a uniform draw replaces them
 
@@ -33,6 +33,8 @@ class DDS(Optimizer):
     name = "dds"
     summary = "dynamically dimensioned search: from all parameters down to one around the best so far"
     source = "Tolson & Shoemaker 2007 (WRR 43, W01413); discrete parameters: Tolson et al. 2009 (WRR 45, W12416)"
+    suits = "many parameters and few trials; the best of the paper that Tailor follows"
+    budgeting = "from all parameters at the first suggestion to one at the last"
     needs_budget = True
     uses_priors = True
     options_known: ClassVar[Mapping[str, Option]] = {
@@ -50,7 +52,7 @@ class DDS(Optimizer):
         probability = self.selection_probability(index - first + 1, self._budget() - first)
         for _ in range(_REDRAWS):
             chosen = self._choose(probability, rng)
-            candidate = self._perturb(centre, chosen, rng)
+            candidate = perturbed(self.space, centre, chosen, float(self.options["r"]), rng)
             if candidate not in seen and self.space.is_feasible(candidate):
                 return candidate, f"perturbs {len(chosen)} of {len(self.space)} parameters"
         return unseen(self.space, rng, seen), "uniform: the neighbourhood is used up"
@@ -79,29 +81,6 @@ class DDS(Optimizer):
             chosen = rng.choice(dimensions, size=1, p=None if weights is None else weights / weights.sum())
         return [int(j) for j in chosen]
 
-    def _perturb(self, centre: Configuration, chosen: list[int], rng: np.random.Generator) -> Configuration:
-        changes: dict[str, Value] = {}
-        parameters = self.space.parameters
-        for j in chosen:
-            parameter = parameters[j]
-            changes[parameter.name] = self._neighbour(parameter, centre[parameter.name], rng)
-        return centre.replace(changes)
-
-    def _neighbour(self, parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
-        """Another value near ``value``.
-
-        Reals: [TS07] step 3, a normal step of r ranges, reflected at the bounds.  Integers and steps: [T09], the
-        same step between half a cell below the first and above the last value, rounded; if that gives the value
-        again, a uniform draw of the others.  Choices and booleans: a uniform draw of the others (they have no
-        order, so that a step means nothing; our extension).
-        """
-        if parameter.ordered:
-            unit = parameter.to_unit(value) + float(self.options["r"]) * float(rng.standard_normal())
-            moved = parameter.from_unit(reflect(unit))
-            if moved != value or parameter.cardinality == 1:
-                return moved
-        return _another(parameter, value, rng)
-
 
 class DDSGrow(DDS):
     """The inverse of DDS: from one parameter up to all around the best so far."""
@@ -109,25 +88,9 @@ class DDSGrow(DDS):
     name = "dds-grow"
     summary = "inverse DDS: from one parameter up to all around the best so far"
     source = "DDS (Tolson & Shoemaker 2007) with the inverse selection (u > P) of the paper's published code"
+    suits = "a default that is already good, so that few changes at once are better"
+    budgeting = "from one parameter at the first suggestion to all at the last"
 
     def selection_probability(self, i: int, n: int) -> float:
         """1 - P(i) = ln(i) / ln(N): none at first (hence one, by the rule of step 2), all at the end."""
         return 1.0 - super().selection_probability(i, n)
-
-
-def reflect(unit: float) -> float:
-    """[TS07] step 3: mirror a coordinate that left [0, 1]; if the image left it on the other side, take the bound."""
-    if unit < 0.0:
-        return 0.0 if -unit > 1.0 else -unit
-    if unit > 1.0:
-        return 1.0 if 2.0 - unit < 0.0 else 2.0 - unit
-    return unit
-
-
-def _another(parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
-    """A uniform draw of the parameter's other values."""
-    values = parameter.values()
-    if values is None:  # a real that rounded back to itself: any draw will do
-        return parameter.from_unit(float(rng.random()))
-    others = [other for other in values if other != value]
-    return others[int(rng.integers(len(others)))] if others else value

@@ -33,6 +33,8 @@ class Morris(Optimizer):
     name = "morris"
     summary = "screening, no search: the Morris method with one group of parameters (a service) at a time"
     source = "Morris 1991 (Technometrics 33(2)); groups: Campolongo, Cariboni & Saltelli 2007 (EMS 22)"
+    suits = "to learn which services matter before a study (`--reduce screening:STUDY`)"
+    budgeting = "as many trajectories as it holds; below one, as many services as it holds"
     needs_budget = True
     learns = False
     one_shot: ClassVar[bool] = True

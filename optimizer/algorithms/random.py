@@ -15,6 +15,8 @@ class Random(Optimizer):
     name = "random"
     summary = "uniform random search, without repetition"
     source = "Bergstra & Bengio, Random search for hyper-parameter optimization, JMLR 13 (2012)"
+    suits = "as the yardstick that every other algorithm has to beat"
+    budgeting = "none"
     learns = False
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:

@@ -10,6 +10,7 @@ import typer
 from ruamel.yaml import YAML
 
 from framework.cli.main import app
+from framework.report import optimizer_pages
 from optimizer import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,3 +62,8 @@ def test_the_application_guide_shows_the_application_that_ci_tunes() -> None:
     real = (ROOT / "apps" / "url-shortener" / "application.yaml").read_text()
     yaml = YAML(typ="safe")
     assert yaml.load(example) == yaml.load(real)
+
+
+def test_every_optimizer_has_a_page_that_says_what_its_class_says() -> None:
+    written = {path.name: path.read_text() for path in optimizer_pages.DIRECTORY.glob("*.md")}
+    assert written == optimizer_pages.pages(), "python -m framework.report.optimizer_pages writes them"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizer.algorithms.dds import DDS, DDSGrow, reflect
+from optimizer.algorithms.dds import DDS, DDSGrow
+from optimizer.sampling import neighbour, reflect
 from optimizer.space import Configuration, LinearConstraint, Parameter, SearchSpace
 from optimizer.testing.problems import mixed_space
 from optimizer.trial import Observation, ObservationState
@@ -120,12 +121,11 @@ def test_a_perturbed_parameter_always_changes_and_choices_are_drawn_evenly() -> 
             Parameter("choice", "categorical", "a", choices=("a", "b", "c")),
         ]
     )
-    optimizer = DDS(space, seed=0, budget=10)
     rng = np.random.default_rng(0)
     drawn: dict[str, list[object]] = {name: [] for name in space}
     for _ in range(2000):
         for name, parameter in space.items():
-            drawn[name].append(optimizer._neighbour(parameter, parameter.default, rng))
+            drawn[name].append(neighbour(parameter, parameter.default, 0.2, rng))
     for name, parameter in space.items():
         assert parameter.default not in drawn[name]
     assert 900 < drawn["choice"].count("b") < 1100
@@ -136,9 +136,8 @@ def test_a_perturbed_parameter_always_changes_and_choices_are_drawn_evenly() -> 
 
 def test_steps_on_a_log_scale_are_factors() -> None:
     parameter = Parameter("p", "real", 10.0, low=0.1, high=1000.0, scale="log")
-    optimizer = DDS(SearchSpace([parameter]), seed=0, budget=10)
     rng = np.random.default_rng(0)
-    steps = [math.log10(float(optimizer._neighbour(parameter, 10.0, rng))) - 1 for _ in range(2000)]
+    steps = [math.log10(float(neighbour(parameter, 10.0, 0.2, rng))) - 1 for _ in range(2000)]
     assert np.std(steps) == pytest.approx(0.2 * 4, rel=0.1)
 
 

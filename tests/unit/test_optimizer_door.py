@@ -189,9 +189,7 @@ def test_built_in_optimizers_come_through_the_entry_points() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(
-        UnknownOptimizer, match=r"'dss' \(did you mean 'dds'\?\); known: bo-gp, dds, dds-grow, morris, random"
-    ):
+    with pytest.raises(UnknownOptimizer, match=r"'dss' \(did you mean 'dds'\?\); known: bo-gbrt, bo-gp, .*, random"):
         registry.load("dss")
 
 
@@ -207,7 +205,7 @@ def test_a_collision_is_an_error() -> None:
         ("no_such_module:X", "ModuleNotFoundError"),
         ("optimizer.algorithms.dds:Nope", "AttributeError"),
         ("optimizer.space:Configuration", "is not a subclass"),
-        ("optimizer.algorithms.dds:reflect", "is not a subclass"),
+        ("optimizer.algorithms.dds:perturbed", "is not a subclass"),
         ("optimizer.algorithms.dds:DDS", "calls itself 'dds'"),
     ],
 )

@@ -1,0 +1,102 @@
+"""Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from framework.errors import StoreError
+from optimizer.benchmark.lists import problem
+from optimizer.benchmark.race import Run, run
+from optimizer.space import Value
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An optimizer in a race.  ``label``: its name in the tables.  ``guided``: it is told the priors."""
+
+    optimizer: str
+    label: str = ""
+    options: Mapping[str, Value] = field(default_factory=dict)
+    guided: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.label or self.optimizer
+
+
+def race(
+    entries: Sequence[Entry],
+    problems: Sequence[str],
+    seeds: Iterable[int],
+    evaluations: int,
+    path: Path,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Run]:
+    """All runs, those that ``path`` (a line of JSON each) has and those made now.  Raises StoreError.
+
+    A run is added to the file when it ends, so that stopping loses only the runs under way.
+    """
+    kept = list(read(path)) if path.exists() else []
+    names = {line: problem(line).name for line in problems}
+    have = {(one.optimizer, one.problem, one.seed) for one in kept if len(one.values) > evaluations}
+    wanted = [
+        (entry, line, seed)
+        for seed in seeds
+        for line in problems
+        for entry in entries
+        if (entry.name, names[line], seed) not in have
+    ]
+    progress(0, len(wanted))
+    if not wanted:
+        return kept
+    for variable in THREADS:  # inherited by the new processes: each has one core
+        os.environ.setdefault(variable, "1")
+    with ProcessPoolExecutor(workers or len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
+        tasks = [pool.submit(_one, entry, line, seed, evaluations) for entry, line, seed in wanted]
+        try:
+            for done, task in enumerate(as_completed(tasks), 1):
+                made = task.result()
+                kept.append(made)
+                _append(path, made)
+                progress(done, len(wanted))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return kept
+
+
+def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
+    return run(
+        entry.optimizer, problem(line), seed, evaluations, options=entry.options, guided=entry.guided, label=entry.name
+    )
+
+
+def read(path: Path) -> Iterator[Run]:
+    """The runs of a file.  Raises StoreError."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            content: dict[str, Any] = json.loads(line)
+            content["values"], content["ask_s"] = tuple(content["values"]), tuple(content["ask_s"])
+            yield Run(**content)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path}:{number} is no run: {error}") from error
+
+
+def _append(path: Path, made: Run) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(made)) + "\n")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

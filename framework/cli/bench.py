@@ -1,0 +1,104 @@
+"""The command that compares optimizers on problems that need no engine: bench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from framework.benchmark import Entry, race
+from framework.errors import InputError
+from framework.report.bench import standings, write_tables
+from optimizer.benchmark.lists import LISTS, fingerprint
+from optimizer.benchmark.race import Run, kind_of
+from optimizer.errors import OptimizerError
+
+CHECKPOINTS = (15, 30, 50, 100)
+
+
+def register(app: typer.Typer, output: Console, messages: Console, print_json: Callable[[Any], None]) -> None:
+    """Add the command of this module."""
+
+    @app.command()
+    def bench(
+        optimizers: Annotated[
+            list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
+        ],
+        which: Annotated[str, typer.Option("--list", help=f"Problems: one of {', '.join(LISTS)}.")] = "development",
+        only: Annotated[list[str] | None, typer.Option(help="Problems whose line contains this (repeatable).")] = None,
+        evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 30,
+        seeds: Annotated[int, typer.Option(help="Runs of each optimizer on each problem.")] = 3,
+        workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
+        directory: Annotated[
+            Path, typer.Option("--output", help="Directory of the runs, tables and figures; runs found there are kept.")
+        ] = Path("bench"),
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    ) -> None:
+        """Race optimizers on synthetic problems; no engine is needed."""
+        problems = _chosen(which, only or [])
+        for option, value in (("--evaluations", evaluations), ("--seeds", seeds), ("--workers", workers or 1)):
+            if value < 1:
+                raise InputError(f"{option}: found {value}; allowed: at least 1")
+        entries = [Entry(name) for name in dict.fromkeys(optimizers)]
+        path = directory / "runs.jsonl"
+        try:
+            for name in optimizers:
+                kind_of(name)
+            runs = _race(messages, entries, problems, range(1, seeds + 1), evaluations, path, workers)
+        except OptimizerError as error:
+            raise InputError(str(error)) from error
+        names = {entry.name for entry in entries}
+        runs = [one for one in runs if one.optimizer in names]
+        written = write_tables(runs, directory, f"list {which}, {fingerprint(problems)}")
+        found = standings(runs, [n for n in CHECKPOINTS if n <= evaluations] or [evaluations])
+        if as_json:
+            ranks = {str(n): one.mean_ranks for n, one in found.items()}
+            print_json({"problems": problems, "mean_ranks": ranks, "files": written})
+            return
+        _show(output, found)
+        output.print("\n".join(str(path) for path in written), soft_wrap=True)
+
+
+def _chosen(which: str, only: Sequence[str]) -> list[str]:
+    if which not in LISTS:
+        raise InputError(f"--list: found {which!r}; allowed: {', '.join(LISTS)}")
+    chosen = [line for line in LISTS[which] if not only or any(text in line for text in only)]
+    if not chosen:
+        raise InputError(f"--only: found {', '.join(only)}; allowed: a part of one of {'; '.join(LISTS[which])}")
+    return chosen
+
+
+def _race(
+    messages: Console,
+    entries: Sequence[Entry],
+    problems: Sequence[str],
+    seeds: Sequence[int],
+    evaluations: int,
+    path: Path,
+    workers: int | None,
+) -> list[Run]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=messages, transient=True) as bar:
+        task = bar.add_task("runs", total=None)
+        return race(
+            entries, problems, seeds, evaluations, path, workers=workers,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )  # fmt: skip
+
+
+def _show(output: Console, found: Any) -> None:
+    """Mean ranks, the best of the last column first."""
+    last = list(found)[-1]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("mean rank over the problems", no_wrap=True)
+    for evaluations in found:
+        table.add_column(f"after {evaluations}", justify="right")
+    for name in found[last].mean_ranks:
+        table.add_row(name, *(f"{one.mean_ranks[name]:.2f}" for one in found.values()))
+    output.print(table)

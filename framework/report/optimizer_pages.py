@@ -1,0 +1,75 @@
+"""A page for each optimizer, made of what its class says; ``python -m framework.report.optimizer_pages`` writes them.
+
+A test fails where a page is missing or no longer says what the class says.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from optimizer.base import Optimizer, Option
+from optimizer.registry import load_all
+
+DIRECTORY = Path(__file__).resolve().parents[2] / "docs" / "reference" / "optimizers"
+
+CAPABILITIES = {
+    "needs_budget": "needs to know the number of suggestions before it begins",
+    "learns": "told values change what it suggests",
+    "batch": "several asks before a tell give different, useful suggestions",
+    "uses_noise": "weighs values by their standard errors",
+    "uses_failures": "trials without a value change what it suggests",
+    "uses_priors": "looks more where the traces say that the time goes",
+    "handles_constraints": "minimises subject to measured limits",
+    "one_shot": "solves at once and ends",
+}
+
+
+def page(kind: type[Optimizer]) -> str:
+    """Markdown: what it is, when to use it, budget, options, capabilities, source."""
+    can = [f"- {text}" for name, text in CAPABILITIES.items() if getattr(kind, name)]
+    parts = [
+        f"# {kind.name}",
+        f"{kind.summary[0].upper()}{kind.summary[1:]}.",
+        inspect.getdoc(kind) or "",
+        f"**When:** {kind.suits}." if kind.suits else "",
+        f"**Budget:** {kind.budgeting}." if kind.budgeting else "",
+        _options(kind),
+        "\n".join(["**What it can do**", "", *can]) if can else "",
+        f"**Source:** {kind.source}.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _options(kind: type[Optimizer]) -> str:
+    if not kind.options_known:
+        return "It has no options."
+    rows = [
+        f"| `{name}` | `{one.default}` | {_allowed(one)} | {one.description} |"
+        for name, one in kind.options_known.items()
+    ]
+    return "\n".join(["| option | default | allowed | what it does |", "|---|---|---|---|", *rows])
+
+
+def _allowed(option: Option) -> str:
+    if option.choices:
+        return ", ".join(f"`{choice}`" for choice in option.choices)
+    return "" if option.low is None else f"{option.low:g} to {option.high:g}"
+
+
+def pages() -> dict[str, str]:
+    """File name -> text, for the built-in optimizers and those of other packages."""
+    kinds = load_all().working
+    listed = [f"| [{name}]({name}.md) | {kind.summary} | {kind.suits} |" for name, kind in kinds.items()]
+    index = ["# Optimizers", "", "| name | what | when |", "|---|---|---|", *listed]
+    return {f"{name}.md": page(kind) for name, kind in kinds.items()} | {"README.md": "\n".join(index) + "\n"}
+
+
+def write(directory: Path = DIRECTORY) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (directory / name).write_text(text)
+
+
+if __name__ == "__main__":
+    write()

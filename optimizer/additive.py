@@ -1,0 +1,208 @@
+"""A Gaussian process for configurations of many services: a joint part and one part for each group of parameters.
+
+The tail latency of a request is nearly a sum over the services that it waits for, and a service's parameters act on its
+own term first.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g), m the Matern 5/2
+function, r the scaled distance in all parameters or in those of the group.  Without groups only the joint part is left.
+
+Sources: Rasmussen & Williams 2006 [RW06], algorithm 2.1 and section 5.4.1; additive: Duvenaud, Nickisch & Rasmussen,
+NIPS 2011, and Kandasamy, Schneider & Poczos, ICML 2015; length scales that grow with the square root of the number of
+parameters: Hvarfner, Hellsten & Nardi, ICML 2024 [H24].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+ROOT5 = math.sqrt(5.0)
+JITTER = 1e-6
+STEPS = 40  # of L-BFGS; more changed nothing on the development problems
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of the encoded configurations (see ``surrogate.Encoder``): ``parameter[j]`` and ``group[p]``.
+
+    ``weight[p]``: how much is expected of a parameter before anything is known, with a mean of one.
+    """
+
+    parameter: NDArray[np.int64]
+    group: NDArray[np.int64]
+    weight: Array
+
+    @property
+    def parameters(self) -> int:
+        return len(self.group)
+
+    @property
+    def groups(self) -> int:
+        return int(self.group.max()) + 1 if len(self.group) else 0
+
+
+class AdditiveProcess:
+    """Fitted to x (n, columns) and y (n,), the latter standardised by the caller; ``noise`` (n,): known variances of y.
+
+    Hyperparameters are the maximum of the posterior: length scale of each parameter, variance of each part, and a
+    further noise variance.
+    """
+
+    def __init__(self, layout: Layout, x: Array, y: Array, noise: Array, theta: Array | None = None) -> None:
+        self.layout = layout
+        self._x, self._y, self._noise = x, y, noise
+        self._parts = _parts(layout)
+        self._centre, self._spread = _prior(layout, len(self._parts))
+        distances = _distances(layout, x).reshape(layout.parameters, -1)
+        stacks = [distances[members] for members, _ in self._parts]
+        self._theta = self._fitted(stacks) if theta is None else theta
+        self._factorise(stacks)
+
+    def refitted(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
+        """A process of other data with the same hyperparameters."""
+        return AdditiveProcess(self.layout, x, y, noise, self._theta)
+
+    def with_more(self, x: Array, y: Array) -> AdditiveProcess:
+        """The same process with further points, without noise of their own."""
+        return self.refitted(
+            np.concatenate([self._x, x]), np.concatenate([self._y, y]), np.concatenate([self._noise, np.zeros(len(y))])
+        )
+
+    # ------------------------------------------------------------------ fitting
+
+    def _fitted(self, stacks: list[Array]) -> Array:
+        from scipy.optimize import minimize  # here: a second that only those who use it should pay
+
+        bounds = [(c - 4 * s, c + 4 * s) for c, s in zip(self._centre, self._spread, strict=True)]
+        given = (stacks, self._y, self._noise)
+        options = {"maxiter": STEPS}
+        found = minimize(self._loss, self._centre, given, "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        return np.asarray(found.x)
+
+    def _split(self, theta: Array) -> tuple[Array, Array, float]:
+        """Inverse squared length scales (P,), variances of the parts, noise variance."""
+        count = self.layout.parameters
+        return np.exp(-2.0 * theta[:count]), np.exp(theta[count:-1]), float(np.exp(theta[-1]))
+
+    def _covariances(self, stacks: list[Array], inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
+        """v m(r) of each part, (n * n,), and -2 v dm/d(r^2), of which derivatives are made."""
+        covariances, slopes = [], []
+        for (members, factor), stack, variance in zip(self._parts, stacks, variances, strict=True):
+            squared = (inverse[members] * factor) @ stack
+            r = np.sqrt(squared)
+            fading = variance * np.exp(-ROOT5 * r)
+            rising = 1.0 + ROOT5 * r
+            covariances.append((rising + 5.0 / 3.0 * squared) * fading)
+            slopes.append(5.0 / 3.0 * factor * rising * fading)
+        return covariances, slopes
+
+    def _loss(self, theta: Array, stacks: list[Array], y: Array, noise: Array) -> tuple[float, Array]:
+        """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
+        from scipy.linalg import cho_solve
+
+        inverse, variances, extra = self._split(theta)
+        covariances, slopes = self._covariances(stacks, inverse, variances)
+        n = len(y)
+        noisy = np.sum(covariances, axis=0).reshape(n, n) + np.diag(noise + extra + JITTER)
+        try:
+            factor = np.linalg.cholesky(noisy)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros_like(theta)
+        inverted = cho_solve((factor, True), np.eye(n), check_finite=False)
+        alpha = inverted @ y
+        off = (theta - self._centre) / self._spread
+        value = 0.5 * float(y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
+        pull = (inverted - np.outer(alpha, alpha)).ravel()  # twice the derivative by the covariance
+        count = self.layout.parameters
+        by_length, by_variance = np.zeros(count), np.empty(len(self._parts))
+        for index, (members, _) in enumerate(self._parts):
+            by_length[members] += stacks[index] @ (pull * slopes[index])
+            by_variance[index] = pull @ covariances[index]
+        by_noise = extra * float(pull[:: n + 1].sum())
+        gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, [by_noise]])
+        return value, gradient + off / self._spread
+
+    def _factorise(self, stacks: list[Array]) -> None:
+        from scipy.linalg import cho_factor, cho_solve
+
+        n = len(self._y)
+        self.inverse, self.variances, extra = self._split(self._theta)
+        covariances, _ = self._covariances(stacks, self.inverse, self.variances)
+        noisy = np.sum(covariances, axis=0).reshape(n, n) + np.diag(self._noise + extra + JITTER)
+        self._factor = cho_factor(noisy, lower=True)
+        self._alpha = cho_solve(self._factor, self._y)
+
+    # ------------------------------------------------------------------ answering
+
+    @property
+    def relevance(self) -> Array:
+        """How much each parameter moves the function, (P,), the largest 1: by length scales and variances of parts."""
+        found = np.zeros(self.layout.parameters)
+        for (members, factor), variance in zip(self._parts, self.variances, strict=True):
+            found[members] += variance * factor * self.inverse[members]
+        return np.asarray(np.sqrt(found / found.max()))
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
+        from scipy.linalg import solve_triangular
+
+        cross = self._cross(x)
+        mean = cross @ self._alpha
+        half = solve_triangular(self._factor[0], cross.T, lower=True, check_finite=False)
+        variance = float(self.variances.sum()) - np.einsum("ij,ij->j", half, half)
+        return mean, np.sqrt(np.maximum(variance, 1e-12))
+
+    def _cross(self, x: Array) -> Array:
+        """Covariance of new points with those fitted, (m, n)."""
+        total = np.zeros((len(x), len(self._x)))
+        scaled = np.sqrt(self.inverse)[self.layout.parameter]
+        new, old = x * scaled, self._x * scaled
+        for (members, factor), variance in zip(self._parts, self.variances, strict=True):
+            columns = np.flatnonzero(np.isin(self.layout.parameter, members))
+            a, b = new[:, columns], old[:, columns]
+            squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
+            squared = np.maximum(squared, 0.0) * factor
+            r = np.sqrt(squared)
+            total += variance * (1.0 + ROOT5 * r + 5.0 / 3.0 * squared) * np.exp(-ROOT5 * r)
+        return total
+
+
+def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
+    """The joint part and one for each group: its parameters, and the factor that makes distances comparable."""
+    every = np.arange(layout.parameters)
+    parts = [(every, 1.0)]
+    if layout.groups > 1:
+        for group in range(layout.groups):
+            members = np.flatnonzero(layout.group == group)
+            parts.append((members, layout.parameters / len(members)))
+    return parts
+
+
+def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
+    """Mean and standard deviation of the hyperparameters' logarithms, normal and independent.
+
+    Length scales as in [H24], at the mode of its log-normal density, shorter for parameters of more weight.  The joint
+    part and all groups together have half of the variance each, groups according to the weight of their parameters.
+    """
+    count = layout.parameters
+    length = math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
+    if parts == 1:
+        shares = np.array([1.0])
+    else:
+        by_group = np.bincount(layout.group, layout.weight) / layout.weight.sum()
+        shares = np.concatenate([[0.5], 0.5 * np.maximum(by_group, 0.01)])
+    centre = np.concatenate([length, np.log(shares), [-4.0]])
+    spread = np.concatenate([np.full(count, math.sqrt(3.0)), np.full(parts, 1.0), [1.0]])
+    return centre, spread
+
+
+def _distances(layout: Layout, x: Array) -> Array:
+    """Squared differences by parameter, (P, n, n); the columns of a choice belong to one parameter."""
+    found = np.zeros((layout.parameters, len(x), len(x)))
+    for column, parameter in enumerate(layout.parameter):
+        difference = x[:, column][:, None] - x[:, column][None, :]
+        found[parameter] += difference * difference
+    return found

@@ -1,0 +1,120 @@
+"""Optuna's samplers: the tree-structured Parzen estimator, the Gaussian process and CMA-ES with margin.
+
+With Optuna's own settings, except where a start-up design is longer than a third of the budget.
+
+Sources: Akiba et al., KDD 2019 (Optuna); Watanabe, arXiv:2304.11127 (its TPE); Hamano et al., GECCO 2022 (margin).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.sampling import design_size
+from optimizer.space import Configuration, Parameter
+from optimizer.trial import Observation, ObservationState
+
+_STARTUP = 10  # what Optuna's TPE and GP begin with
+
+
+class _Optuna(LibraryOptimizer):
+    """Parameters keep their kinds, bounds and scales; one with a step is the unit interval divided into cells.
+
+    Failed trials are told as failed: Optuna leaves them out.
+    """
+
+    uses_failures = False
+
+    def _open(self, seed: int) -> None:
+        optuna = library("optuna", "optuna")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna = optuna
+        self._distributions = {one.name: _distribution(optuna, one) for one in self.space.parameters}
+        self._study = optuna.create_study(sampler=self._sampler(optuna, seed))
+
+    @abstractmethod
+    def _sampler(self, optuna: Any, seed: int) -> Any:
+        """Optuna's sampler."""
+
+    def _startup(self) -> int:
+        """Random trials that it begins with."""
+        return _STARTUP if self.budget is None else min(_STARTUP, design_size(len(self.space), self.budget))
+
+    def _candidate(self) -> tuple[Any, Configuration]:
+        trial = self._study.ask(self._distributions)
+        values = {one.name: to_value(one, trial.params[one.name]) for one in self.space.parameters}
+        return trial, self.space.validate(values)
+
+    def _inform(self, token: Any, observation: Observation, value: float) -> None:
+        state = self._optuna.trial.TrialState
+        completed = observation.state is ObservationState.COMPLETED
+        if token is not None:
+            self._study.tell(token, value if completed else None, state.COMPLETE if completed else state.FAIL)
+        elif completed:
+            params = {one.name: to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
+            self._study.add_trial(
+                self._optuna.trial.create_trial(params=params, distributions=self._distributions, value=value)
+            )
+
+
+class OptunaTPE(_Optuna):
+    """Multivariate, as Optuna advises for parameters that depend on each other."""
+
+    name = "optuna-tpe"
+    summary = "Optuna's tree-structured Parzen estimator"
+    source = "Watanabe 2023 (arXiv:2304.11127); Optuna's TPESampler"
+    suits = "to compare with what Optuna users run"
+    budgeting = "10 random start-up trials, at most a third of the budget"
+
+    def _sampler(self, optuna: Any, seed: int) -> Any:
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._startup(), multivariate=True)
+
+
+class OptunaGP(_Optuna):
+    """Needs torch."""
+
+    name = "optuna-gp"
+    summary = "Optuna's Gaussian process sampler"
+    source = "Optuna's GPSampler (log expected improvement: Ament et al. 2023, NeurIPS)"
+    suits = "to compare with what Optuna users run"
+    budgeting = "10 random start-up trials, at most a third of the budget"
+
+    def _open(self, seed: int) -> None:
+        library("torch", "optuna-gp")
+        super()._open(seed)
+
+    def _sampler(self, optuna: Any, seed: int) -> Any:
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=self._startup(), deterministic_objective=False)
+
+
+class OptunaCMA(_Optuna):
+    """Generations smaller than Optuna's where the budget holds fewer than three; choices are drawn at random."""
+
+    name = "optuna-cmaes"
+    summary = "Optuna's CMA-ES, with margin for integers"
+    source = "Hamano et al. 2022 (GECCO), CMA-ES with margin; Optuna's CmaEsSampler"
+    suits = "long studies of numbers without choices"
+    budgeting = "generations of at most a third of the budget, at least 4"
+
+    def _open(self, seed: int) -> None:
+        library("cmaes", "optuna")
+        super()._open(seed)
+
+    def _sampler(self, optuna: Any, seed: int) -> Any:
+        size = max(4, design_size(len(self.space), self.budget))
+        return optuna.samplers.CmaEsSampler(
+            seed=seed, n_startup_trials=1, popsize=size, with_margin=True, warn_independent_sampling=False
+        )
+
+
+def _distribution(optuna: Any, parameter: Parameter) -> Any:
+    kinds = optuna.distributions
+    if not parameter.ordered:
+        return kinds.CategoricalDistribution(list(parameter.choices))
+    if in_cells(parameter):
+        return kinds.FloatDistribution(0.0, 1.0)
+    log = parameter.scale == "log"
+    if parameter.kind == "integer":
+        return kinds.IntDistribution(parameter.low, parameter.high, log=log)
+    return kinds.FloatDistribution(parameter.low, parameter.high, log=log)

@@ -1,0 +1,115 @@
+"""One service after the other: the paper's baseline, with any other optimizer inside.
+
+Source: Somashekar & Gandhi, EuroMLSys 2021, "Serial": tune the first service on the path, keep its best, go on to the
+next; forward from the front end or reverse from the stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from optimizer import registry
+from optimizer.base import Optimizer, Option
+from optimizer.errors import SearchExhausted
+from optimizer.sampling import unseen
+from optimizer.space import Configuration, SearchSpace
+from optimizer.trial import Observation, ObservationState
+
+ORDER = "path_order"
+"""The attribute of a parameter that says where its group stands on the path; without it, the order of the space."""
+_DRAWS = 50  # suggestions of the inner optimizer that were seen before or break a constraint
+
+
+class Serial(Optimizer):
+    """The budget is divided equally among the groups; a group that comes after its end is not tuned.
+
+    In a group's stage all other parameters stand where the best configuration told before the stage has them.  The
+    inner optimizer sees the group's parameters only, with its share of the budget, and starts at that configuration.
+    """
+
+    name = "serial"
+    summary = "one service after the other along the path, each with an optimizer of its own"
+    source = "Somashekar & Gandhi 2021 (EuroMLSys), the baseline Serial"
+    suits = "as the paper's baseline: what an engineer does by hand"
+    budgeting = "divided equally among the services; those after its end are not tuned"
+    needs_budget = True
+    options_known: ClassVar[Mapping[str, Option]] = {
+        "inner": Option(
+            "bo-gp",
+            "the optimizer of each stage",
+            "categorical",
+            choices=("bo-gp", "bo-gbrt", "bo-rf", "dds", "dds-grow", "ga", "lhs", "pso", "random", "sa", "tpe"),
+        ),
+        "direction": Option(
+            "forward", "from the front end or back to it", "categorical", choices=("forward", "reverse")
+        ),
+        "per_group": Option(
+            0, "suggestions for each group; 0: the budget divided by the groups", "integer", low=0, high=1000
+        ),
+    }
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        groups, each = self._groups(), self._each()
+        searched = index - self.start_asks
+        for stage in range(min(searched // each, len(groups) - 1), len(groups)):
+            try:
+                found = self._inner_suggestion(stage, groups[stage], each)
+            except SearchExhausted:
+                continue  # a small group is used up before its share of the budget is
+            return found, f"service {stage + 1} of {len(groups)}: {groups[stage]}"
+        return unseen(self.space, rng, self.seen), "uniform: every service is used up"
+
+    def _groups(self) -> list[str]:
+        """Along the path; reversed where that is wanted."""
+        place = {one.group: one.attributes.get(ORDER, 0.0) for one in self.space.parameters}
+        along = sorted(self.space.groups, key=lambda group: place[group])  # stable: else the order of the space
+        return along[::-1] if self.options["direction"] == "reverse" else along
+
+    def _each(self) -> int:
+        budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
+        return int(self.options["per_group"]) or max(1, budget // len(self.space.groups))
+
+    def _inner_suggestion(self, stage: int, group: str, each: int) -> Configuration:
+        """The next suggestion of the inner optimizer, brought to where its stage stands by what was told."""
+        first = stage * each + self.start_asks
+        context = self._context(first)
+        names = self.space.groups[group]
+        inner_space = SearchSpace([self.space[name] for name in names])
+        start = Configuration({name: context[name] for name in names})
+        seed = int(self.stream(2, stage).integers(2**31))
+        # One more than its share: its first suggestion is the start, which has a value already.
+        inner = registry.load(str(self.options["inner"]))(inner_space, seed=seed, budget=each + 1, start=start)
+        inner.tell(self._of_stage(context, names, first))
+        seen = self.seen
+        for _ in range(_DRAWS):
+            [suggestion] = inner.ask()
+            configuration = context.replace(suggestion.configuration)
+            if configuration not in seen and self.space.is_feasible(configuration):
+                return configuration
+        raise SearchExhausted(f"{group}: {_DRAWS} suggestions were not new or broke a constraint")
+
+    def _context(self, first: int) -> Configuration:
+        """The best configuration told before ask ``first``, those that no ask led to included."""
+        before = [one for one in self.observations if one.ask is None or one.ask < first]
+        valued = [(one.value, one.configuration.key(), one.configuration) for one in before if one.value is not None]
+        if valued:
+            return min(valued)[2]
+        return self.start if self.start is not None else self.space.default()
+
+    def _of_stage(self, context: Configuration, names: tuple[str, ...], first: int) -> list[Observation]:
+        """What was told of configurations that differ from the context in the group's parameters only."""
+        chosen = set(names)
+        others = [name for name in self.space.names if name not in chosen]
+        found = []
+        for one in self.observations:
+            if one.state is ObservationState.ABORTED or any(
+                one.configuration[name] != context[name] for name in others
+            ):
+                continue
+            part = Configuration({name: one.configuration[name] for name in names})
+            ask = one.ask - first if one.ask is not None and one.ask >= first else None
+            found.append(Observation(part, one.state, one.value, one.standard_error, ask, one.constraints, one.reason))
+        return found

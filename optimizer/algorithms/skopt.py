@@ -1,0 +1,52 @@
+"""scikit-optimize's own optimizer as its users run it: Gaussian process, three acquisition functions hedged.
+
+``bo-gp`` has its model and a loop of Tailor's; this one is here to compare with.
+
+Source: Head et al., scikit-optimize; the hedge: Hoffman, Brochu & de Freitas, UAI 2011.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.sampling import design_size
+from optimizer.space import Configuration, Parameter
+from optimizer.trial import Observation
+
+
+class SkoptGP(LibraryOptimizer):
+    """A parameter with a step, or of one value, is the unit interval divided into cells."""
+
+    name = "skopt-gp"
+    summary = "scikit-optimize's Optimizer with its Gaussian process, unchanged"
+    source = "scikit-optimize's Optimizer (gp_hedge: Hoffman, Brochu & de Freitas 2011, UAI)"
+    suits = "to compare with what scikit-optimize users run; bo-gp otherwise"
+    budgeting = "10 random start-up points, at most a third of the budget"
+
+    def _open(self, seed: int) -> None:
+        skopt = library("skopt")
+        design = 10 if self.budget is None else min(10, design_size(len(self.space), self.budget))
+        dimensions = [_dimension(library("skopt.space"), one) for one in self.space.parameters]
+        self._library: Any = skopt.Optimizer(dimensions, "GP", n_initial_points=design, random_state=seed)
+
+    def _candidate(self) -> tuple[Any, Configuration]:
+        waiting = len(self.pending)  # it repeats itself until it is told, unless asked for several at once
+        point = self._library.ask() if not waiting else self._library.ask(n_points=waiting + 1)[-1]
+        values = {one.name: to_value(one, drawn) for one, drawn in zip(self.space.parameters, point, strict=True)}
+        return point, self.space.validate(values)
+
+    def _inform(self, token: Any, observation: Observation, value: float) -> None:
+        if token is None:
+            token = [to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters]
+        self._library.tell(token, value)
+
+
+def _dimension(space: Any, parameter: Parameter) -> Any:
+    if not parameter.ordered:
+        return space.Categorical(list(parameter.choices))
+    if in_cells(parameter):
+        return space.Real(0.0, 1.0)
+    prior = "log-uniform" if parameter.scale == "log" else "uniform"
+    kind = space.Integer if parameter.kind == "integer" else space.Real
+    return kind(parameter.low, parameter.high, prior=prior)

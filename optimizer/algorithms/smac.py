@@ -1,0 +1,65 @@
+"""SMAC3's facade for hyperparameter optimization: a random forest, log expected improvement, local search.
+
+Source: Lindauer et al., SMAC3, JMLR 23 (2022); Hutter, Hoos & Leyton-Brown, LION 5 (2011).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.sampling import design_size
+from optimizer.space import Configuration, Parameter
+from optimizer.trial import Observation, ObservationState
+
+
+class SMAC(LibraryOptimizer):
+    """Each configuration once: what is measured again is this library's decision, not SMAC's."""
+
+    name = "smac"
+    summary = "SMAC3: random forest, log expected improvement"
+    source = "Lindauer et al. 2022 (JMLR 23); Hutter, Hoos & Leyton-Brown 2011 (LION 5)"
+    suits = "to compare with what SMAC's users run; spaces with many choices"
+    budgeting = "a Sobol design of 10, at most a third of the budget"
+    needs_budget = True
+
+    def _open(self, seed: int) -> None:
+        smac, self._spaces = library("smac", "smac"), library("ConfigSpace", "smac")
+        self._records = library("smac.runhistory.dataclasses", "smac")
+        self._status = library("smac.runhistory.enumerations", "smac").StatusType
+        self._directory = tempfile.TemporaryDirectory(prefix="tailor-smac-")  # it insists on writing its results
+        self._described = self._spaces.ConfigurationSpace(seed=seed)
+        self._described.add([_hyperparameter(self._spaces, one) for one in self.space.parameters])
+        budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
+        scenario = smac.Scenario(
+            self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=self._directory.name
+        )
+        facade = smac.HyperparameterOptimizationFacade
+        design = facade.get_initial_design(scenario, n_configs=min(10, design_size(len(self.space), budget)))
+        self._smac: Any = facade(
+            scenario, lambda config, seed=0: 0.0, initial_design=design, overwrite=True, logging_level=False
+        )
+
+    def _candidate(self) -> tuple[Any, Configuration]:
+        trial = self._smac.ask()
+        values = {one.name: to_value(one, trial.config[one.name]) for one in self.space.parameters}
+        return trial, self.space.validate(values)
+
+    def _inform(self, token: Any, observation: Observation, value: float) -> None:
+        if token is None:
+            drawn = {one.name: to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
+            token = self._records.TrialInfo(self._spaces.Configuration(self._described, drawn), seed=0)
+        completed = observation.state is ObservationState.COMPLETED
+        status = self._status.SUCCESS if completed else self._status.CRASHED
+        self._smac.tell(token, self._records.TrialValue(cost=value, status=status), save=False)
+
+
+def _hyperparameter(spaces: Any, parameter: Parameter) -> Any:
+    if not parameter.ordered:
+        return spaces.Categorical(parameter.name, list(parameter.choices), default=parameter.default)
+    if in_cells(parameter):
+        return spaces.Float(parameter.name, (0.0, 1.0), default=parameter.to_unit(parameter.default))
+    kind = spaces.Integer if parameter.kind == "integer" else spaces.Float
+    bounds = (parameter.low, parameter.high)
+    return kind(parameter.name, bounds, default=parameter.default, log=parameter.scale == "log")

@@ -1,0 +1,224 @@
+"""Tailor's own optimizer: an additive Gaussian process inside a region around the best configuration.
+
+Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; candidates that change
+few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013) [RS13]; the model: ``additive``;
+expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
+Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from optimizer.additive import AdditiveProcess, Array, Layout
+from optimizer.base import Optimizer, Option, Scored
+from optimizer.sampling import mutated, unseen
+from optimizer.space import Configuration, SearchSpace
+from optimizer.surrogate import Encoder, one_thread
+from optimizer.trial import ObservationState
+
+_CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average
+_KEPT = 8  # candidates from which the second round starts
+_SMALLEST = 0.05  # region, in ranges
+
+
+class Tailor(Optimizer):
+    """The logarithm of the values is modelled where all are above 0, since measured times err in proportion.
+
+    Failed trials are learnt by a second process on the same length scales, as the probability of success.
+    """
+
+    name = "tailor"
+    summary = "additive Gaussian process in a region around the best configuration"
+    source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
+    suits = "the default: many mixed parameters, few noisy trials"
+    budgeting = "three suggestions before the model, at most a fifth of it"
+    uses_failures = True
+    uses_noise = True
+    uses_priors = True
+    options_known: ClassVar[Mapping[str, Option]] = {
+        "candidates": Option(
+            600, "configurations at which the model is asked, per round", "integer", low=50, high=20_000
+        ),
+        "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
+        "design": Option(3, "suggestions before the model is used", "integer", low=1, high=100),
+    }
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        scores = self.scores()
+        if not scores:
+            return self._blind(rng)
+        searched = index - self.start_asks
+        if searched < self._design() or len(scores) < 2:
+            return self._first(scores[0].configuration, rng)
+        with one_thread():
+            return self._modelled(scores, rng)
+
+    def recommend(self) -> Configuration | None:
+        """The configuration that was measured and has the lowest posterior mean."""
+        scores = self.scores()
+        if len(scores) < 3:
+            return super().recommend()
+        with one_thread():
+            model = _Model(self, scores)
+            return scores[int(np.argmin(model.means))].configuration
+
+    def _design(self) -> int:
+        return min(int(self.options["design"]), max(1, (self.budget or 30) // 5))
+
+    def _blind(self, rng: np.random.Generator) -> tuple[Configuration, str]:
+        return unseen(self.space, rng, self.seen), "uniform: nothing has a value yet"
+
+    def _first(self, centre: Configuration, rng: np.random.Generator) -> tuple[Configuration, str]:
+        """Some parameters of the best configuration moved: too little is known for a model."""
+        seen = self.seen
+        probability = min(1.0, max(2.0, 0.25 * len(self.space)) / len(self.space))
+        for _ in range(100):
+            candidate = mutated(self.space, centre, probability, float(self.options["region"]), rng)
+            if candidate not in seen and self.space.is_feasible(candidate):
+                return candidate, "start-up: a quarter of the parameters moved"
+        return unseen(self.space, rng, seen), "start-up, uniform"
+
+    def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
+        model = _Model(self, scores)
+        centre = scores[int(np.argmin(model.means))].configuration
+        size = self._region()
+        seen = self.seen
+        count = int(self.options["candidates"])
+        points = model.near([self.space.to_unit(centre)], size, count, rng)
+        gain = model.gain(points)
+        best = points[np.argsort(-gain, kind="stable")[:_KEPT]]
+        again = model.near(list(best), 0.5 * size, count // 2, rng)
+        points, gain = np.concatenate([points, again]), np.concatenate([gain, model.gain(again)])
+        for row in np.argsort(-gain, kind="stable"):
+            configuration = self.space.from_unit(points[row])
+            if configuration not in seen and self.space.is_feasible(configuration):
+                changed = sum(configuration[name] != centre[name] for name in self.space.names)
+                return configuration, f"largest expected improvement; changes {changed} parameters of the best"
+        return unseen(self.space, rng, seen), "uniform: no candidate is new"
+
+    def _region(self) -> float:
+        """[E19]: doubled after 3 improvements in a row, halved after as many failures as the root of the parameters.
+
+        Counted over the observations in the order of their asks, so that it is a function of the history.
+        """
+        size = float(self.options["region"])
+        patience = max(3, min(10, round(math.sqrt(len(self.space)))))
+        wins = losses = 0
+        known = [one.value for one in self.observations if one.ask is None and one.value is not None]
+        lowest = min(known, default=math.inf)
+        for one in (one for one in self.observations if one.ask is not None):
+            better = one.value is not None and one.value < lowest
+            if better and one.value is not None:
+                lowest = one.value
+            wins, losses = (wins + 1, 0) if better else (0, losses + 1)
+            if wins == 3:
+                size, wins = min(1.0, 2.0 * size), 0
+            elif losses == patience:
+                size, losses = max(_SMALLEST, 0.5 * size), 0
+        return size
+
+
+class _Model:
+    """What was told, as the process sees it; all made anew at each ask."""
+
+    def __init__(self, optimizer: Tailor, scores: list[Scored]) -> None:
+        self.space = optimizer.space
+        self.encoder = Encoder(self.space)
+        weights = optimizer.priors()
+        self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
+        self.layout = _layout(self.space, self.weights)
+        configurations = [scored.configuration for scored in scores]
+        self.units = self.encoder.units(configurations)
+        y, noise = _values(optimizer, scores)
+        self._fit(y, noise, [one.configuration for one in optimizer.pending])
+        self._failures(optimizer, configurations)
+
+    def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
+        spread = float(np.std(y)) or 1.0
+        scaled = np.minimum((y - float(np.mean(y))) / spread, 2.5)  # a disaster says no more than a bad value
+        x = self.encoder.encode(self.units)
+        self.process = AdditiveProcess(self.layout, x, scaled, noise / spread**2)
+        self.means, _ = self.process.predict(x)
+        self.lowest = float(self.means.min())
+        if pending:  # [G10]: as if they had returned what is expected of them
+            waiting = self.encoder.encode(self.encoder.units(pending))
+            expected, _ = self.process.predict(waiting)
+            self.process = self.process.with_more(waiting, expected)
+
+    def _failures(self, optimizer: Tailor, configurations: list[Configuration]) -> None:
+        """A process for success (1) and failure (0), with the length scales of the values' process."""
+        bad = [
+            one.configuration
+            for one in optimizer.observations
+            if one.state in (ObservationState.FAILED, ObservationState.INFEASIBLE)
+        ]
+        self.success: AdditiveProcess | None = None
+        if bad:
+            x = self.encoder.encode(self.encoder.units([*configurations, *bad]))
+            y = np.concatenate([np.zeros(len(configurations)), np.full(len(bad), -1.0)])
+            self.success = self.process.refitted(x, y, np.full(len(y), 0.05))
+
+    def gain(self, units: Array) -> Array:
+        """Expected improvement times the probability of success at unit coordinates (m, d), (m,)."""
+        from scipy.special import ndtr
+
+        x = self.encoder.encode(units)
+        mean, deviation = self.process.predict(x)
+        z = (self.lowest - mean) / deviation
+        gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
+        if self.success is not None:
+            likely, _ = self.success.predict(x)
+            gain = gain * np.clip(1.0 + likely, 0.05, 1.0)
+        return np.asarray(gain)
+
+    def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
+        """``count`` points around the centres, some parameters of each moved [RS13], those that matter more often."""
+        d = len(self.space)
+        middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])
+        likely = self.process.relevance * self.weights
+        likely = likely / likely.sum()
+        wanted = np.minimum(np.array(_CHANGED)[rng.integers(len(_CHANGED), size=count)], d)
+        chosen = rng.random((count, d)) < np.minimum(1.0, wanted[:, None] * (0.5 * likely + 0.5 / d)[None, :])
+        empty = np.flatnonzero(~chosen.any(axis=1))
+        chosen[empty, rng.choice(d, size=len(empty), p=0.5 * likely + 0.5 / d)] = True
+        step = size * rng.standard_normal((count, d))
+        moved = middle + step
+        moved = np.where(
+            moved < 0.0, np.minimum(-moved, 1.0), np.where(moved > 1.0, np.maximum(2.0 - moved, 0.0), moved)
+        )
+        fresh = rng.random((count, d))
+        anew = self._unordered[None, :] | (rng.random((count, d)) < 0.1)
+        return self.encoder.snap(np.where(chosen, np.where(anew, fresh, moved), middle))
+
+    @property
+    def _unordered(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.array([not one.ordered for one in self.space.parameters])
+
+
+def _layout(space: SearchSpace, weights: Array) -> Layout:
+    widths = [len(one.choices) if one.kind == "categorical" else 1 for one in space.parameters]
+    number = {group: index for index, group in enumerate(space.groups)}
+    return Layout(
+        np.repeat(np.arange(len(widths)), widths),
+        np.array([number[one.group] for one in space.parameters]),
+        weights / weights.mean(),
+    )
+
+
+def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
+    """What is modelled for each configuration and the variance of its error, both (n,)."""
+    variances: dict[Configuration, list[float]] = {}
+    for one in optimizer.observations:
+        if one.value is not None:
+            variances.setdefault(one.configuration, []).append((one.standard_error or 0.0) ** 2)
+    y = np.array([scored.value for scored in scores])
+    told = [variances[scored.configuration] for scored in scores]
+    noise = np.array([math.fsum(found) / len(found) ** 2 for found in told])
+    if y.min() > 0:
+        return np.log(y), noise / y**2  # delta method
+    return y, noise

@@ -1,0 +1,76 @@
+"""Which problems: one list to develop on, another for claims.  Written before Tailor's optimizer was tuned.
+
+A problem is a line of text: "microservices SEED SERVICES SHAPE DIMENSIONS" or "SUITE FUNCTION DIMENSIONS INSTANCE".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from optimizer.benchmark.coco import Coco
+from optimizer.benchmark.microservices import Microservices
+from optimizer.benchmark.problem import Problem
+from optimizer.errors import InvalidInput
+
+DEVELOPMENT = (
+    "microservices 1 5 chain 20",
+    "microservices 2 8 fan-out 20",
+    "microservices 3 10 chain 50",
+    "microservices 4 12 fan-out 50",
+    "microservices 5 20 fan-out 100",
+    "bbob-mixint 1 20 1",
+    "bbob-mixint 3 20 2",
+    "bbob-mixint 8 40 1",
+    "bbob-mixint 15 10 1",
+    "bbob-mixint 21 20 1",
+    "bbob 1 20 1",
+    "bbob 8 10 1",
+    "bbob 20 20 1",
+)
+
+HELD_OUT = (
+    "microservices 101 6 chain 20",
+    "microservices 102 7 fan-out 30",
+    "microservices 103 9 fan-out 40",
+    "microservices 104 11 chain 50",
+    "microservices 105 14 chain 60",
+    "microservices 106 16 fan-out 80",
+    "microservices 107 22 chain 110",
+    "microservices 108 28 fan-out 150",
+    "bbob-mixint 2 10 3",
+    "bbob-mixint 6 20 3",
+    "bbob-mixint 10 40 3",
+    "bbob-mixint 12 20 4",
+    "bbob-mixint 17 40 4",
+    "bbob-mixint 22 10 5",
+    "bbob-mixint 24 80 3",
+    "bbob 2 20 3",
+    "bbob 6 10 3",
+    "bbob 11 40 3",
+    "bbob 17 20 4",
+    "bbob 23 10 5",
+)
+
+LISTS: Mapping[str, Sequence[str]] = {"development": DEVELOPMENT, "held-out": HELD_OUT}
+
+
+def fingerprint(lines: Sequence[str]) -> str:
+    """SHA-256 of a list, 16 hexadecimal digits."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def problem(line: str) -> Problem:
+    """The problem of a line.  Raises InvalidInput, LibraryMissing."""
+    kind, *rest = line.split()
+    try:
+        if kind == "microservices":
+            seed, services, shape, dimensions = rest
+            if shape in ("chain", "fan-out"):
+                return Microservices(int(seed), int(services), shape, int(dimensions))
+        elif kind in ("bbob", "bbob-mixint"):
+            function, size, instance = (int(number) for number in rest)
+            return Coco(kind, function, size, instance)
+    except ValueError as error:
+        raise InvalidInput(f"no such problem: {line!r} ({error})") from error
+    raise InvalidInput(f"no such problem: {line!r}; see optimizer.benchmark.lists")

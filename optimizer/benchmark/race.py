@@ -1,0 +1,86 @@
+"""One run of one optimizer on one problem, as a study would go: the default first, then ask, measure, tell."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+import numpy as np
+
+from optimizer import registry
+from optimizer.base import Optimizer
+from optimizer.benchmark.problem import Problem, measured
+from optimizer.errors import SearchExhausted
+from optimizer.space import Configuration, Value
+
+
+@dataclass(frozen=True)
+class Run:
+    """``values``: true value of what the optimizer would recommend, after the default (index 0) and each evaluation.
+
+    ``ask_s``: seconds of each ask, the first one with what the optimizer imports.  ``failures``: failed trials.
+    """
+
+    optimizer: str
+    problem: str
+    family: str
+    seed: int
+    values: tuple[float, ...]
+    ask_s: tuple[float, ...]
+    failures: int
+
+
+def run(
+    optimizer: str,
+    problem: Problem,
+    seed: int,
+    evaluations: int,
+    *,
+    options: Mapping[str, Value] | None = None,
+    guided: bool = False,
+    label: str = "",
+) -> Run:
+    """``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.
+
+    ``label``: what to call it in tables, where it has options.
+
+    All optimizers see the same noise at the same evaluation (common random numbers).
+    """
+    default = problem.space.default()
+    made = kind_of(optimizer)(problem.space, seed=seed, budget=evaluations, start=default, **dict(options or {}))
+    key = zlib.crc32(problem.name.encode())
+    made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
+    values, ask_s, failures = [_truth(problem, default)], [], 0
+    for index in range(1, evaluations + 1):
+        began = time.perf_counter()
+        try:
+            [suggestion] = made.ask()
+        except SearchExhausted:
+            values += [values[-1]] * (evaluations + 1 - index)
+            break
+        ask_s.append(time.perf_counter() - began)
+        rng = np.random.default_rng([key, seed, index])
+        observation = measured(problem, suggestion.configuration, rng, suggestion.ask, guided=guided)
+        failures += observation.value is None
+        made.tell([observation])
+        best = made.recommend()
+        values.append(_truth(problem, default if best is None else best))
+    return Run(label or optimizer, problem.name, problem.family, seed, tuple(values), tuple(ask_s), failures)
+
+
+def kind_of(optimizer: str) -> type[Optimizer]:
+    """The class of a plug-in's name or of "module:Class".  Raises PluginError, UnknownOptimizer."""
+    if ":" not in optimizer:
+        return registry.load(optimizer)
+    entry = EntryPoint(optimizer.rpartition(":")[2], optimizer, registry.GROUP)
+    return registry.load_entry(entry)
+
+
+def _truth(problem: Problem, configuration: Configuration) -> float:
+    value = problem.truth(configuration)
+    if value is None:
+        raise ValueError(f"{problem.name}: a failing configuration was recommended")
+    return value

@@ -1,0 +1,173 @@
+"""The benchmark's problems, its runs, and the statistics over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.benchmark import Entry, race, read
+from optimizer.benchmark.lists import DEVELOPMENT, HELD_OUT, problem
+from optimizer.benchmark.microservices import Microservices
+from optimizer.benchmark.problem import measured
+from optimizer.benchmark.race import Run, run
+from optimizer.benchmark.statistics import against, standing
+from optimizer.errors import InvalidInput
+
+SYNTHETIC = [line for line in (*DEVELOPMENT, *HELD_OUT) if line.startswith("microservices")]
+
+
+@pytest.mark.parametrize("line", SYNTHETIC)
+def test_a_synthetic_application_is_like_a_real_one(line: str) -> None:
+    made = problem(line)
+    assert len(made.space) == int(line.split()[-1])
+    default = made.truth(made.space.default())
+    assert default is not None
+    rng = np.random.default_rng(1)
+    values = [made.truth(made.space.from_unit(rng.random(len(made.space)))) for _ in range(300)]
+    found = [value for value in values if value is not None]
+    assert 0.02 < 1 - len(found) / 300 < 0.98, "some configurations fail, not all"
+    assert all(value > 0 for value in found)
+    shares = made.priors(made.space.default())
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_inert_parameters_do_nothing_and_others_do() -> None:
+    made = Microservices(3, 10, "chain", 60)
+    default = made.space.default()
+    inert = [name for name in made.space.names if name.startswith("inert")]
+    assert inert
+    rng = np.random.default_rng(0)
+    other = made.space.from_unit(rng.random(60))
+    assert made.truth(default.replace({name: other[name] for name in inert})) == made.truth(default)
+    moved = [
+        name for name in made.space.names if made.truth(default.replace({name: other[name]})) != made.truth(default)
+    ]
+    assert len(moved) > 10
+
+
+def test_seeds_are_different_problems_and_a_name_is_one_problem() -> None:
+    one, same, other = (
+        Microservices(1, 5, "chain", 20),
+        Microservices(1, 5, "chain", 20),
+        Microservices(2, 5, "chain", 20),
+    )
+    default = one.space.default()
+    assert one.truth(default) == same.truth(default) != other.truth(default)
+    assert one.name == same.name != other.name
+
+
+def test_noise_is_about_the_truth_and_the_same_for_everyone() -> None:
+    made = Microservices(1, 5, "chain", 20)
+    default = made.space.default()
+    truth = made.truth(default)
+    assert truth is not None
+    values = [measured(made, default, np.random.default_rng(seed)).value for seed in range(400)]
+    logs = np.log([value for value in values if value is not None])
+    assert np.mean(logs) == pytest.approx(np.log(truth), abs=3 * made.noise(default) / 20)
+    assert np.std(logs) == pytest.approx(made.noise(default), rel=0.15)
+    assert measured(made, default, np.random.default_rng(5)) == measured(made, default, np.random.default_rng(5))
+    assert not measured(made, default, np.random.default_rng(5)).priors
+    assert measured(made, default, np.random.default_rng(5), guided=True).priors
+
+
+@pytest.mark.parametrize("line", ["microservices 1 5 ring 20", "microservices 1", "bbob x 1 1", "sphere 2"])
+def test_lines_that_are_no_problem(line: str) -> None:
+    with pytest.raises(InvalidInput, match="no such problem"):
+        problem(line)
+
+
+def test_the_lists_share_no_problem() -> None:
+    assert not set(DEVELOPMENT) & set(HELD_OUT)
+    assert len(HELD_OUT) >= 16
+
+
+def test_a_run_counts_from_the_default_and_repeats_itself() -> None:
+    made = Microservices(1, 5, "chain", 20)
+    first, again = (run("dds", made, 1, 8) for _ in range(2))
+    assert first.values == again.values
+    assert len(first.values) == 9
+    assert first.values[0] == made.truth(made.space.default())
+
+
+def test_a_race_goes_on_where_its_file_ends(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    entries, problems = [Entry("random"), Entry("dds", "dds-wide", {"r": 0.5})], ["microservices 1 5 chain 20"]
+    seen: list[tuple[int, int]] = []
+    first = race(entries, problems, [1, 2], 5, path, workers=2, progress=lambda done, of: seen.append((done, of)))
+    assert {(one.optimizer, one.seed) for one in first} == {
+        (name, seed) for name in ("random", "dds-wide") for seed in (1, 2)
+    }
+    assert seen[-1] == (4, 4)
+    kept = path.read_text().splitlines()
+    path.write_text("\n".join(kept[:3]) + "\n")
+    again = race(entries, problems, [1, 2], 5, path, workers=1)
+
+    def values(runs: list[Run]) -> set[tuple[str, int, tuple[float, ...]]]:
+        return {(one.optimizer, one.seed, one.values) for one in runs}
+
+    assert values(again) == values(first) == values(list(read(path)))
+
+
+def runs_of(levels: dict[str, list[float]]) -> list[Run]:
+    return [
+        Run(name, f"p{j}", "f", 1, (1.0, level), (0.1,), 0)
+        for name, found in levels.items()
+        for j, level in enumerate(found)
+    ]
+
+
+def test_ranks_share_ties_and_average_over_problems() -> None:
+    found = standing(runs_of({"a": [1, 1, 1], "b": [2, 1, 2], "c": [3, 3, 0.5]}), 1)
+    assert found.mean_ranks == pytest.approx({"a": (1 + 1.5 + 2) / 3, "b": (2 + 1.5 + 3) / 3, "c": (3 + 3 + 1) / 3})
+
+
+def test_differences_are_adjusted_for_their_number() -> None:
+    rng = np.random.default_rng(0)
+    base = np.exp(rng.standard_normal(20))
+    factors = np.linspace(1.2, 1.8, 20)
+    runs = runs_of(
+        {"ours": list(base), "same": list(base * np.exp(0.1 * rng.standard_normal(20))), "worse": list(base * factors)}
+    )
+    worse, same = against(standing(runs, 1), "ours")
+    assert (worse.optimizer, worse.wins, worse.losses) == ("worse", 20, 0)
+    assert worse.ratio == pytest.approx(1 / np.exp(np.log(factors).mean()))
+    assert worse.p == pytest.approx(2 * 2**-19)  # 2 comparisons of a two-sided exact test
+    assert same.optimizer == "same"
+    assert same.p > 0.05
+
+
+def test_a_problem_that_someone_did_not_run_does_not_count() -> None:
+    runs = runs_of({"a": [1, 2], "b": [2]})
+    assert standing(runs, 1).problems == ("p0",)
+    with pytest.raises(ValueError, match="no problem"):
+        standing(runs, 2)
+
+
+@pytest.mark.parametrize("line", ["bbob 1 5 1", "bbob-mixint 1 5 1", "bbob-mixint 3 10 2"])
+def test_coco_functions_have_their_optimum_at_the_floor(line: str) -> None:
+    from optimizer.benchmark.coco import FLOOR
+
+    made = problem(line)
+    rng = np.random.default_rng(0)
+    values = [made.truth(made.space.from_unit(rng.random(len(made.space)))) for _ in range(50)]
+    assert all(value is not None and value >= FLOOR for value in values)
+    start = made.truth(made.space.default())
+    assert start == problem(line).truth(problem(line).space.default()), "the same function, the same default"
+    kinds = {one.kind for one in made.space.parameters}
+    assert kinds == ({"real"} if line.startswith("bbob ") else {"integer", "real"})
+
+
+def test_the_sphere_of_coco_is_a_sphere() -> None:
+    """f1 is the squared distance from the optimum (bbob, plus its value there): second differences are 2 h^2."""
+    made = problem("bbob 1 3 1")
+    middle = made.space.default()
+    h = 0.25
+    left, centre, right = (
+        made.truth(middle.replace({"x0": float(middle["x0"]) * 0 + shift})) for shift in (1 - h, 1.0, 1 + h)
+    )
+    assert left is not None
+    assert centre is not None
+    assert right is not None
+    assert left - 2 * centre + right == pytest.approx(2 * h * h, rel=1e-6)
