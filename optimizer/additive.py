@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 ROOT5 = math.sqrt(5.0)
+SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
+DOUBT = 1.0  # their standard deviation
+BY_GROUP = 0.6  # share of the variance that all groups have together; these three from the development problems
 JITTER = 1e-6
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
@@ -184,18 +187,18 @@ def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
 def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
     """Mean and standard deviation of the hyperparameters' logarithms, normal and independent.
 
-    Length scales as in [H24], at the mode of its log-normal density, shorter for parameters of more weight.  The joint
-    part and all groups together have half of the variance each, groups according to the weight of their parameters.
+    Length scales grow as in [H24] (the mode of its log-normal density), and are shorter for parameters of more weight.
+    Groups share their part of the variance according to the weight of their parameters.
     """
     count = layout.parameters
-    length = math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
+    length = SHORTER + math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
     if parts == 1:
         shares = np.array([1.0])
     else:
         by_group = np.bincount(layout.group, layout.weight) / layout.weight.sum()
-        shares = np.concatenate([[0.5], 0.5 * np.maximum(by_group, 0.01)])
+        shares = np.concatenate([[1 - BY_GROUP], BY_GROUP * np.maximum(by_group, 0.01)])
     centre = np.concatenate([length, np.log(shares), [-4.0]])
-    spread = np.concatenate([np.full(count, math.sqrt(3.0)), np.full(parts, 1.0), [1.0]])
+    spread = np.concatenate([np.full(count, DOUBT), np.full(parts, 1.0), [1.0]])
     return centre, spread
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
-from optimizer.sampling import mutated, unseen
+from optimizer.sampling import latin_hypercube, unseen
 from optimizer.space import Configuration, SearchSpace
 from optimizer.surrogate import Encoder, one_thread
 from optimizer.trial import ObservationState
@@ -35,8 +35,8 @@ class Tailor(Optimizer):
     name = "tailor"
     summary = "additive Gaussian process in a region around the best configuration"
     source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
-    suits = "the default: many mixed parameters, few noisy trials"
-    budgeting = "three suggestions before the model, at most a fifth of it"
+    suits = "many mixed parameters, few noisy trials"
+    budgeting = "five points before the model (the middle, the others a Latin hypercube), at most a third of it"
     uses_failures = True
     uses_noise = True
     uses_priors = True
@@ -45,16 +45,14 @@ class Tailor(Optimizer):
             600, "configurations at which the model is asked, per round", "integer", low=50, high=20_000
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
-        "design": Option(3, "suggestions before the model is used", "integer", low=1, high=100),
+        "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
     }
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         scores = self.scores()
-        if not scores:
-            return self._blind(rng)
         searched = index - self.start_asks
         if searched < self._design() or len(scores) < 2:
-            return self._first(scores[0].configuration, rng)
+            return self._first(searched, rng)
         with one_thread():
             return self._modelled(scores, rng)
 
@@ -68,28 +66,32 @@ class Tailor(Optimizer):
             return scores[int(np.argmin(model.means))].configuration
 
     def _design(self) -> int:
-        return min(int(self.options["design"]), max(1, (self.budget or 30) // 5))
+        wanted = int(self.options["design"])
+        return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
-    def _blind(self, rng: np.random.Generator) -> tuple[Configuration, str]:
-        return unseen(self.space, rng, self.seen), "uniform: nothing has a value yet"
+    def _first(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        """The start-up design, over the whole space: even where the default is good it says which services matter."""
+        size = self._design()
+        if number < size:
+            point = self._middle() if number == 0 else latin_hypercube(self.space, size, self.stream(1))[number]
+            if point not in self.seen and self.space.is_feasible(point):
+                return point, f"start-up design, {number + 1} of {size}"
+        return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
 
-    def _first(self, centre: Configuration, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """Some parameters of the best configuration moved: too little is known for a model."""
-        seen = self.seen
-        probability = min(1.0, max(2.0, 0.25 * len(self.space)) / len(self.space))
-        for _ in range(100):
-            candidate = mutated(self.space, centre, probability, float(self.options["region"]), rng)
-            if candidate not in seen and self.space.is_feasible(candidate):
-                return candidate, "start-up: a quarter of the parameters moved"
-        return unseen(self.space, rng, seen), "start-up, uniform"
+    def _middle(self) -> Configuration:
+        """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
+        default = self.space.default()
+        middles = {one.name: one.from_unit(0.5) for one in self.space.parameters if one.ordered}
+        return default.replace(middles)
 
     def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
         model = _Model(self, scores)
         centre = scores[int(np.argmin(model.means))].configuration
         size = self._region()
         seen = self.seen
-        count = int(self.options["candidates"])
+        count = int(self.options["candidates"])  # near the best, and as many anywhere
         points = model.near([self.space.to_unit(centre)], size, count, rng)
+        points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
         gain = model.gain(points)
         best = points[np.argsort(-gain, kind="stable")[:_KEPT]]
         again = model.near(list(best), 0.5 * size, count // 2, rng)

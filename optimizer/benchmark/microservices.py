@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ class Microservices:
         parameters = [one for service in self.services.values() for one in _PARAMETERS[service.kind](service)]
         if len(parameters) > dimensions:
             parameters = parameters[:dimensions]
+        # Bounds of their own: otherwise the middle of the space would be a good place in every application.
+        parameters = [self._bounded(one) for one in parameters]
         parameters += [self._inert(index) for index in range(dimensions - len(parameters))]
         self.space = SearchSpace(parameters)
         self._defaults = self.space.default().to_dict()
@@ -105,6 +107,19 @@ class Microservices:
         demand = {"proxy": 0.1, "logic": 0.6, "cache": 0.03, "store": 0.5}[kind] * float(self._rng.lognormal(0.0, 0.5))
         character = {key: float(self._rng.random()) for key in ("a", "b", "c", "d", "e", "f")}
         return _Service(name, kind, demand, visits, calls, parallel, character)
+
+    def _bounded(self, parameter: Parameter) -> Parameter:
+        """With bounds drawn anew: each up to half of the way (in the parameter's scale) towards the default."""
+        if not parameter.ordered:
+            return parameter
+        first, last = float(parameter.low or 0), float(parameter.high or 0)
+        log = parameter.scale == "log"
+        low, middle, high = (math.log(x) if log else x for x in (first, float(parameter.default), last))
+        ends = [low + 0.5 * self._rng.random() * (middle - low), high - 0.5 * self._rng.random() * (high - middle)]
+        low, high = (math.exp(x) if log else x for x in ends)
+        if parameter.kind == "integer":
+            low, high = math.floor(low + 1e-9), math.ceil(high - 1e-9)
+        return replace(parameter, low=low, high=high)
 
     def _inert(self, index: int) -> Parameter:
         group = f"inert{index // 6}"

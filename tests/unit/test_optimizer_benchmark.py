@@ -27,7 +27,7 @@ def test_a_synthetic_application_is_like_a_real_one(line: str) -> None:
     rng = np.random.default_rng(1)
     values = [made.truth(made.space.from_unit(rng.random(len(made.space)))) for _ in range(300)]
     found = [value for value in values if value is not None]
-    assert 0.02 < 1 - len(found) / 300 < 0.98, "some configurations fail, not all"
+    assert 15 < len(found) < 300, "some configurations fail, not most"
     assert all(value > 0 for value in found)
     shares = made.priors(made.space.default())
     assert sum(shares.values()) == pytest.approx(1.0)
