@@ -48,7 +48,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     study, procedure = start(bench)
     finished = procedure.run()
     trials = list(bench.store.trials(study.id))
-    media, hotel = (analyse(read_all([str(path)]), View()) for path in sorted(REAL.glob("*.json.gz"))[::-1])
+    media, hotel = (analyse(read_all([str(path)]), View()) for path in sorted(REAL.glob("*.json.gz"))[1::-1])
     written = {
         "study": study_page(summarise(finished, trials, bench.application, bench.types), trials),
         "analysis": trace_page(media, None, ""),

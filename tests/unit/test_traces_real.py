@@ -54,9 +54,19 @@ def test_nothing_is_rejected_and_every_sum_is_exact(path: Path) -> None:
         assert listed == by_the_book(spans, 0.0)
 
 
-def test_there_are_hundreds() -> None:
-    assert [len(traces(path).spans.traces) for path in FILES] == [400, 300]
-    assert [len(traces(path).spans) for path in FILES] == [4_400, 8_100]
+def test_there_are_thousands() -> None:
+    assert [len(traces(path).spans.traces) for path in FILES] == [400, 300, 2_500]
+    assert [len(traces(path).spans) for path in FILES] == [4_400, 8_100, 22_631]
+
+
+def test_caches_and_databases_are_among_the_services_though_they_send_no_spans() -> None:
+    found = traces(REAL / "social-network-load150.json.gz")
+    sending = {found.spans.strings[one] for one in set(found.spans.service)}
+    told = {one.name: one.share.value for one in analyse(found, View(entry="nginx")).services}
+    silent = {"post-storage-memcached", "home-timeline-redis", "post-storage-db", "nginx"}
+    assert not silent & sending
+    assert all(told[name] > 0.03 for name in silent)
+    assert sum(told.values()) == pytest.approx(1.0)
 
 
 def test_clipping_alone_would_drop_spans_and_the_adjustment_keeps_them() -> None:
