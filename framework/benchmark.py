@@ -43,20 +43,20 @@ def race(
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Run]:
-    """All runs, those that ``path`` (a line of JSON each) has and those made now.  Raises StoreError.
+    """The runs that are asked for: those that ``path`` has (a line of JSON each), and the others, made now.
 
-    A run is added to the file when it ends, so that stopping loses only the runs under way.
+    A run is added to the file when it ends, so that stopping loses only the runs under way.  A run of another number
+    of evaluations is another run: an optimizer that knows its budget behaves otherwise.  Raises StoreError.
     """
-    kept = list(read(path)) if path.exists() else []
     names = {line: problem(line).name for line in problems}
-    have = {(one.optimizer, one.problem, one.seed) for one in kept if len(one.values) > evaluations}
-    wanted = [
-        (entry, line, seed)
-        for seed in seeds
-        for line in problems
-        for entry in entries
-        if (entry.name, names[line], seed) not in have
-    ]
+    asked = {(e.name, names[line], seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
+    have = {
+        (one.optimizer, one.problem, one.seed): one
+        for one in (read(path) if path.exists() else ())
+        if len(one.values) == evaluations + 1 and (one.optimizer, one.problem, one.seed) in asked
+    }
+    kept = list(have.values())
+    wanted = [task for key, task in asked.items() if key not in have]
     progress(0, len(wanted))
     if not wanted:
         return kept
@@ -70,9 +70,8 @@ def race(
                 kept.append(made)
                 _append(path, made)
                 progress(done, len(wanted))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C: what has not begun is not run
     return kept
 
 

@@ -50,7 +50,7 @@ class InvalidOption(InvalidInput):
 
 
 class LibraryMissing(InvalidInput):
-    """An algorithm needs a library that is not installed.  Install the extra that the message names."""
+    """An algorithm needs a library that is not installed.  Install what the message names."""
 
 
 class UnknownOptimizer(InvalidInput):

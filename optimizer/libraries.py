@@ -28,13 +28,13 @@ from optimizer.trial import Observation, ObservationState
 _DRAWS = 50  # candidates that were seen before or break a constraint, until a uniform draw replaces them
 
 
-def library(name: str, extra: str = "") -> ModuleType:
-    """The module ``name``, imported now.  ``extra``: of Tailor's, which brings it.  Raises LibraryMissing."""
+def library(name: str, package: str = "") -> ModuleType:
+    """The module ``name``, imported now.  ``package``: what brings it, if called otherwise.  Raises LibraryMissing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        said = f"pip install 'tailor[{extra}]'" if extra else "it belongs to Tailor: install that again"
-        raise LibraryMissing(f"{name.partition('.')[0]} is not installed ({error}): {said}") from error
+        package = package or name.partition(".")[0]
+        raise LibraryMissing(f"{package} is not installed ({error}); pip install {package}") from error
 
 
 class LibraryOptimizer(Optimizer):

@@ -52,8 +52,6 @@ def register(app: typer.Typer, output: Console, messages: Console, print_json: C
             runs = _race(messages, entries, problems, range(1, seeds + 1), evaluations, path, workers)
         except OptimizerError as error:
             raise InputError(str(error)) from error
-        names = {entry.name for entry in entries}
-        runs = [one for one in runs if one.optimizer in names]
         written = write_tables(runs, directory, f"list {which}, {fingerprint(problems)}")
         found = standings(runs, [n for n in CHECKPOINTS if n <= evaluations] or [evaluations])
         if as_json:
@@ -84,6 +82,10 @@ def _race(
 ) -> list[Run]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    if path.exists():
+        messages.print(
+            f"runs that {path} has already are kept; remove it where an optimizer has changed", soft_wrap=True
+        )
     with Progress(*columns, console=messages, transient=True) as bar:
         task = bar.add_task("runs", total=None)
         return race(

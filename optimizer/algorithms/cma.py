@@ -35,7 +35,7 @@ class CMAES(LibraryOptimizer):
     }
 
     def _open(self, seed: int) -> None:
-        cmaes = library("cmaes", "cmaes")
+        cmaes = library("cmaes")
         parameters = self.space.parameters
         steps = np.array([_step(one) for one in parameters])
         half = steps / 2  # the middles of the first and the last cell

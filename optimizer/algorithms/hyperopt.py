@@ -8,6 +8,7 @@ Sources: Bergstra, Bardenet, Bengio & Kegl, NIPS 2011 (TPE); hyperopt's ``anneal
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -27,9 +28,9 @@ class _Hyperopt(Optimizer):
     uses_failures = True
     _domain: Any = None
 
+    @abstractmethod
     def _propose(self, trials: Any, number: int, seed: int) -> list[Any]:
         """hyperopt's own suggestion for trial ``number``."""
-        raise NotImplementedError
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         trials = self._trials()

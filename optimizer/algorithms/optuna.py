@@ -27,7 +27,7 @@ class _Optuna(LibraryOptimizer):
     uses_failures = False
 
     def _open(self, seed: int) -> None:
-        optuna = library("optuna", "optuna")
+        optuna = library("optuna")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
         self._distributions = {one.name: _distribution(optuna, one) for one in self.space.parameters}
@@ -81,7 +81,7 @@ class OptunaGP(_Optuna):
     budgeting = "10 random start-up trials, at most a third of the budget"
 
     def _open(self, seed: int) -> None:
-        library("torch", "optuna-gp")
+        library("torch")
         super()._open(seed)
 
     def _sampler(self, optuna: Any, seed: int) -> Any:
@@ -98,7 +98,7 @@ class OptunaCMA(_Optuna):
     budgeting = "generations of at most a third of the budget, at least 4"
 
     def _open(self, seed: int) -> None:
-        library("cmaes", "optuna")
+        library("cmaes")
         super()._open(seed)
 
     def _sampler(self, optuna: Any, seed: int) -> Any:

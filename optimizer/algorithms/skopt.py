@@ -25,7 +25,7 @@ class SkoptGP(LibraryOptimizer):
     budgeting = "10 random start-up points, at most a third of the budget"
 
     def _open(self, seed: int) -> None:
-        skopt = library("skopt")
+        skopt = library("skopt", "scikit-optimize")
         design = 10 if self.budget is None else min(10, design_size(len(self.space), self.budget))
         dimensions = [_dimension(library("skopt.space"), one) for one in self.space.parameters]
         self._library: Any = skopt.Optimizer(dimensions, "GP", n_initial_points=design, random_state=seed)

@@ -25,9 +25,9 @@ class SMAC(LibraryOptimizer):
     needs_budget = True
 
     def _open(self, seed: int) -> None:
-        smac, self._spaces = library("smac", "smac"), library("ConfigSpace", "smac")
-        self._records = library("smac.runhistory.dataclasses", "smac")
-        self._status = library("smac.runhistory.enumerations", "smac").StatusType
+        smac, self._spaces = library("smac"), library("ConfigSpace")
+        self._records = library("smac.runhistory.dataclasses")
+        self._status = library("smac.runhistory.enumerations").StatusType
         self._directory = tempfile.TemporaryDirectory(prefix="tailor-smac-")  # it insists on writing its results
         self._described = self._spaces.ConfigurationSpace(seed=seed)
         self._described.add([_hyperparameter(self._spaces, one) for one in self.space.parameters])

@@ -33,7 +33,7 @@ class Coco:
         self.name = f"{suite}-f{function:03d}-d{dimensions}-i{instance}-noise{noise:g}"
         self.family = suite
         self._noise = noise
-        cocoex: Any = library("cocoex", "bench")
+        cocoex: Any = library("cocoex", "coco-experiment")
         chosen = f"dimensions:{dimensions} function_indices:{function} instance_indices:{instance}"
         self._suite = cocoex.Suite(suite, "", chosen)  # kept: the problem belongs to it
         self._problem = self._suite[0]

@@ -108,6 +108,9 @@ def test_a_race_goes_on_where_its_file_ends(tmp_path: Path) -> None:
         return {(one.optimizer, one.seed, one.values) for one in runs}
 
     assert values(again) == values(first) == values(list(read(path)))
+    longer = race(entries[:1], problems, [1], 6, path, workers=1)
+    assert [len(one.values) for one in longer] == [7], "a run of another budget is another run"
+    assert values(race(entries, problems, [1, 2], 5, path, workers=1)) == values(first)
 
 
 def runs_of(levels: dict[str, list[float]]) -> list[Run]:
