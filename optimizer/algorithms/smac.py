@@ -28,6 +28,7 @@ class SMAC(LibraryOptimizer):
         smac, self._spaces = library("smac"), library("ConfigSpace")
         self._records = library("smac.runhistory.dataclasses")
         self._status = library("smac.runhistory.enumerations").StatusType
+        self._exhausted: Any = library("smac.main.exceptions").ConfigurationSpaceExhaustedException
         self._directory = tempfile.TemporaryDirectory(prefix="tailor-smac-")  # it insists on writing its results
         self._described = self._spaces.ConfigurationSpace(seed=seed)
         self._described.add([_hyperparameter(self._spaces, one) for one in self.space.parameters])
@@ -41,8 +42,11 @@ class SMAC(LibraryOptimizer):
             scenario, lambda config, seed=0: 0.0, initial_design=design, overwrite=True, logging_level=False
         )
 
-    def _candidate(self) -> tuple[Any, Configuration]:
-        trial = self._smac.ask()
+    def _candidate(self) -> tuple[Any, Configuration] | None:
+        try:
+            trial = self._smac.ask()
+        except (self._exhausted, StopIteration):  # a small space that it has been through
+            return None
         values = {one.name: to_value(one, trial.config[one.name]) for one in self.space.parameters}
         return trial, self.space.validate(values)
 
