@@ -1,4 +1,7 @@
-"""Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends."""
+"""Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends.
+
+A problem is a line of ``optimizer.benchmark.lists``, or "replay FILE" with a recorded study.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from framework.errors import StoreError
+from framework.model import Study, Trial, TrialState
+from framework.model.documents import decode, encode
 from optimizer.benchmark.lists import problem
+from optimizer.benchmark.problem import Problem
 from optimizer.benchmark.race import Run, run
-from optimizer.space import Value
+from optimizer.benchmark.replay import Replay, Result
+from optimizer.space import SearchSpace, Value
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -48,7 +55,7 @@ def race(
     A run is added to the file when it ends, so that stopping loses only the runs under way.  A run of another number
     of evaluations is another run: an optimizer that knows its budget behaves otherwise.  Raises StoreError.
     """
-    names = {line: problem(line).name for line in problems}
+    names = {line: problem_of(line).name for line in problems}
     asked = {(e.name, names[line], seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
     have = {
         (one.optimizer, one.problem, one.seed): one
@@ -77,8 +84,43 @@ def race(
 
 def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
     return run(
-        entry.optimizer, problem(line), seed, evaluations, options=entry.options, guided=entry.guided, label=entry.name
+        entry.optimizer,
+        problem_of(line),
+        seed,
+        evaluations,
+        options=entry.options,
+        guided=entry.guided,
+        label=entry.name,
     )
+
+
+def problem_of(line: str) -> Problem:
+    """The problem of a line.  Raises InvalidInput, LibraryMissing, StoreError on a record that cannot be read."""
+    kind, _, rest = line.partition(" ")
+    return replayed(Path(rest)) if kind == "replay" else problem(line)
+
+
+def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
+    """A study as a record: its space, and the drift-corrected values that its optimizer was told."""
+    known = [t for t in trials if t.purpose in ("default", "search")]
+    results = [
+        Result(dict(t.configuration), t.told_value, t.standard_error)
+        for t in known
+        if t.told_value is not None or t.state in (TrialState.FAILED, TrialState.INFEASIBLE)
+    ]
+    return {"kind": "recorded-study", "version": 1, "study": study.id, "space": study.space, "results": encode(results)}
+
+
+def replayed(path: Path) -> Replay:
+    """The problem of a record.  Raises StoreError, InvalidInput."""
+    try:
+        document = json.loads(path.read_text())
+        space = SearchSpace.from_dict(document["space"])
+        results = [decode(Result, one) for one in document["results"]]
+        name = f"replay of {document['study']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} is no recorded study: {error}") from error
+    return Replay(name, space, results)
 
 
 def read(path: Path) -> Iterator[Run]:

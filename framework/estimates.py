@@ -88,6 +88,14 @@ def rate(events: int, seconds: float) -> Estimate:
     return Estimate(events / seconds, float(low) / seconds, float(high) / seconds, events)
 
 
+def proportion(events: int, trials: int) -> Estimate:
+    """The fraction with its exact 95 % interval (Clopper & Pearson, 1934, Biometrika 26)."""
+    tail = (1 - CONFIDENCE) / 2
+    low = stats.beta.ppf(tail, events, trials - events + 1) if events else 0.0
+    high = stats.beta.ppf(1 - tail, events + 1, trials - events) if events < trials else 1.0
+    return Estimate(events / trials, float(low), float(high), trials)
+
+
 def probability_of(quantity: str) -> float:
     """The probability behind a name: 0.999 for "p99.9".  Raises InputError for anything that is no quantile."""
     match = _QUANTILE.fullmatch(quantity)
@@ -95,6 +103,6 @@ def probability_of(quantity: str) -> float:
     percent = float(match.group(1)) if match else 0.0
     if percent <= 0:
         raise InputError(
-            f'unknown quantity {quantity!r}; known: mean, throughput, and quantiles such as "p95", "p99.9"'
+            f'unknown quantity {quantity!r}; known: mean, throughput, cpu, errors, and quantiles such as "p95", "p99.9"'
         )
     return percent / 100

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from framework.config import load_bottlenecks, load_configuration
+from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
 from framework.errors import InputError, UnknownName
-from framework.model import Application, Limits, StudyPlan, TuneRequest
+from framework.model import Application, Limits, OutcomeConstraint, StudyPlan, TuneRequest
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
+
+MOST_SMALLER = 3  # recommendations with less changed; each more is one more that may pass by chance
 
 
 def check_request(request: TuneRequest, application: Application) -> None:
@@ -36,6 +39,9 @@ def check_request(request: TuneRequest, application: Application) -> None:
     for service in request.only:
         if service not in known:
             raise UnknownName("service", service, known)
+    objective = application.objective
+    if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
+        raise InputError("--history: results from elsewhere say nothing of limits on the outcome or further objectives")
     at_least: Mapping[str, tuple[float | None, float]] = {
         "--iterations": (request.iterations, 0 if request.rivals else 1),  # 0: only the comparison
         "--repetitions": (request.repetitions, 1),
@@ -44,6 +50,8 @@ def check_request(request: TuneRequest, application: Application) -> None:
         "--duration": (request.window_s, 1),
         "--warm-up": (request.warmup_s, 0),
     }
+    if not 0 <= request.minimal <= MOST_SMALLER:
+        raise InputError(f"--minimal: found {request.minimal}; allowed: 0 to {MOST_SMALLER}")
     for option, (value, least) in at_least.items():
         if value is not None and value < least:
             raise InputError(f"{option}: found {value}; allowed: at least {least}")
@@ -87,8 +95,35 @@ def study_plan(
         thresholds=dict(request.thresholds),
         bottlenecks=load_bottlenecks(Path(argument), space) if kind == "bottlenecks" else (),
         screened=dict(screened or {}),
+        subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
+        also=_quantities(request.also) or application.objective.also,
+        minimal=request.minimal,
         extra=extra,
     )
+
+
+def planned(application: Application, plan: StudyPlan) -> Application:
+    """The application as a study measures it: with the plan's limits on disturbance and on the outcome."""
+    objective = replace(
+        application.objective,
+        subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
+        also=plan.also,
+    )
+    return replace(application, limits=replace(application.limits, **plan.limits), objective=objective)
+
+
+def _outcome_constraints(texts: Sequence[str]) -> tuple[OutcomeConstraint, ...]:
+    try:
+        return tuple(outcome_constraint(text) for text in texts)
+    except InputError as error:
+        raise InputError(f"--subject-to: {error}") from None
+
+
+def _quantities(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if not is_quantity(name):
+            raise InputError(f"--also: found {name!r}; allowed: {QUANTITIES}")
+    return tuple(quantity(name) for name in names)
 
 
 def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str, Value]]:

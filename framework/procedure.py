@@ -15,28 +15,24 @@ from typing import Any
 import numpy as np
 
 from framework.controller import Bench, Controller
-from framework.critical_path.reduce import Thresholds, evidence_of, priors, reduce
+from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, Transient, TrialFailed
-from framework.model import Purpose, Study, StudyPlan, Trial, TrialState, Verdict
+from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
-from framework.objective import compare, drift_corrected, standard_error
-from optimizer.base import Optimizer
+from framework.objective import best_of, drift_corrected, keeps, standard_error
+from framework.proof import Proof
+from framework.telling import imported, observation
+from optimizer.base import PATH_ORDER, Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
+from optimizer.minimal import smaller
 from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
-from optimizer.trial import Observation, ObservationState
+from optimizer.trial import Observation
 
 GIVE_UP_FACTOR = 3.0  # only clear losers stop early: runs of one configuration differ by up to 23 % (measurement.md)
 DISTURBED_S = (30.0, 120.0, 0.0)
 BACK_OFF_S = (5.0, 20.0, 60.0)
-VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
 CONFIRM_SEED = 500
-
-_OBSERVED = {
-    TrialState.COMPLETED: ObservationState.COMPLETED,
-    TrialState.FAILED: ObservationState.FAILED,
-    TrialState.INFEASIBLE: ObservationState.INFEASIBLE,
-}
 
 
 class Procedure:
@@ -54,12 +50,26 @@ class Procedure:
         """Default, search, verdict; returns the study as the store has it then.  Raises TrialFailed, Transient."""
         default = self._default()
         self._reduce(default)
+        self._space = along_the_path(self._space, default)
         self._freeze_budget(default)
         self._search(self._optimizer())
         best = self._best()
         self._bench.store.set_best(self._study.id, best.number)
-        self._verdict(best)
+        proof = Proof(self._bench, self._study.id, self._plan, self._space, self._trial)
+        verdict = proof.verdict(best.configuration)
+        if verdict is not None and verdict.statement == "improvement" and self._plan.minimal:
+            self._shrink(proof, best)
         return self._bench.store.get(self._study.id)
+
+    def _shrink(self, proof: Proof, best: Trial) -> None:
+        """Candidates that change less are found once, so that a resumed study measures the same ones."""
+        plan = self._plan
+        if "minimal" not in plan.extra:
+            told = [self._observation(t) for t in self._all() if t.purpose in ("default", "search") and t.value]
+            full = Configuration({name: best.configuration[name] for name in self._space.names})
+            found = [one.configuration.to_dict() for one in smaller(self._space, told, full, most=plan.minimal)]
+            self._change_plan("minimal", extra={**plan.extra, "minimal": found})
+        proof.shrink(best.configuration, [Configuration(one) for one in self._plan.extra["minimal"]])
 
     # ------------------------------------------------------------------ the default
 
@@ -105,10 +115,7 @@ class Procedure:
             )
             self._change_plan("reduction", extra={**plan.extra, "reduction": encode(found)})
         kept = set(self._plan.extra["reduction"]["kept"])
-        self._space = SearchSpace(
-            [parameter for parameter in self._space.parameters if parameter.group in kept],
-            [one for one in self._space.constraints if all(self._space[n].group in kept for n in one.coefficients)],
-        )
+        self._space = self._space.subset(one.name for one in self._space.parameters if one.group in kept)
 
     def _freeze_budget(self, default: Trial) -> None:
         """Turn a time limit into a number of configurations, once."""
@@ -130,11 +137,12 @@ class Procedure:
         """A new optimizer brought to where the study stands, by replay of its recorded asks and tells."""
         plan = self._plan
         optimizer = new_optimizer(plan, self._space)
+        optimizer.tell(self._imported())
         if plan.initial == "default":  # another start means a search that does not know the default
             optimizer.tell([self._observation(self._finished("default")[-1])])
         diverged = False
         for trial in self._finished("search"):
-            if not diverged:
+            if not diverged and trial.ask is not None:
                 [suggestion] = optimizer.ask()
                 diverged = suggestion.configuration != trial.configuration
                 if diverged:
@@ -142,7 +150,20 @@ class Procedure:
             optimizer.tell([self._observation(trial)])
         return optimizer
 
+    def _imported(self) -> list[Observation]:
+        default = self._finished("default")[-1].value
+        return imported(self._plan, self._space, default) if default is not None and default > 0 else []
+
+    def _try_imported(self, optimizer: Optimizer) -> None:
+        """Measure the best result from elsewhere first: only what was measured here can be chosen."""
+        known = [(one.value, one.configuration) for one in self._imported() if one.value is not None]
+        default = self._finished("default")[-1].value
+        value, configuration = min(known, key=lambda one: one[0], default=(math.inf, None))
+        if configuration is not None and default is not None and value < default and not self._finished("search"):
+            optimizer.tell([self._observation(self._trial(configuration, "search", label="known"))])
+
     def _search(self, optimizer: Optimizer) -> None:
+        self._try_imported(optimizer)
         done = len(self._finished("search"))
         for index in range(done, self._plan.iterations):
             if self._target_reached():
@@ -189,6 +210,8 @@ class Procedure:
         best = self._best()
         if target is None or best.value is None or best.value > target:
             return False
+        if not keeps(best, self._bench.application.objective):
+            return False
         if any(t.configuration == best.configuration for t in self._finished("confirm")):
             return self._confirmed(best.configuration, target)
         self._trial(best.configuration, "confirm", first_seed=CONFIRM_SEED)
@@ -199,44 +222,12 @@ class Procedure:
         return any(t.value is not None and t.value <= target for t in fresh)
 
     def _best(self) -> Trial:
-        """The completed trial with the smallest drift-corrected value; the default is one of them."""
+        """The trial with the smallest drift-corrected value that keeps the limits; the default is among them."""
         candidates = [t for t in self._valued() if t.purpose in ("default", "search")]
-        return min(candidates, key=lambda t: t.told_value if t.told_value is not None else math.inf)
-
-    # ------------------------------------------------------------------ the verdict
-
-    def _verdict(self, best: Trial) -> None:
-        """Fresh interleaved pairs, in random order inside each pair; nothing measured before counts."""
-        default = self._space.default()
-        if self._is_default(best.configuration) and not self._plan.rivals:
-            self._bench.store.set_verdict(self._study.id, None, {})
-            return
-        arms = {"default": default, "best": best.configuration}
-        arms |= {name: Configuration({**default, **values}) for name, values in self._plan.rivals.items()}
-        if self._is_default(best.configuration):
-            del arms["best"]
-        for pair in range(self._plan.pairs):
-            self._pair(pair, arms)
-        measured = {label: self._arm(label) for label in arms}
-        main = _compare(measured["default"], measured["best"]) if "best" in measured else None
-        rivals = {name: _compare(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured}
-        rivals |= {f"default to {name}": _compare(measured["default"], measured[name]) for name in self._plan.rivals}
-        self._bench.store.set_verdict(self._study.id, main, {k: v for k, v in rivals.items() if v is not None})
-
-    def _pair(self, pair: int, arms: Mapping[str, Configuration]) -> None:
-        done = {t.label for t in self._finished("verdict") if t.pair == pair}
-        labels = list(arms)
-        np.random.default_rng([self._plan.seed, VERDICT_SEED, pair]).shuffle(labels)
-        for label in labels:
-            if label not in done:
-                self._trial(
-                    arms[label], "verdict", repetitions=1, first_seed=VERDICT_SEED + pair, pair=pair, label=label
-                )
-
-    def _arm(self, label: str) -> dict[int, float]:
-        """Pair number -> value of one arm of the verdict."""
-        verdict = self._finished("verdict")
-        return {t.pair: t.value for t in verdict if t.label == label and t.pair is not None and t.value is not None}
+        found = best_of(candidates, self._bench.application.objective)
+        if found is None:
+            raise TrialFailed("no trial has a value")  # the default has one, or the study would have ended
+        return found
 
     # ------------------------------------------------------------------ trials
 
@@ -257,26 +248,7 @@ class Procedure:
         return replace(trial, told_value=told, standard_error=standard_error(trial, self._valued()))
 
     def _observation(self, trial: Trial) -> Observation:
-        """What the optimizer is told: the part of the configuration that it knows, and where the time went."""
-        error = None
-        if trial.told_value is not None and trial.standard_error is not None:
-            error = abs(trial.told_value) * trial.standard_error  # delta method: from log to value
-        windows = [m.services for m in trial.measurements if not m.invalid]
-        guided = self._plan.reduce != "none" and trial.value is not None
-        return Observation(
-            Configuration({name: trial.configuration[name] for name in self._space.names}),
-            _OBSERVED[trial.state],
-            trial.told_value,
-            error,
-            trial.ask,
-            reason=trial.reason,
-            priors=priors(evidence_of(windows), self._space.groups) if guided else {},
-        )
-
-    def _is_default(self, configuration: Configuration) -> bool:
-        """Whether a configuration, of the whole space or of the reduced one, is the default."""
-        default = self._space.default()
-        return all(configuration[name] == value for name, value in default.items())
+        return observation(trial, self._space, self._bench.application.objective, guided=self._plan.reduce != "none")
 
     def _change_plan(self, why: str, **changes: Any) -> None:
         self._plan = replace(self._plan, **changes)
@@ -312,6 +284,21 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
         raise InputError(str(error)) from error
 
 
+def along_the_path(space: SearchSpace, default: Trial) -> SearchSpace:
+    """The space with each parameter's place on the path, from the default's traces; untraced services come last."""
+    rows = [one for m in default.measurements if not m.invalid for one in m.services]
+    depths = {
+        name: statistics.fmean(one.depth for one in rows if one.service == name) for name in {r.service for r in rows}
+    }
+    if not depths:
+        return space
+    last = max(depths.values()) + 1
+    placed = (
+        replace(one, attributes={**one.attributes, PATH_ORDER: depths.get(one.group, last)}) for one in space.parameters
+    )
+    return SearchSpace(placed, space.constraints)
+
+
 def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Configuration | None:
     """Where the optimizer starts: the default, a random design (None), or a given configuration."""
     if initial == "default":
@@ -334,9 +321,3 @@ def _warmup_needed(default: Trial) -> float:
             "the default has not settled by the middle of warm-up and window; use a longer --warm-up or --duration"
         )
     return statistics.median_low(settled) if settled else 0.0
-
-
-def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
-    """The verdict over the pairs that both arms finished."""
-    pairs = sorted(reference.keys() & candidate.keys())
-    return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

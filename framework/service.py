@@ -20,6 +20,7 @@ from framework.controller import Bench, Controller, Watch, project_name
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.contrast import Groups, between, windows
 from framework.critical_path.service_time import compile_once
+from framework.earlier import history, screened
 from framework.errors import InputError, Interrupted, StoreError, TailorError, Transient, UnknownName
 from framework.model import (
     Application,
@@ -32,12 +33,11 @@ from framework.model import (
     TrialState,
     TuneRequest,
 )
-from framework.planning import check_request, study_plan
+from framework.planning import check_request, planned, study_plan
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.arms import repetitions
 from framework.report.export import export, write_text
-from framework.report.importance import importance
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
@@ -114,7 +114,9 @@ class Tailor:
         testbed = self._adapters.testbed(types)
         testbed.check(application)
         space = self.space(application, request)
-        plan = study_plan(request, application, space, self._screened(request))
+        plan = study_plan(request, application, space, screened(request, self.store))
+        known = history(request.history, application.objective, space, self.store)
+        plan = replace(plan, extra={**plan.extra, **known})
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         study = Study(
@@ -130,17 +132,6 @@ class Tailor:
         )
         self.store.create(study)
         return study
-
-    def _screened(self, request: TuneRequest) -> Mapping[str, float]:
-        """What an earlier study says of each service, for ``screening:STUDY``.  Raises InputError."""
-        kind, _, name = request.reduce.partition(":")
-        if kind != "screening":
-            return {}
-        study = self.store.get(name)
-        found = importance(study, self.store.trials(study.id))
-        if found is None or not found.groups:
-            raise InputError(f"--reduce: study {study.id} says nothing of importance; it takes at least 8 trials")
-        return {one.name: max(0.0, one.value) for one in found.groups}
 
     def run(self, study_id: str, watch: Watch) -> Study:
         """Run or resume a study to its verdict.  Whatever happens, nothing of it is left running.
@@ -158,7 +149,7 @@ class Tailor:
         application = self.application(Path(study.plan.application))
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
-        application = replace(application, limits=replace(application.limits, **study.plan.limits))
+        application = planned(application, study.plan)
         self._take(study.id)
         bench = self._adapters.bench(application, self.service_types(), self._renewing(study.id, watch))
         try:
@@ -230,7 +221,7 @@ class Tailor:
 
     def summary(self, study: Study) -> Summary:
         """What a study found so far.  Raises InputError when its application is no longer there."""
-        application = self.application(Path(study.plan.application))
+        application = planned(self.application(Path(study.plan.application)), study.plan)
         return summarise(study, self.store.trials(study.id), application, self.service_types())
 
     def summaries(self) -> Sequence[Summary]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +22,12 @@ from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, In
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
+
+PRIOR = "prior"
+"""The attribute of a parameter that says how much is expected of it, from 0; 1 where it says nothing."""
+
+PATH_ORDER = "path_order"
+"""The attribute of a parameter that says where its group stands on the path, from the front end to the stores."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,15 @@ class Option:
 
 
 class Scored(NamedTuple):
-    """A configuration with the mean of the values told for it."""
+    """A configuration with the mean of the values told for it.
+
+    ``violation``: by how much its measured constraints are broken in all, 0 where they hold (their means over the
+    observations, those above 0 added up).
+    """
 
     configuration: Configuration
     value: float
+    violation: float = 0.0
 
 
 class Optimizer(ABC):
@@ -74,7 +85,8 @@ class Optimizer(ABC):
     uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
     uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
-    handles_constraints: ClassVar[bool] = False  # it minimises subject to measured constraints
+    handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
+    handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
 
     def __init__(
@@ -165,17 +177,14 @@ class Optimizer(ABC):
             if not isinstance(observation, Observation):
                 raise InvalidObservation(f"expected an Observation, found {observation!r}")
             accepted.append((observation, self.space.validate(observation.configuration)))
-        for observation, configuration in accepted:
-            checked = Observation(
-                configuration,
-                observation.state,
-                observation.value,
-                observation.standard_error,
-                observation.ask,
-                observation.constraints,
-                observation.reason,
-                observation.priors,
+        told = [*self._observations, *(observation for observation, _ in accepted)]
+        named = {tuple(sorted(one.others)) for one in told if one.value is not None}
+        if len(named) > 1:
+            raise InvalidObservation(
+                f"observations of one study name the same further objectives, found {sorted(named)}"
             )
+        for observation, configuration in accepted:
+            checked = replace(observation, configuration=configuration)
             self._observations.append(checked)
             self._seen.add(configuration)
             self._settle(checked)
@@ -236,13 +245,17 @@ class Optimizer(ABC):
         return tuple(sorted(self._observations, key=_canonical))
 
     def scores(self) -> list[Scored]:
-        """Completed configurations, each once with the mean of its values, best first; ties by configuration."""
-        values: dict[Configuration, list[float]] = {}
+        """Completed configurations, each once with the mean of its values, best first; ties by configuration.
+
+        Those that keep the measured constraints come before those that break them, which are ordered by how much
+        (Deb, Computer Methods in Applied Mechanics and Engineering 186 (2000), section 3).
+        """
+        told: dict[Configuration, list[Observation]] = {}
         for observation in self.observations:
-            if observation.state is ObservationState.COMPLETED and observation.value is not None:
-                values.setdefault(observation.configuration, []).append(observation.value)
-        means = [Scored(configuration, math.fsum(found) / len(found)) for configuration, found in values.items()]
-        return sorted(means, key=lambda scored: (scored.value, scored.configuration.key()))
+            if observation.state is ObservationState.COMPLETED:
+                told.setdefault(observation.configuration, []).append(observation)
+        scored = [Scored(configuration, _mean_value(found), _violation(found)) for configuration, found in told.items()]
+        return sorted(scored, key=lambda one: (one.violation, one.value, one.configuration.key()))
 
     def best(self) -> Scored | None:
         """The best completed configuration so far."""
@@ -257,26 +270,60 @@ class Optimizer(ABC):
         best = self.best()
         return best.configuration if best is not None else None
 
-    def priors(self) -> NDArray[np.float64] | None:
-        """A weight for each parameter, in the order of the space, with a mean of one; None where nothing was told.
+    def pareto(self) -> list[Configuration]:
+        """The completed configurations that keep the constraints and that none beats in everything, best value first.
 
-        They come with the latest observation of the best configuration so far that has any, or else of the others:
-        where its time goes is where it can still be improved.  A parameter whose group has no weight has the mean.
+        Objectives are compared by their means over the observations, ``value`` among them.
+        """
+        objectives: dict[Configuration, list[tuple[float, ...]]] = {}
+        for one in self.observations:
+            if one.value is not None:
+                row = (one.value, *(one.others[name] for name in sorted(one.others)))
+                objectives.setdefault(one.configuration, []).append(row)
+        kept = [scored.configuration for scored in self.scores() if scored.violation == 0]
+        means = {one: np.mean(objectives[one], axis=0) for one in kept}
+        return [
+            one for one in kept
+            if not any(bool((means[other] <= means[one]).all() and (means[other] < means[one]).any()) for other in kept)
+        ]  # fmt: skip
+
+    def priors(self) -> NDArray[np.float64] | None:
+        """A weight for each parameter, in the order of the space, with a mean of one; None where nothing is known.
+
+        The weight of its group times its own.  A group's comes with the latest observation of the best configuration so
+        far that has any, or else of the others: where its time goes is where it can still be improved; a group without
+        one has the mean.  A parameter's own is the attribute ``prior``, which whoever defines the space may set.
         """
         best = self.best()
         told = [one for one in self.observations if one.priors]
         mine = [one for one in told if best is not None and one.configuration == best.configuration] or told
-        if not mine:
-            return None
-        weights = mine[-1].priors
+        weights = mine[-1].priors if mine else {}
         known = [weights.get(parameter.group) for parameter in self.space.parameters]
         given = [weight for weight in known if weight is not None]
         mean = math.fsum(given) / len(given) if given else 0.0
-        if mean <= 0:
+        own = np.array([one.attributes.get(PRIOR, 1.0) for one in self.space.parameters])
+        if mean > 0:
+            own = own * np.array([mean if weight is None else weight for weight in known])
+        elif bool(np.all(own == own[0])):
             return None
-        found = np.array([mean if weight is None else weight for weight in known], dtype=np.float64)
-        found /= found.mean()
-        return found
+        total = float(own.sum())
+        return own * (len(own) / total) if total > 0 else None
+
+
+def _mean_value(told: list[Observation]) -> float:
+    values = [one.value for one in told if one.value is not None]
+    return math.fsum(values) / len(values)
+
+
+def _violation(told: list[Observation]) -> float:
+    """What the means of the constraints lie above 0, added up."""
+    names = sorted({name for one in told for name in one.constraints})
+    means = (math.fsum(found) / len(found) for name in names if (found := _measured(told, name)))
+    return math.fsum(max(0.0, mean) for mean in means)
+
+
+def _measured(told: list[Observation], constraint: str) -> list[float]:
+    return [one.constraints[constraint] for one in told if constraint in one.constraints]
 
 
 def _canonical(observation: Observation) -> tuple[float, str, str, float, float]:

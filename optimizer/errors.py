@@ -6,6 +6,7 @@ OptimizerError
 │   ├── InvalidValue            a value outside its parameter
 │   ├── InvalidObservation      an observation that contradicts itself
 │   ├── InvalidOption           an option that the algorithm does not have, or a value it does not take
+│   ├── NotOfThisSpace           a known result that is no point of the space; leave it out
 │   ├── LibraryMissing          an algorithm's library is not installed; the message says how to get it
 │   └── UnknownOptimizer        a name that no plug-in has; the known ones are listed
 ├── PluginError                 refuse to start with this plug-in: uninstall it or have it mended
@@ -47,6 +48,10 @@ class InvalidObservation(InvalidInput):
 
 class InvalidOption(InvalidInput):
     """An option that the algorithm does not know, or a value that it does not take."""
+
+
+class NotOfThisSpace(InvalidInput):
+    """A result from elsewhere is no point of the space.  Leave it out; the message says why."""
 
 
 class LibraryMissing(InvalidInput):

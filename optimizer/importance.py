@@ -65,7 +65,7 @@ def permutation(
         return None
     encoder = Encoder(space)
     x = encoder.encode(encoder.snap(encoder.units(configurations)))
-    columns = _columns(space)
+    columns = _columns(space, encoder.columns)
     sets = {
         **{name: [name] for name in space.names},
         **{f"\0{group}": list(names) for group, names in space.groups.items()},
@@ -130,14 +130,10 @@ def _scale(values: Sequence[float]) -> NDArray[np.float64]:
     return np.log(y) if len(y) and (y > 0).all() else y
 
 
-def _columns(space: SearchSpace) -> Mapping[str, list[int]]:
+def _columns(space: SearchSpace, widths: Sequence[int]) -> Mapping[str, list[int]]:
     """Parameter -> its columns in the encoding."""
-    found, at = {}, 0
-    for parameter in space.parameters:
-        width = len(parameter.choices) if parameter.kind == "categorical" else 1
-        found[parameter.name] = list(range(at, at + width))
-        at += width
-    return found
+    ends = np.cumsum(widths)
+    return {name: list(range(end - width, end)) for name, end, width in zip(space.names, ends, widths, strict=True)}
 
 
 def _interval(name: str, values: Sequence[float]) -> Importance:

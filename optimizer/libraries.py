@@ -72,7 +72,7 @@ class LibraryOptimizer(Optimizer):
         seen = self.seen
         with _alone(int(rng.integers(2**31))):
             self._catch_up()
-            known = {scored.configuration: scored.value for scored in self.scores()}
+            known = {one.configuration: (one, value) for one, value in worst_for_failed(self.observations)}
             for _ in range(_DRAWS):
                 candidate = self._candidate()
                 if candidate is None:
@@ -82,8 +82,9 @@ class LibraryOptimizer(Optimizer):
                     self._tokens[index] = token
                     return configuration, self.summary
                 if known:  # what was measured is not measured again, and what cannot run is as bad as the worst
-                    value = known.get(configuration, max(known.values()))
-                    self._inform(token, Observation(configuration, ObservationState.COMPLETED, value), value)
+                    worst = max(value for _, value in known.values())
+                    failed = Observation(configuration, ObservationState.FAILED, reason="breaks a constraint")
+                    self._inform(token, *known.get(configuration, (failed, worst)))
         return unseen(self.space, rng, seen), f"uniform: {self.name} suggests nothing new"
 
     def _catch_up(self) -> None:
@@ -120,8 +121,8 @@ def _alone(seed: int) -> Iterator[None]:
 
 
 def in_cells(parameter: Parameter) -> bool:
-    """Whether a library sees the unit interval, divided into cells: it knows no uneven steps and no constants."""
-    return parameter.ordered and (parameter.step is not None or parameter.cardinality == 1)
+    """Whether a library sees the unit interval, in cells: it knows no uneven steps, special values or constants."""
+    return parameter.ordered and (parameter.step is not None or bool(parameter.special) or parameter.cardinality == 1)
 
 
 def to_value(parameter: Parameter, drawn: Any) -> Value:

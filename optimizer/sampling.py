@@ -55,7 +55,8 @@ def every(space: SearchSpace) -> list[Configuration]:
     listed = [column for column in columns if column is not None]
     if len(listed) < len(columns):
         return []
-    return [Configuration(zip(space.names, row, strict=True)) for row in itertools.product(*listed)]
+    rows = (Configuration(zip(space.names, row, strict=True)) for row in itertools.product(*listed))
+    return list(dict.fromkeys(space.canonical(row) for row in rows))
 
 
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:
@@ -108,7 +109,7 @@ def perturbed(
 ) -> Configuration:
     """``centre`` with the parameters of these positions moved to a neighbour."""
     moved = (space.parameters[j] for j in chosen)
-    return centre.replace({one.name: neighbour(one, centre[one.name], step, rng) for one in moved})
+    return space.canonical(centre.replace({one.name: neighbour(one, centre[one.name], step, rng) for one in moved}))
 
 
 def mutated(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.space import SearchSpace, Value
+from optimizer.space import Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState
 
 Array = NDArray[np.float64]
@@ -20,19 +20,19 @@ class Encoder:
     """Configurations as vectors: ordered parameters by their unit coordinate, choices one-hot.
 
     A categorical parameter with k choices takes k columns, scaled so that two choices are 1 apart; a boolean takes
-    one.  Coordinates are snapped to the values they stand for before encoding, so that the model sees what is run
-    and not what was drawn (Garrido-Merchan & Hernandez-Lobato 2020, section 3).
+    one.  A special value of an ordered parameter stands at the end of its range, and a column more tells it from there.
+    Coordinates are snapped to the values they stand for before encoding, so that the model sees what is run and not
+    what was drawn (Garrido-Merchan & Hernandez-Lobato 2020, section 3).
     """
 
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
-        kinds = [(parameter.kind, len(parameter.choices)) for parameter in space.parameters]
-        self.width = sum(count if kind == "categorical" else 1 for kind, count in kinds)
+        self.columns = tuple(_columns(parameter) for parameter in space.parameters)  # by parameter
+        self.width = sum(self.columns)
 
     def snap(self, units: Array) -> Array:
         """Unit coordinates (n, d) moved to the values that they stand for, (n, d)."""
-        columns = [parameter.snap(units[:, j]) for j, parameter in enumerate(self._space.parameters)]
-        return np.stack(columns, axis=1)
+        return self._space.snap(units)
 
     def encode(self, snapped: Array) -> Array:
         """Snapped unit coordinates (n, d) as vectors (n, width)."""
@@ -43,6 +43,8 @@ class Encoder:
             elif parameter.kind == "categorical":
                 index = np.floor(snapped[:, j] * len(parameter.choices)).astype(np.int64)
                 columns.append(np.eye(len(parameter.choices))[index] / np.sqrt(2.0))
+            elif parameter.special:
+                columns.append(_with_special(parameter, snapped[:, j]))
             else:
                 columns.append(snapped[:, j][:, None])
         return np.concatenate(columns, axis=1)
@@ -53,18 +55,34 @@ class Encoder:
         return np.stack(rows) if rows else np.empty((0, len(self._space)))
 
 
-def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observation, float]]:
-    """Observations with the value a model should see: failed and infeasible trials get the worst value told so far.
+def _columns(parameter: Parameter) -> int:
+    if parameter.kind == "categorical":
+        return len(parameter.choices)
+    return 1 + len(parameter.special)
 
-    The value is made up anew at each fit and stored nowhere.  Aborted trials say nothing and are left out; where
-    nothing has completed the list is empty.
+
+def _with_special(parameter: Parameter, snapped: Array) -> Array:
+    """The coordinate inside the usual range (n,), and for each special value a column that is 1 there, (n, 1 + k)."""
+    begin, stop = parameter.usual
+    at = np.array([parameter.to_unit(value) for value in parameter.special])
+    special = (np.abs(snapped[:, None] - at[None, :]) < 1e-9).astype(np.float64)
+    usual = np.clip((snapped - begin) / (stop - begin), 0.0, 1.0)
+    return np.concatenate([usual[:, None], special], axis=1)
+
+
+def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observation, float]]:
+    """Observations with the value that a model of the values alone should see.
+
+    Failed and infeasible trials and those that break a measured constraint get the worst value told so far.  It is made
+    up anew at each fit and stored nowhere.  Aborted trials say nothing and are left out; where nothing has completed
+    the list is empty.
     """
     told = [observation.value for observation in observations if observation.value is not None]
     if not told:
         return []
     worst = max(told)
     return [
-        (observation, worst if observation.value is None else observation.value)
+        (observation, worst if observation.value is None or not observation.keeps_limits else observation.value)
         for observation in observations
         if observation.state is not ObservationState.ABORTED
     ]

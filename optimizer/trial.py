@@ -39,9 +39,11 @@ class Observation:
 
     ``value`` (minimised) and its ``standard_error`` are in the objective's unit; only a completed trial has them,
     every other state is a state and never a magic number.  ``ask`` is the suggestion's number, None for results
-    that no suggestion led to (the default configuration, imports).  ``constraints``: measured quantities, at most
-    0 where the limit holds.  ``priors``: what the trial's traces say of where to look next: a weight from 0 for
-    groups of parameters (a service's share of the critical path).  Raises InvalidObservation.
+    that no suggestion led to (the default configuration, imports).  ``constraints``: name -> by how much a measured
+    quantity passes its limit, at most 0 where the limit holds; divided by the limit, so that they can be compared.
+    ``others``: further objectives, minimised too, the same names in every observation of a study.  ``priors``: what
+    the trial's traces say of where to look next: a weight from 0 for groups of parameters (a service's share of the
+    critical path).  Raises InvalidObservation.
     """
 
     configuration: Configuration
@@ -52,6 +54,7 @@ class Observation:
     constraints: Mapping[str, float] = field(default_factory=dict, hash=False)
     reason: str = ""
     priors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    others: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         try:
@@ -59,7 +62,12 @@ class Observation:
         except ValueError as error:
             known = ", ".join(ObservationState)
             raise InvalidObservation(f"no such state {self.state!r}; known: {known}") from error
-        object.__setattr__(self, "constraints", dict(self.constraints))
+        for measured in ("constraints", "others"):
+            numbers = {name: float(number) for name, number in getattr(self, measured).items()}
+            for name, number in numbers.items():
+                if not math.isfinite(number):
+                    raise InvalidObservation(f"{measured} are finite, found {number!r} for {name!r}")
+            object.__setattr__(self, measured, numbers)
         object.__setattr__(self, "priors", dict(self.priors))
         for group, weight in self.priors.items():
             if not (math.isfinite(weight) and weight >= 0):
@@ -68,7 +76,7 @@ class Observation:
             if self.value is None or not math.isfinite(self.value):
                 raise InvalidObservation(f"a completed trial needs a finite value, found {self.value!r}")
             object.__setattr__(self, "value", float(self.value))
-        elif self.value is not None or self.standard_error is not None:
+        elif self.value is not None or self.standard_error is not None or self.others:
             raise InvalidObservation(f"a trial that is {self.state.value} has no value, found {self.value!r}")
         if self.standard_error is not None:
             if not (math.isfinite(self.standard_error) and self.standard_error >= 0):
@@ -76,3 +84,8 @@ class Observation:
             object.__setattr__(self, "standard_error", float(self.standard_error))
         if self.ask is not None and self.ask < 0:
             raise InvalidObservation(f"asks count from 0, found {self.ask!r}")
+
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether every measured constraint holds."""
+        return all(number <= 0 for number in self.constraints.values())

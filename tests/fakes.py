@@ -71,6 +71,7 @@ class PretendMachine:
     clock: VirtualClock
     scale: Scale
     noise: float = 0.0
+    cores: Callable[[Configuration], float] = lambda configuration: 0.0  # what the service uses
     on_deploy: Callable[[int], None] = lambda count: None
     invalid_once: set[int] = field(default_factory=set)
     name: str = "pretend"
@@ -105,7 +106,8 @@ class PretendMachine:
         return ""
 
     def usage(self, running: Running) -> Usage:
-        return Usage(self.clock.now_ns(), {"cache": 0.0}, 0.0, 0.0, 0.0, 2, 0.0)
+        used_s = self.cores(running.deployment.configuration) * self.clock.monotonic()
+        return Usage(self.clock.now_ns(), {"cache": used_s}, 0.0, 0.0, 0.0, 2, 0.0)
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         return {}

@@ -1,8 +1,10 @@
-"""The command that compares optimizers on problems that need no engine: bench."""
+"""The commands that compare optimizers without an engine: bench on synthetic problems, replay on a recorded study."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from framework.benchmark import Entry, race
+from framework.benchmark import Entry, race, recorded, replayed
 from framework.errors import InputError
 from framework.report.bench import standings, write_tables
+from framework.report.export import write_text
+from framework.service import Tailor
 from optimizer.benchmark.lists import LISTS, fingerprint
 from optimizer.benchmark.race import Run, kind_of
 from optimizer.errors import OptimizerError
@@ -21,8 +25,14 @@ from optimizer.errors import OptimizerError
 CHECKPOINTS = (15, 30, 50, 100)
 
 
-def register(app: typer.Typer, output: Console, messages: Console, print_json: Callable[[Any], None]) -> None:
-    """Add the command of this module."""
+def register(
+    app: typer.Typer,
+    tailor: Callable[[], Tailor],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
+) -> None:
+    """Add the commands of this module."""
 
     @app.command()
     def bench(
@@ -41,25 +51,78 @@ def register(app: typer.Typer, output: Console, messages: Console, print_json: C
     ) -> None:
         """Race optimizers on synthetic problems; no engine is needed."""
         problems = _chosen(which, only or [])
-        for option, value in (("--evaluations", evaluations), ("--seeds", seeds), ("--workers", workers or 1)):
-            if value < 1:
-                raise InputError(f"{option}: found {value}; allowed: at least 1")
-        entries = [Entry(name) for name in dict.fromkeys(optimizers)]
-        path = directory / "runs.jsonl"
+        asked = _Race(optimizers, problems, evaluations, seeds, workers, directory)
+        _report(asked, asked.run(messages), f"list {which}, {fingerprint(problems)}", as_json)
+
+    @app.command()
+    def replay(
+        record: Annotated[str, typer.Argument(metavar="STUDY|FILE", help="A study's id, or a record of one.")],
+        optimizers: Annotated[
+            list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
+        ],
+        evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 15,
+        seeds: Annotated[int, typer.Option(help="Runs of each optimizer.")] = 5,
+        workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
+        directory: Annotated[
+            Path, typer.Option("--output", help="Directory of the record, runs, tables and figures; runs are kept.")
+        ] = Path("replay"),
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    ) -> None:
+        """Run optimizers on the space of a recorded study, answered from its record; no engine is needed."""
+        path = Path(record)
+        if not path.is_file():
+            with_tailor = tailor()
+            study = with_tailor.store.get(record)
+            path = directory / f"{study.id}.json"
+            write_text(path, json.dumps(recorded(study, with_tailor.store.trials(study.id))) + "\n")
         try:
-            for name in optimizers:
-                kind_of(name)
-            runs = _race(messages, entries, problems, range(1, seeds + 1), evaluations, path, workers)
+            statement = replayed(path).statement
         except OptimizerError as error:
             raise InputError(str(error)) from error
-        written = write_tables(runs, directory, f"list {which}, {fingerprint(problems)}")
-        found = standings(runs, [n for n in CHECKPOINTS if n <= evaluations] or [evaluations])
+        asked = _Race(optimizers, [f"replay {path}"], evaluations, seeds, workers, directory)
+        messages.print(statement, soft_wrap=True)
+        _report(asked, asked.run(messages), statement, as_json)
+
+    def _report(asked: _Race, runs: Sequence[Run], title: str, as_json: bool) -> None:
+        written = write_tables(runs, asked.directory, title)
+        found = standings(runs, [n for n in CHECKPOINTS if n <= asked.evaluations] or [asked.evaluations])
         if as_json:
             ranks = {str(n): one.mean_ranks for n, one in found.items()}
-            print_json({"problems": problems, "mean_ranks": ranks, "files": written})
+            print_json({"title": title, "problems": asked.problems, "mean_ranks": ranks, "files": written})
             return
         _show(output, found)
         output.print("\n".join(str(path) for path in written), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """What a person asks for."""
+
+    optimizers: Sequence[str]
+    problems: Sequence[str]
+    evaluations: int
+    seeds: int
+    workers: int | None
+    directory: Path
+
+    def run(self, messages: Console) -> list[Run]:
+        """Raises InputError."""
+        for option, value in (
+            ("--evaluations", self.evaluations),
+            ("--seeds", self.seeds),
+            ("--workers", self.workers or 1),
+        ):
+            if value < 1:
+                raise InputError(f"{option}: found {value}; allowed: at least 1")
+        entries = [Entry(name) for name in dict.fromkeys(self.optimizers)]
+        path = self.directory / "runs.jsonl"
+        seeds = range(1, self.seeds + 1)
+        try:
+            for name in self.optimizers:
+                kind_of(name)
+            return _race(messages, entries, self.problems, seeds, self.evaluations, path, self.workers)
+        except OptimizerError as error:
+            raise InputError(str(error)) from error
 
 
 def _chosen(which: str, only: Sequence[str]) -> list[str]:

@@ -62,6 +62,10 @@ def tune(
     warm_up: Annotated[str, typer.Option(help="Warm-up before each window; longer if the default needs it.")] = "5s",
     rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
     pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict.")] = 10,
+    minimal: Annotated[
+        int,
+        typer.Option(help="After an improvement, try this many recommendations with less changed (0 to 3)."),
+    ] = 1,
     only: Annotated[list[str] | None, typer.Option(help="Tune only this service (repeatable).")] = None,
     without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
     allow_weaker: Annotated[
@@ -98,6 +102,17 @@ def tune(
     threshold: Annotated[
         list[str] | None, typer.Option(help="name=value of the reduction: share, path_ms, cv (repeatable).")
     ] = None,
+    subject_to: Annotated[
+        list[str] | None,
+        typer.Option(help="A limit that the best has to keep, such as 'p99 <= 40' or 'cpu <= 1.5' (repeatable)."),
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Keep this quantity low too, and show the Pareto set (repeatable).")
+    ] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(help="Start from what a STUDY or a FILE of results knows, as ratios to its default (repeatable)."),
+    ] = None,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
     limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
@@ -113,6 +128,7 @@ def tune(
         warmup_s=present.seconds("--warm-up", warm_up),
         rate_rps=rate,
         pairs=pairs,
+        minimal=minimal,
         only=tuple(only or ()),
         without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
@@ -128,6 +144,9 @@ def tune(
         options=_options(option or []),
         reduce=reduce,
         thresholds=present.limits(threshold or [], "--threshold"),
+        subject_to=tuple(subject_to or ()),
+        also=tuple(also or ()),
+        history=tuple(history or ()),
     )
     if quick:
         request = present.quick(request)
@@ -184,7 +203,7 @@ def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # SIGTERM ends a study as Ctrl-C does: cleaned up and resumable
 
 
-bench.register(app, output, messages, print_json)
+bench.register(app, tailor, output, messages, print_json)
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
 traces.register(app, tailor, output, print_json)

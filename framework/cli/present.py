@@ -14,6 +14,7 @@ from rich.table import Table
 from framework.errors import InputError
 from framework.model import Estimate, Study, Trial, TuneRequest
 from framework.report.summary import Level, Summary
+from framework.telling import HISTORY
 
 __all__ = [
     "LIMITS_HELP",
@@ -66,6 +67,7 @@ def quick(request: TuneRequest) -> TuneRequest:
         warmup_s=3.0,
         window_s=10.0,
         pairs=6,
+        minimal=0,
         drift_every=0,
         quick=True,
         limits=limits,
@@ -92,6 +94,8 @@ def opening(console: Console, study: Study) -> None:
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
+    for source in plan.extra.get(HISTORY, ()):
+        console.print(f"starts from {len(source['results'])} results of {source['source']}", soft_wrap=True)
 
 
 def summary(console: Console, found: Summary) -> None:
@@ -116,10 +120,31 @@ def summary(console: Console, found: Summary) -> None:
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
     for name, verdict in study.rivals.items():
         gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
-        versus = name if name.startswith("default to ") else f"{name} to best"
+        versus = name if " to " in name else f"{name} to best"
         console.print(f"{versus}: gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})")
+    for line in outcome_lines(found):
+        console.print(line, soft_wrap=True)
     for note in notes(found):
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def outcome_lines(found: Summary) -> list[str]:
+    """Limits on the outcome, further objectives and the Pareto set, a line each."""
+    said = []
+    for one in found.outcomes:
+        kept = {True: "kept", False: "[red]not kept[/]", None: ""}[one.kept]
+        numbers = f"default {_number(one.default)}, best {_number(one.best)}"
+        said.append(f"{one.limit or one.quantity}: {numbers}" + (f" ({kept})" if kept else ""))
+    for point in found.front:
+        others = ", ".join(
+            f"{name} {_number(value)}" for name, value in zip(found.study.plan.also, point.others, strict=True)
+        )
+        said.append(f"Pareto set: trial {point.trial} ({point.purpose}): {found.objective} {point.value:.2f}, {others}")
+    return said
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"
 
 
 def notes(found: Summary) -> list[str]:
@@ -132,6 +157,8 @@ def notes(found: Summary) -> list[str]:
             f"reduction {cut.kind}: {len(cut.kept)} of {services} services and {cut.parameters} of "
             f"{cut.parameters_before} parameters were tuned; the report says why"
         )
+    if found.smaller is not None:
+        said.append(found.smaller)
     failed = {state: count for state, count in found.trials.items() if state in ("failed", "infeasible")}
     if failed:
         said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
@@ -176,6 +203,9 @@ def summary_document(found: Summary) -> dict[str, Any]:
         "overhead": found.overhead,
         "cpu": found.cpu,
         "reduction": found.reduction,
+        "outcomes": found.outcomes,
+        "front": found.front,
+        "smaller": found.smaller,
         "machine": study.machine,
     }
 

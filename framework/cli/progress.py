@@ -26,6 +26,7 @@ from framework.model import Measurement, StudyPlan, Trial, TrialState
 def expected_repetitions(plan: StudyPlan) -> int:
     """How many repetitions a study makes if nothing fails and nothing stops it early."""
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
+    # Whether a smaller recommendation is tried shows only in the end; it is counted where it is begun.
     return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
 
 
@@ -106,6 +107,12 @@ class StudyProgress:
             self._console.print(f"{self._name(trial)}: [red]{trial.state}[/] {trial.reason}")
 
     def _on_plan_changed(self, data: Mapping[str, Any]) -> None:
+        if data["why"] == "minimal":
+            count = len(data["extra"]["minimal"])
+            total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count)
+            self._bar.update(self._task, total=total)
+            self._console.print(f"smaller recommendations to try: {count or 'none'}")
+            return
         changes = ", ".join(f"{name} {value}" for name, value in data.items() if name not in ("why", "extra"))
         self._console.print(f"{data['why']}: {changes}")
 

@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, load, near
 from framework.config.document import Document, read_document
+from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+from optimizer.space import Predicate
 
 FILE = "application.yaml"
 
@@ -41,16 +43,17 @@ def load_application(directory: Path) -> Application:
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root),
         tracing=_tracing(document, file, services),
-        objective=Objective(tuple(Term(_quantity(name), float(weight)) for name, weight in file.objective.items())),
+        objective=Objective(
+            tuple(Term(quantity(name), float(weight)) for name, weight in file.objective.items()),
+            tuple(outcome_constraint(text) for text in file.subject_to),
+            tuple(quantity(name) for name in file.also),
+        ),
         hooks=_hooks(document, file, services),
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
+        constraints=tuple(Predicate(text) for text in file.constraints),
         entry=_entry(document, file, services),
         content_hash=content_hash(root),
     )
-
-
-def _quantity(name: str) -> str:
-    return "p50" if name == "median" else name
 
 
 def _compose(path: Path, application: Document) -> dict[str, Any]:

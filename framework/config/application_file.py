@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from framework.config.checked import LinePattern, Name, Port, Strict, Text, Value, refuse
+from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint
+from framework.errors import InputError
+from optimizer.errors import InvalidSpace
+from optimizer.space import GRAMMAR, Predicate
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -21,11 +24,17 @@ def _relative(path: str) -> str:
 
 
 def _quantity(name: str) -> str:
-    if name in ("mean", "median", "throughput"):
-        return name
-    if not re.fullmatch(r"p[0-9]{1,2}(\.[0-9]+)?", name) or float(name[1:]) == 0:
-        raise refuse("mean, median, throughput, or a quantile such as p95 or p99.9")
+    if not is_quantity(name):
+        raise refuse(QUANTITIES)
     return name
+
+
+def _outcome(text: str) -> str:
+    try:
+        outcome_constraint(text)
+    except InputError:
+        raise refuse(f"a quantity, <= or >=, and a number, such as 'p99 <= 40'; quantities: {QUANTITIES}") from None
+    return text
 
 
 Quantity = Annotated[str, AfterValidator(_quantity)]
@@ -115,6 +124,14 @@ def _objective(terms: dict[str, float]) -> dict[str, float]:
     return terms
 
 
+def _predicate(text: str) -> str:
+    try:
+        Predicate(text)
+    except InvalidSpace:
+        raise refuse(f"at least one service.parameter in braces, and {GRAMMAR}") from None
+    return text
+
+
 class ApplicationFile(Strict):
     """``application.yaml``: an application, its services, its workload and its objective."""
 
@@ -132,6 +149,16 @@ class ApplicationFile(Strict):
     tracing: TracingEntry
     objective: Annotated[dict[Quantity, float], Field(min_length=1), AfterValidator(_objective)] = Field(
         default_factory=lambda: {"p95": 1.0}, description="quantity -> weight; minimised"
+    )
+    constraints: list[Annotated[str, AfterValidator(_predicate)]] = Field(
+        default_factory=list,
+        description="what configurations must fulfil, such as '{web.workers} <= {db.max_connections}'",
+    )
+    subject_to: list[Annotated[str, AfterValidator(_outcome)]] = Field(
+        default_factory=list, description="limits that the best configuration has to keep, such as 'p99 <= 40'"
+    )
+    also: list[Quantity] = Field(
+        default_factory=list, description="further quantities to keep low: the study shows the Pareto set"
     )
     hooks: HooksEntry = HooksEntry()
     limits: LimitsEntry = LimitsEntry()

@@ -82,10 +82,12 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
         default, low, high = math.floor(default), math.ceil(low), math.floor(high)
     else:
         default = float(default)
-    low, high = min(low, default), max(high, default)
+    if default not in parameter.special:
+        low, high = min(low, default), max(high, default)
+    special = tuple(value for value in parameter.special if not low <= value <= high)
     if parameter.scale == "log" and low <= 0:
         raise InputError(f"{type_name}.{parameter.name}: low is {low} on this host; a log scale needs more than 0")
-    return replace(parameter, default=default, low=low, high=high)
+    return replace(parameter, default=default, low=low, high=high, special=special)
 
 
 def _number(value: object) -> float | str:

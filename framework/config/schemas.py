@@ -1,4 +1,4 @@
-"""JSON Schemas of the five kinds of file, for editors and for people; generated, and checked for drift by a test.
+"""JSON Schemas of the kinds of file, for editors and for people; generated, and checked for drift by a test.
 
 ``python -m framework.config.schemas`` writes them to docs/reference/schemas.
 """
@@ -12,6 +12,7 @@ from framework.config.application_file import ApplicationFile
 from framework.config.bottlenecks_file import BottlenecksFile
 from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
+from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.workload_file import WorkloadFile
 
@@ -21,6 +22,7 @@ KINDS: dict[str, type[Strict]] = {
     "workload": WorkloadFile,
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
+    "results": ResultsFile,
 }
 DIRECTORY = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 

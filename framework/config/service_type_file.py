@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from framework.config.checked import LinePattern, Pattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
 from framework.model import Apply, Edit, ParameterDefinition, Probe, ServiceType
+from optimizer.space import Condition
 
 Role = Literal[
     "workers", "connections", "cache_bytes", "buffer_bytes", "cores", "gc", "keepalive", "batching", "eviction",
@@ -189,6 +190,24 @@ class ApplyEntry(Strict):
 # --------------------------------------------------------------------------- the type
 
 
+class WhenEntry(Strict):
+    """Another parameter of the same type, and the values of it that give this one a meaning."""
+
+    parameter: Identifier
+    values: list[Value] = Field(default_factory=list)
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> WhenEntry:
+        if not self.values and self.low is None and self.high is None:
+            raise refuse("values, low or high")
+        return self
+
+    def condition(self) -> Condition:
+        return Condition(self.parameter, tuple(self.values), self.low, self.high)
+
+
 class ParameterEntry(Strict):
     """One tunable."""
 
@@ -199,6 +218,11 @@ class ParameterEntry(Strict):
     high: Bound | None = None
     step: Annotated[float, Field(gt=0)] | None = None
     choices: list[Value] = Field(default_factory=list)
+    special: Annotated[list[int | float], Field(max_length=3)] = Field(
+        default_factory=list,
+        description="values outside low to high that mean something else than their size says, such as 0 for off",
+    )
+    when: WhenEntry | None = Field(None, description="where it means anything; elsewhere it stands at its default")
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     role: Role
@@ -214,6 +238,8 @@ class ParameterEntry(Strict):
             self._check_range()
         elif self.low is not None or self.high is not None or self.step is not None or self.scale == "log":
             raise refuse(f"no low, high, step or log scale with kind {self.kind}")
+        elif self.special:
+            raise refuse(f"no special values with kind {self.kind}; make them choices")
         elif self.kind == "boolean" and (not isinstance(self.default, bool) or self.choices):
             raise refuse("default true or false, and no choices, with kind boolean")
         elif self.kind == "categorical" and not self.choices:
@@ -238,6 +264,7 @@ class ParameterEntry(Strict):
                 ("high", self.high),
                 ("default", self.default),
                 ("step", self.step),
+                *(("special value", value) for value in self.special),
             ):
                 if isinstance(number, float) and not number.is_integer():
                     raise refuse(f"an integer {what} with kind integer")
@@ -254,6 +281,8 @@ class ParameterEntry(Strict):
             high=self.high,
             step=self.step,
             choices=tuple(self.choices),
+            special=tuple(self.special),
+            condition=self.when.condition() if self.when is not None else None,
             scale=self.scale,
             unit=self.unit,
             versions=self.versions or "",
@@ -279,6 +308,17 @@ class ServiceTypeFile(Strict):
     reset: list[ResetEntry] = Field(default_factory=list)
     statistics: dict[Identifier, ProbeEntry] = Field(default_factory=dict)
     parameters: dict[Identifier, ParameterEntry] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _conditions_lead_somewhere(self) -> ServiceTypeFile:
+        for name, entry in self.parameters.items():
+            at, passed = entry.when, {name}
+            while at is not None:
+                if at.parameter not in self.parameters or at.parameter in passed:
+                    raise refuse(f"in `when` of {name}: another parameter of this type, and no circle")
+                passed.add(at.parameter)
+                at = self.parameters[at.parameter].when
+        return self
 
     def service_type(self) -> ServiceType:
         return ServiceType(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from framework.config.knowledge import available, resolved
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ParameterDefinition, Service, ServiceType
-from optimizer.errors import InvalidSpace
-from optimizer.space import Parameter, SearchSpace
+from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.space import Parameter, SearchSpace, Value
 
 DEFAULT = "default"
 """In an application's ``fixed``: the parameter is left alone (not rendered, not read back, not tuned)."""
@@ -54,13 +55,18 @@ def search_space(
     ``only``, ``without``: services or ``service.parameter`` names to keep or to leave out.  ``allow_weaker``:
     parameters (``service.parameter`` or ``parameter``) to tune although they weaken something.  What has one
     value left on this host is not tuned.  How bounds are resolved: ``framework.config.knowledge.resolved``.
-    Raises UnknownName on a name that the application does not have, InputError when nothing is left to tune.
+    Conditions and the application's constraints also count parameters that are not tuned, at the values where they
+    stand.  Raises UnknownName on a name that the application does not have, InputError when nothing is left to tune.
     """
     on_host = resolved(types, cores=cores, memory_mib=memory_mib)
-    candidates = {
+    known = {
         f"{service.name}.{parameter.name}": (service, parameter)
         for service in application.services
         for parameter in parameters_of(application, on_host, service)
+    }
+    candidates = {
+        name: (service, parameter)
+        for name, (service, parameter) in known.items()
         if service.tuned and parameter.name not in service.fixed
     }
     only, without, allowed = set(only), set(without), set(allow_weaker)
@@ -80,16 +86,45 @@ def search_space(
             continue
         tunable = _tunable(name, service.name, parameter)
         if tunable.cardinality > 1:
-            chosen.append(tunable)
+            chosen.append(name)
     if not chosen:
         raise InputError(f"{application.name}: nothing is left to tune; name other services, or declare some as tuned")
-    return SearchSpace(chosen)
+    try:
+        return _whole(application, known).subset(chosen)
+    except InvalidSpace as error:
+        raise InputError(f"{application.name}: {error}") from None
+
+
+def _whole(application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]]) -> SearchSpace:
+    """Every parameter of the application, tuned or not, standing where it stands without tuning."""
+    parameters = []
+    for name, (service, definition) in known.items():
+        tunable = _tunable(name, service.name, definition)
+        held = service.fixed.get(definition.name)
+        parameters.append(tunable if held is None else _held(tunable, held))
+    for constraint in application.constraints:
+        for name in sorted(constraint.names - known.keys()):
+            raise UnknownName(f"parameter in the constraint {str(constraint)!r} of {application.name}:", name, known)
+    return SearchSpace(parameters, application.constraints)
+
+
+def _held(parameter: Parameter, value: Value) -> Parameter:
+    """The parameter at the value that the application holds it at, which may lie outside what is tuned."""
+    try:
+        return replace(parameter, default=parameter.validate(value))
+    except InvalidValue:
+        if parameter.ordered:
+            return replace(parameter, default=value, special=(*parameter.special, value))
+        return replace(parameter, default=value, choices=(*parameter.choices, value))
 
 
 def _tunable(name: str, group: str, parameter: ParameterDefinition) -> Parameter:
     low, high = parameter.low, parameter.high
     if isinstance(low, str) or isinstance(high, str):
         raise InputError(f"{name}: bounds that are not resolved")
+    condition = parameter.condition
+    if condition is not None:
+        condition = replace(condition, on=f"{group}.{condition.on}")
     try:
         return Parameter(
             name=name,
@@ -99,6 +134,8 @@ def _tunable(name: str, group: str, parameter: ParameterDefinition) -> Parameter
             high=high,
             step=parameter.step,
             choices=parameter.choices,
+            special=parameter.special,
+            condition=condition,
             scale=parameter.scale,
             group=group,
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.critical_path.charge import charged
+import numpy as np
+
+from framework.critical_path.charge import Charges, charged
 from framework.critical_path.per_trace import per_trace
 from framework.critical_path.profile import profiles
 from framework.critical_path.skew import adjusted
@@ -20,7 +22,23 @@ def compile_once() -> None:
 def service_times(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = None) -> tuple[ServiceTime, ...]:
     """The largest share of the critical path first.  ``entry``, ``peers``: as of ``charged``."""
     spans = adjusted(spans)
+    charges = charged(spans, entry, peers)
+    depth = _depth_by_service(spans, charges)
     return tuple(
-        ServiceTime(one.name, one.spans, one.traces, one.share, one.path_ms, one.mean_ms, one.p95_ms, one.cv)
-        for one in profiles(per_trace(spans, charged(spans, entry, peers)))
-    )
+        ServiceTime(
+            one.name, one.spans, one.traces, one.share, one.path_ms, one.mean_ms, one.p95_ms, one.cv, depth[one.name]
+        )
+        for one in profiles(per_trace(spans, charges))
+    )  # fmt: skip
+
+
+def _depth_by_service(spans: SpanTable, charges: Charges) -> dict[str, float]:
+    """The mean number of spans above those that are charged to a service: 0 for the front end."""
+    depth = np.zeros(len(spans), np.int64)
+    above = spans.parent.copy()
+    while (inside := above >= 0).any():
+        depth[inside] += 1
+        above[inside] = spans.parent[above[inside]]
+    count = np.bincount(charges.service, minlength=len(charges.names))
+    total = np.bincount(charges.service, depth, minlength=len(charges.names))
+    return {name: float(total[i] / count[i]) if count[i] else 0.0 for i, name in enumerate(charges.names)}

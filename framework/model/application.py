@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from optimizer.space import Value
+from optimizer.space import Constraint, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,46 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term of an objective: weight times a quantity ("mean", "p50", "p95", "p99.9", "throughput")."""
+    """One term of an objective: weight times a quantity ("mean", "p50", "p99.9", "throughput", "cpu", "errors")."""
 
     quantity: str
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeConstraint:
+    """A limit on a measured quantity, in its own unit: what the best configuration has to keep."""
+
+    quantity: str
+    side: Literal["at most", "at least"]
+    limit: float
+
+    def excess(self, value: float) -> float:
+        """By how much a value passes the limit, as a fraction of it (in its unit where it is 0); at most 0 if kept."""
+        over = value - self.limit if self.side == "at most" else self.limit - value
+        return over / (abs(self.limit) or 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {'<=' if self.side == 'at most' else '>='} {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Objective:
-    """A linear combination, minimised.  Latencies are in ms, throughput in requests/s (give it a negative weight)."""
+    """A linear combination, minimised, subject to constraints, and further quantities to keep low beside it.
+
+    Latencies are in ms, throughput in requests/s (give it a negative weight), cpu in cores that the application's
+    services use, errors as a fraction of the requests.
+    """
 
     terms: tuple[Term, ...] = (Term("p95"),)
+    subject_to: tuple[OutcomeConstraint, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Everything that has to be measured for it, each once."""
+        named = (*(t.quantity for t in self.terms), *(c.quantity for c in self.subject_to), *self.also)
+        return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +148,6 @@ class Application:
     objective: Objective
     hooks: Hooks = Hooks()
     limits: Limits = Limits()
+    constraints: tuple[Constraint, ...] = ()  # between parameters, named service.parameter
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     content_hash: str = ""  # of every file the application's directory holds; names the seeded data

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from optimizer.space import Value
+from optimizer.space import Condition, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class ParameterDefinition:
     high: float | str | None = None
     step: float | None = None
     choices: tuple[Value, ...] = ()
+    special: tuple[float, ...] = ()  # outside low to high, with a meaning of their own
+    condition: Condition | None = None  # on another parameter of the same type
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     versions: str = ""

@@ -62,6 +62,7 @@ class ServiceTime:
 
     ``share``: of the critical path of all requests; the shares of all services add up to one.  ``path_ms``: mean time
     on the path over the requests where it appears.  ``mean_ms``, ``p95_ms``, ``cv``: of its self time in these.
+    ``depth``: mean number of spans above its own, so that sorting by it goes from the front end to the stores.
     """
 
     service: str
@@ -72,6 +73,7 @@ class ServiceTime:
     mean_ms: Estimate
     p95_ms: Estimate
     cv: Estimate
+    depth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

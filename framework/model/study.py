@@ -33,7 +33,7 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
-Purpose = Literal["default", "search", "drift", "confirm", "verdict", "probe"]
+Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,10 @@ class TuneRequest:
     options: Mapping[str, Any] | None = None
     reduce: str = "none"  # a kind of framework.critical_path.reduce, "bottlenecks:FILE" or "screening:STUDY"
     thresholds: Mapping[str, float] = field(default_factory=dict)  # of the reduction, what differs from its own
+    subject_to: tuple[str, ...] = ()  # limits on the outcome; where there are none, the application's
+    also: tuple[str, ...] = ()  # further quantities to keep low; where there are none, the application's
+    history: tuple[str, ...] = ()  # studies and files of results that the optimizer is told of
+    minimal: int = 0  # recommendations with less changed to try after an improvement, at most 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,9 @@ class StudyPlan:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     bottlenecks: tuple[str, ...] = ()
     screened: Mapping[str, float] = field(default_factory=dict)  # service -> importance, from an earlier study
+    subject_to: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    minimal: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -1,8 +1,22 @@
 """Measurement -> value, standard error, checks, and the statistics of the verdict."""
 
 from framework.objective.evaluate import evaluate
+from framework.objective.outcomes import best_of, constraints, keeps, others, outcome
 from framework.objective.trial import drift_corrected, standard_error, trial_value
 from framework.objective.verdict import compare, coverage
 from framework.objective.warmup import warmup_s
 
-__all__ = ["compare", "coverage", "drift_corrected", "evaluate", "standard_error", "trial_value", "warmup_s"]
+__all__ = [
+    "best_of",
+    "compare",
+    "constraints",
+    "coverage",
+    "drift_corrected",
+    "evaluate",
+    "keeps",
+    "others",
+    "outcome",
+    "standard_error",
+    "trial_value",
+    "warmup_s",
+]

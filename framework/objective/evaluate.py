@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.errors import MeasurementInvalid
-from framework.estimates import mean, probability_of, quantile, rate
+from framework.errors import InputError, MeasurementInvalid
+from framework.estimates import mean, probability_of, proportion, quantile, rate
 from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
 from framework.objective import checks
 from framework.objective.warmup import warmup_s
@@ -55,7 +55,9 @@ def evaluate(
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
-        quantities = _quantities(latency, window, application.objective)
+        cores = load.usage_after.cores if load.usage_after is not None else 0
+        used = machine.shares["application"] * cores if machine.shares else None
+        quantities = _quantities(latency, window, application.objective, used)
         generator_p95 = quantile(window.latency_ms, 0.95).value
         value = combine(application.objective, quantities)
         invalid += checks.lag(window, quantities["p95"].value, limits)
@@ -98,15 +100,26 @@ def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float |
     return total if math.isfinite(total) else None
 
 
-def _quantities(latency: NDArray[np.float64], window: Window, objective: Objective) -> dict[str, Estimate]:
-    """Everything that is always reported and everything that the objective names; latencies in ms."""
-    names: Iterable[str] = dict.fromkeys((*REPORTED, *(term.quantity for term in objective.terms)))
+def _quantities(
+    latency: NDArray[np.float64], window: Window, objective: Objective, cores: float | None
+) -> dict[str, Estimate]:
+    """Everything that is always reported and everything that the objective names; latencies in ms.
+
+    ``cores``: what the application's services used on average.  Raises InputError where that is wanted and not known.
+    """
+    names: Iterable[str] = dict.fromkeys((*REPORTED, *objective.quantities))
     found: dict[str, Estimate] = {}
     for name in names:
         if name == "mean":
             found[name] = mean(latency)
         elif name == "throughput":
             found[name] = rate(window.completed, window.seconds)
+        elif name == "errors":
+            found[name] = proportion(window.failed, window.requests)
+        elif name == "cpu":
+            if cores is None:
+                raise InputError("the objective names cpu, and the engine does not tell what the services used")
+            found[name] = Estimate(cores, -math.inf, math.inf, 1)  # read from counters: one reading, no samples
         else:
             found[name] = quantile(latency, probability_of(name))
     return found

@@ -8,17 +8,32 @@ from framework.errors import InputError
 from framework.model import Measurement, Study, Trial, TrialState
 
 
-def arm(trials: Sequence[Trial], label: str) -> list[Measurement]:
+def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
+    """The verdict's trials, of the best that was taken: a smaller recommendation has pairs of its own."""
+    verdict = [t for t in trials if t.purpose == "verdict"]
+    pairs = {
+        t.pair for t in verdict if best is not None and t.label == "best" and t.configuration == best.configuration
+    }
+    return [t for t in verdict if not pairs or t.pair in pairs]
+
+
+def arm(trials: Sequence[Trial], label: str, best: Trial | None) -> list[Measurement]:
     """Valid repetitions of one arm of the verdict."""
-    return _valid(t for t in trials if t.purpose == "verdict" and t.label == label)
+    return _valid(t for t in fresh(trials, best) if t.label == label)
 
 
 def repetitions(study: Study, trials: Sequence[Trial], label: str) -> list[Measurement]:
     """The same, or where there was no verdict, of the trial itself.  ``label``: default or best.  Raises InputError."""
     if label not in ("default", "best"):
         raise InputError(f"study {study.id}: found {label!r}; allowed: default, best")
-    own = [t for t in trials if (t.number == study.best if label == "best" else t.purpose == "default")]
-    return arm(trials, label) or _valid(own)
+    best = chosen(study, trials)
+    own = [t for t in trials if (t is best if label == "best" else t.purpose == "default")]
+    return arm(trials, label, best) or _valid(own)
+
+
+def chosen(study: Study, trials: Sequence[Trial]) -> Trial | None:
+    """The trial of the study's best configuration, once it has one."""
+    return next((t for t in trials if t.number == study.best), None)
 
 
 def _valid(trials: Iterable[Trial]) -> list[Measurement]:

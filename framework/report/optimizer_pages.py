@@ -20,7 +20,8 @@ CAPABILITIES = {
     "uses_noise": "weighs values by their standard errors",
     "uses_failures": "trials without a value change what it suggests",
     "uses_priors": "looks more where the traces say that the time goes",
-    "handles_constraints": "minimises subject to measured limits",
+    "handles_constraints": "learns what keeps measured limits",
+    "handles_objectives": "looks for the Pareto set of several objectives",
     "one_shot": "solves at once and ends",
 }
 

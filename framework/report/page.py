@@ -15,7 +15,7 @@ from framework.critical_path.contrast import windows
 from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
-from framework.report.arms import arm
+from framework.report.arms import arm, chosen, fresh
 from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
@@ -45,9 +45,10 @@ def page(found: Summary, trials: Sequence[Trial]) -> str:
 def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
     """Title -> SVG, only for what there are data for."""
     figures = {"Convergence": plots.convergence(trials, found.objective, found.unit)}
-    default, best = (arm(trials, label) for label in ("default", "best"))
+    taken = chosen(found.study, trials)
+    default, best = (arm(trials, label, taken) for label in ("default", "best"))
     if default and best:
-        figures["Verdict: fresh pairs"] = plots.pairs(trials, found.objective, found.unit)
+        figures["Verdict: fresh pairs"] = plots.pairs(fresh(trials, taken), found.objective, found.unit)
         figures["Latency distribution"] = plots.latency({"default": _samples(default), "best": _samples(best)})
         figures["Time in each service"] = plots.services(_shares(default), _shares(best))
         if all(m.services for m in (*default, *best)):

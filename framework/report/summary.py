@@ -9,9 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.critical_path.reduce import Reduction, Thresholds, alternatives, evidence_of
-from framework.model import Application, Estimate, ServiceType, Study, Term, Trial, TrialState, Verdict
+from framework.model import (
+    Application,
+    Estimate,
+    Objective,
+    ServiceType,
+    Study,
+    Term,
+    Trial,
+    TrialState,
+    Verdict,
+)
 from framework.model.documents import decode
+from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
+from framework.report.arms import chosen
+from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from optimizer.space import Configuration, SearchSpace, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
@@ -62,6 +75,9 @@ class Summary:
     cpu: Mapping[str, float]  # mean share of the machine
     reduction: Reduction | None
     subsets: tuple[Reduction, ...]  # what each cut would keep, from the default's traces
+    outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
+    front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
+    smaller: str | None  # what became of recommendations that change less
     per_trial_s: float | None
 
 
@@ -72,7 +88,7 @@ def summarise(
     finished = [t for t in trials if t.state not in (TrialState.RUNNING, TrialState.ABORTED)]
     valued = [t for t in finished if t.told_value is not None]
     default = next((t for t in valued if t.purpose == "default"), None)
-    best = min((t for t in valued if t.purpose in ("default", "search")), key=_told, default=None)
+    best = _best(study, valued, application.objective)
     repetitions = [m for t in finished for m in t.measurements]
     valid = [m for m in repetitions if not m.invalid]
     phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
@@ -95,6 +111,9 @@ def summarise(
         cpu=_mean_of([m.cpu for m in valid]),
         reduction=decode(Reduction, study.plan.extra["reduction"]) if "reduction" in study.plan.extra else None,
         subsets=_subsets(study, default) if default is not None else (),
+        outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
+        front=front(finished, application.objective),
+        smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
     )
 
@@ -131,6 +150,27 @@ def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
     return f"No improvement shown: the gain is {numbers}, and the interval contains zero."
 
 
+def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
+    """Whether less of the recommendation is enough, in a sentence; None where that was not asked."""
+    if "minimal" not in study.plan.extra or best is None:
+        return None
+    candidates = study.plan.extra["minimal"]
+    if not candidates:
+        return "the model of the trials found no smaller recommendation to try"
+    if best.purpose == "minimal":
+        changed = sum(best.configuration[name] != value for name, value in _default_of(study, best).items())
+        return f"the recommendation was made smaller: {changed} changes are as good as all that the search made"
+    if any(t.purpose == "minimal" for t in finished):
+        many = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
+        return f"{many} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
+    return None
+
+
+def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
+    default = SearchSpace.from_dict(study.space).default()
+    return {name: default[name] for name in trial.configuration}
+
+
 def changes(
     default: Configuration, other: Configuration, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
@@ -159,11 +199,12 @@ def objective_name(terms: Sequence[Term]) -> str:
 
 
 def _unit(terms: Sequence[Term]) -> str:
-    return "" if any(t.quantity == "throughput" for t in terms) else "ms"
+    return "" if any(t.quantity in ("throughput", "cpu", "errors") for t in terms) else "ms"
 
 
-def _told(trial: Trial) -> float:
-    return trial.told_value if trial.told_value is not None else math.inf
+def _best(study: Study, valued: Sequence[Trial], objective: Objective) -> Trial | None:
+    """The trial that the study chose; before it has, the best so far."""
+    return chosen(study, valued) or best_of([t for t in valued if t.purpose in ("default", "search")], objective)
 
 
 def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: Verdict | None) -> Level | None:

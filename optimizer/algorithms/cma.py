@@ -66,5 +66,5 @@ class CMAES(LibraryOptimizer):
 
 def _step(parameter: Parameter) -> float:
     """Width of a cell; 0 where they differ in width or are so many that the parameter is as good as continuous."""
-    even = not parameter.ordered or (parameter.scale == "linear" and parameter.step is None)
+    even = not parameter.ordered or (parameter.scale == "linear" and parameter.step is None and not parameter.special)
     return 1.0 / parameter.cardinality if even and 1 < parameter.cardinality <= _COARSE else 0.0

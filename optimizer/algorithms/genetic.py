@@ -63,7 +63,7 @@ class Genetic(Optimizer):
         father = self._tournament(population, rng)
         take = rng.random(len(self.space)) < 0.5
         values = ((name, (father if take[j] else mother)[name]) for j, name in enumerate(self.space.names))
-        return Configuration(values), "two parents"
+        return self.space.canonical(Configuration(values)), "two parents"
 
     def _tournament(self, population: list[Scored], rng: np.random.Generator) -> Configuration:
         drawn = rng.integers(len(population), size=int(self.options["tournament"]))

@@ -21,7 +21,8 @@ _STARTUP = 10  # what Optuna's TPE and GP begin with
 class _Optuna(LibraryOptimizer):
     """Parameters keep their kinds, bounds and scales; one with a step is the unit interval divided into cells.
 
-    Failed trials are told as failed: Optuna leaves them out.
+    Failed trials are told as failed: Optuna leaves them out.  Its study has one direction until an observation comes
+    with further objectives; then it is made anew with as many.
     """
 
     uses_failures = False
@@ -31,6 +32,8 @@ class _Optuna(LibraryOptimizer):
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
         self._distributions = {one.name: _distribution(optuna, one) for one in self.space.parameters}
+        self._seed = seed
+        self._others: tuple[str, ...] = ()  # names of the further objectives
         self._study = optuna.create_study(sampler=self._sampler(optuna, seed))
 
     @abstractmethod
@@ -42,20 +45,38 @@ class _Optuna(LibraryOptimizer):
         return _STARTUP if self.budget is None else min(_STARTUP, design_size(len(self.space), self.budget))
 
     def _candidate(self) -> tuple[Any, Configuration]:
-        trial = self._study.ask(self._distributions)
+        trial: Any = self._study.ask(self._distributions)
         values = {one.name: to_value(one, trial.params[one.name]) for one in self.space.parameters}
         return trial, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
-        state = self._optuna.trial.TrialState
         completed = observation.state is ObservationState.COMPLETED
+        if self.handles_objectives and completed and tuple(sorted(observation.others)) != self._others:
+            self._with_objectives(tuple(sorted(observation.others)))
+        if token is not None and token.study is not self._study:
+            token = None
+        state = self._optuna.trial.TrialState
+        values = self._values(observation, value) if completed else None
+        limits = observation.constraints if self.handles_constraints else {}
         if token is not None:
-            self._study.tell(token, value if completed else None, state.COMPLETE if completed else state.FAIL)
+            for name, excess in limits.items():
+                token.set_constraint(name, excess)
+            self._study.tell(token, values, state.COMPLETE if completed else state.FAIL)
         elif completed:
             params = {one.name: to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
-            self._study.add_trial(
-                self._optuna.trial.create_trial(params=params, distributions=self._distributions, value=value)
-            )
+            known = {"params": params, "distributions": self._distributions, "constraints": limits}
+            self._study.add_trial(self._optuna.trial.create_trial(values=values, **known))
+
+    def _values(self, observation: Observation, value: float) -> list[float]:
+        """What Optuna is told: with constraints of its own it needs no made-up value."""
+        known = observation.value if self.handles_constraints and observation.value is not None else value
+        return [known, *(observation.others[name] for name in self._others)]
+
+    def _with_objectives(self, names: tuple[str, ...]) -> None:
+        """A new study in as many directions; what the old one knew had fewer values and cannot be told to it."""
+        self._others = names
+        directions = ["minimize"] * (1 + len(names))
+        self._study = self._optuna.create_study(directions=directions, sampler=self._sampler(self._optuna, self._seed))
 
 
 class OptunaTPE(_Optuna):
@@ -66,6 +87,8 @@ class OptunaTPE(_Optuna):
     source = "Watanabe 2023 (arXiv:2304.11127); Optuna's TPESampler"
     suits = "to compare with what Optuna users run"
     budgeting = "10 random start-up trials, at most a third of the budget"
+    handles_constraints = True
+    handles_objectives = True
 
     def _sampler(self, optuna: Any, seed: int) -> Any:
         return optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._startup(), multivariate=True)
@@ -79,6 +102,8 @@ class OptunaGP(_Optuna):
     source = "Optuna's GPSampler (log expected improvement: Ament et al. 2023, NeurIPS)"
     suits = "to compare with what Optuna users run"
     budgeting = "10 random start-up trials, at most a third of the budget"
+    handles_constraints = True
+    handles_objectives = True
 
     def _open(self, seed: int) -> None:
         library("torch")

@@ -7,19 +7,18 @@ next; forward from the front end or reverse from the stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from optimizer import registry
-from optimizer.base import Optimizer, Option
+from optimizer.base import PATH_ORDER, Optimizer, Option
 from optimizer.errors import SearchExhausted
 from optimizer.sampling import unseen
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
-ORDER = "path_order"
-"""The attribute of a parameter that says where its group stands on the path; without it, the order of the space."""
 _DRAWS = 50  # suggestions of the inner optimizer that were seen before or break a constraint
 
 
@@ -64,7 +63,7 @@ class Serial(Optimizer):
 
     def _groups(self) -> list[str]:
         """Along the path; reversed where that is wanted."""
-        place = {one.group: one.attributes.get(ORDER, 0.0) for one in self.space.parameters}
+        place = {one.group: one.attributes.get(PATH_ORDER, 0.0) for one in self.space.parameters}
         along = sorted(self.space.groups, key=lambda group: place[group])  # stable: else the order of the space
         return along[::-1] if self.options["direction"] == "reverse" else along
 
@@ -77,7 +76,7 @@ class Serial(Optimizer):
         first = stage * each + self.start_asks
         context = self._context(first)
         names = self.space.groups[group]
-        inner_space = SearchSpace([self.space[name] for name in names])
+        inner_space = SearchSpace([replace(self.space[name], condition=None) for name in names])
         start = Configuration({name: context[name] for name in names})
         seed = int(self.stream(2, stage).integers(2**31))
         # One more than its share: its first suggestion is the start, which has a value already.
@@ -86,7 +85,7 @@ class Serial(Optimizer):
         seen = self.seen
         for _ in range(_DRAWS):
             [suggestion] = inner.ask()
-            configuration = context.replace(suggestion.configuration)
+            configuration = self.space.canonical(context.replace(suggestion.configuration))
             if configuration not in seen and self.space.is_feasible(configuration):
                 return configuration
         raise SearchExhausted(f"{group}: {_DRAWS} suggestions were not new or broke a constraint")
@@ -94,9 +93,13 @@ class Serial(Optimizer):
     def _context(self, first: int) -> Configuration:
         """The best configuration told before ask ``first``, those that no ask led to included."""
         before = [one for one in self.observations if one.ask is None or one.ask < first]
-        valued = [(one.value, one.configuration.key(), one.configuration) for one in before if one.value is not None]
+        valued = [
+            (not one.keeps_limits, one.value, one.configuration.key(), one.configuration)
+            for one in before
+            if one.value is not None
+        ]
         if valued:
-            return min(valued)[2]
+            return min(valued)[3]
         return self.start if self.start is not None else self.space.default()
 
     def _of_stage(self, context: Configuration, names: tuple[str, ...], first: int) -> list[Observation]:
@@ -111,5 +114,5 @@ class Serial(Optimizer):
                 continue
             part = Configuration({name: one.configuration[name] for name in names})
             ask = one.ask - first if one.ask is not None and one.ask >= first else None
-            found.append(Observation(part, one.state, one.value, one.standard_error, ask, one.constraints, one.reason))
+            found.append(replace(one, configuration=part, ask=ask))
         return found

@@ -3,7 +3,9 @@
 Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; candidates that change
 few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013) [RS13]; the model: ``additive``;
 expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
-Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10].
+Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu, Weinberger &
+Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation 10(1) (2006),
+ParEGO [K06].
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _SMALLEST = 0.05  # region, in ranges
 class Tailor(Optimizer):
     """The logarithm of the values is modelled where all are above 0, since measured times err in proportion.
 
-    Failed trials are learnt by a second process on the same length scales, as the probability of success.
+    Failed trials are learnt by a second process on the same length scales, as the probability of success; each measured
+    constraint by a process of its own.  Of several objectives a weighted sum counts, with other weights each time.
     """
 
     name = "tailor"
@@ -40,6 +43,8 @@ class Tailor(Optimizer):
     uses_failures = True
     uses_noise = True
     uses_priors = True
+    handles_constraints = True
+    handles_objectives = True
     options_known: ClassVar[Mapping[str, Option]] = {
         "candidates": Option(
             600, "configurations at which the model is asked, per round", "integer", low=50, high=20_000
@@ -57,13 +62,12 @@ class Tailor(Optimizer):
             return self._modelled(scores, rng)
 
     def recommend(self) -> Configuration | None:
-        """The configuration that was measured and has the lowest posterior mean."""
+        """The configuration that was measured, keeps the constraints, and has the lowest posterior mean."""
         scores = self.scores()
         if len(scores) < 3:
             return super().recommend()
         with one_thread():
-            model = _Model(self, scores)
-            return scores[int(np.argmin(model.means))].configuration
+            return _Model(self, scores).centre
 
     def _design(self) -> int:
         wanted = int(self.options["design"])
@@ -82,11 +86,11 @@ class Tailor(Optimizer):
         """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
         default = self.space.default()
         middles = {one.name: one.from_unit(0.5) for one in self.space.parameters if one.ordered}
-        return default.replace(middles)
+        return self.space.canonical(default.replace(middles))
 
     def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
-        model = _Model(self, scores)
-        centre = scores[int(np.argmin(model.means))].configuration
+        model = _Model(self, scores, rng)
+        centre = model.centre
         size = self._region()
         seen = self.seen
         count = int(self.options["candidates"])  # near the best, and as many anywhere
@@ -111,10 +115,10 @@ class Tailor(Optimizer):
         size = float(self.options["region"])
         patience = max(3, min(10, round(math.sqrt(len(self.space)))))
         wins = losses = 0
-        known = [one.value for one in self.observations if one.ask is None and one.value is not None]
-        lowest = min(known, default=math.inf)
+        known = [one for one in self.observations if one.ask is None and one.keeps_limits]
+        lowest = min((one.value for one in known if one.value is not None), default=math.inf)
         for one in (one for one in self.observations if one.ask is not None):
-            better = one.value is not None and one.value < lowest
+            better = one.value is not None and one.keeps_limits and one.value < lowest
             if better and one.value is not None:
                 lowest = one.value
             wins, losses = (wins + 1, 0) if better else (0, losses + 1)
@@ -126,9 +130,12 @@ class Tailor(Optimizer):
 
 
 class _Model:
-    """What was told, as the process sees it; all made anew at each ask."""
+    """What was told, as the process sees it; all made anew at each ask.
 
-    def __init__(self, optimizer: Tailor, scores: list[Scored]) -> None:
+    ``rng``: for the weights of several objectives; without it the value alone counts.
+    """
+
+    def __init__(self, optimizer: Tailor, scores: list[Scored], rng: np.random.Generator | None = None) -> None:
         self.space = optimizer.space
         self.encoder = Encoder(self.space)
         weights = optimizer.priors()
@@ -137,7 +144,16 @@ class _Model:
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
+        others = _others(optimizer, scores)
+        if rng is not None and others.size:
+            y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
         self._fit(y, noise, [one.configuration for one in optimizer.pending])
+        kept = np.array([scored.violation == 0 for scored in scores])
+        self.lowest = float(self.means[kept].min()) if kept.any() else None
+        # Where nothing keeps the constraints yet: what breaks them least (scores come in this order).
+        place = int(np.argmin(np.where(kept, self.means, np.inf))) if kept.any() else 0
+        self.centre = scores[place].configuration
+        self._limits(optimizer, scores)
         self._failures(optimizer, configurations)
 
     def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
@@ -146,7 +162,6 @@ class _Model:
         x = self.encoder.encode(self.units)
         self.process = AdditiveProcess(self.layout, x, scaled, noise / spread**2)
         self.means, _ = self.process.predict(x)
-        self.lowest = float(self.means.min())
         if pending:  # [G10]: as if they had returned what is expected of them
             waiting = self.encoder.encode(self.encoder.units(pending))
             expected, _ = self.process.predict(waiting)
@@ -165,14 +180,41 @@ class _Model:
             y = np.concatenate([np.zeros(len(configurations)), np.full(len(bad), -1.0)])
             self.success = self.process.refitted(x, y, np.full(len(y), 0.05))
 
+    def _limits(self, optimizer: Tailor, scores: list[Scored]) -> None:
+        """[G14] section 3: for each measured constraint a process, and where its limit lies on the scale of that."""
+        self.limits: list[tuple[AdditiveProcess, float]] = []
+        told: dict[Configuration, list[Mapping[str, float]]] = {}
+        for one in optimizer.observations:
+            if one.value is not None:
+                told.setdefault(one.configuration, []).append(one.constraints)
+        x = self.encoder.encode(self.units)
+        for name in sorted({name for found in told.values() for one in found for name in one}):
+            rows = [[one[name] for one in told[scored.configuration] if name in one] for scored in scores]
+            known = np.array([bool(row) for row in rows])
+            y = np.array([float(np.mean(row)) for row in rows if row])
+            spread = float(np.std(y))
+            if spread > 0 and len(y) > 1:
+                scaled = np.clip((y - float(np.mean(y))) / spread, -2.5, 2.5)
+                process = AdditiveProcess(self.layout, x[known], scaled, np.zeros(len(y)))
+                self.limits.append((process, -float(np.mean(y)) / spread))
+
     def gain(self, units: Array) -> Array:
-        """Expected improvement times the probability of success at unit coordinates (m, d), (m,)."""
+        """Expected improvement times the probability of success and of keeping the limits, at unit coordinates (m, d).
+
+        Where nothing keeps the limits yet, that probability alone ([G14] section 3.2).  Shape (m,).
+        """
         from scipy.special import ndtr
 
         x = self.encoder.encode(units)
-        mean, deviation = self.process.predict(x)
-        z = (self.lowest - mean) / deviation
-        gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
+        if self.lowest is None:
+            gain = np.ones(len(x))
+        else:
+            mean, deviation = self.process.predict(x)
+            z = (self.lowest - mean) / deviation
+            gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
+        for process, limit in self.limits:
+            mean, deviation = process.predict(x)
+            gain = gain * ndtr((limit - mean) / deviation)
         if self.success is not None:
             likely, _ = self.success.predict(x)
             gain = gain * np.clip(1.0 + likely, 0.05, 1.0)
@@ -203,7 +245,7 @@ class _Model:
 
 
 def _layout(space: SearchSpace, weights: Array) -> Layout:
-    widths = [len(one.choices) if one.kind == "categorical" else 1 for one in space.parameters]
+    widths = Encoder(space).columns
     number = {group: index for index, group in enumerate(space.groups)}
     return Layout(
         np.repeat(np.arange(len(widths)), widths),
@@ -224,3 +266,25 @@ def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
     if y.min() > 0:
         return np.log(y), noise / y**2  # delta method
     return y, noise
+
+
+def _others(optimizer: Optimizer, scores: list[Scored]) -> Array:
+    """The further objectives of each configuration, (n, k), their means; logarithms of those that are above 0."""
+    told: dict[Configuration, list[Mapping[str, float]]] = {}
+    for one in optimizer.observations:
+        if one.value is not None:
+            told.setdefault(one.configuration, []).append(one.others)
+    names = sorted({name for found in told.values() for one in found for name in one})
+    columns = []
+    for name in names:
+        means = np.array([float(np.mean([one[name] for one in told[scored.configuration]])) for scored in scores])
+        columns.append(np.log(means) if means.min() > 0 else means)
+    return np.column_stack(columns) if columns else np.empty((len(scores), 0))
+
+
+def _weighted(rows: Array, rng: np.random.Generator) -> Array:
+    """[K06] equation 2: the augmented Tchebycheff sum of the objectives (n, k) with random weights, (n,)."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    scaled = (rows - low) / np.where(high > low, high - low, 1.0)
+    weighted = scaled * rng.dirichlet(np.ones(rows.shape[1]))
+    return np.asarray(weighted.max(axis=1) + 0.05 * weighted.sum(axis=1))

@@ -1,8 +1,21 @@
 """The search space as mathematics: values, parameters, constraints, and the map to the unit cube."""
 
+from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value
-from optimizer.space.constraint import LinearConstraint
+from optimizer.space.constraint import Constraint, LinearConstraint
 from optimizer.space.parameter import Kind, Parameter
+from optimizer.space.predicate import GRAMMAR, Predicate
 from optimizer.space.search_space import SearchSpace
 
-__all__ = ["Configuration", "Kind", "LinearConstraint", "Parameter", "SearchSpace", "Value"]
+__all__ = [
+    "GRAMMAR",
+    "Condition",
+    "Configuration",
+    "Constraint",
+    "Kind",
+    "LinearConstraint",
+    "Parameter",
+    "Predicate",
+    "SearchSpace",
+    "Value",
+]

@@ -5,10 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from optimizer.errors import InvalidSpace
 from optimizer.space.configuration import Value
+
+
+class Constraint(Protocol):
+    """What a space asks of a constraint; ``Predicate`` says in text what is not linear."""
+
+    @property
+    def name(self) -> str:
+        """For messages; may be empty."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that it is about."""
+
+    def holds(self, configuration: Mapping[str, Value]) -> bool:
+        """Whether a configuration may be run."""
+
+    def without(self, fixed: Mapping[str, Value]) -> Constraint:
+        """The constraint on the other parameters where these have such values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON allows."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +48,17 @@ class LinearConstraint:
             raise InvalidSpace(f"constraint {self.name!r}: coefficients and bound must be finite")
         object.__setattr__(self, "coefficients", coefficients)
         object.__setattr__(self, "bound", float(self.bound))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that it is about."""
+        return frozenset(self.coefficients)
+
+    def without(self, fixed: Mapping[str, Value]) -> LinearConstraint:
+        """The constraint on the other parameters where these have such values."""
+        kept = {name: number for name, number in self.coefficients.items() if name not in fixed}
+        spent = math.fsum(number * float(fixed[name]) for name, number in self.coefficients.items() if name in fixed)
+        return LinearConstraint(kept, self.bound - spent, self.name)
 
     def excess(self, configuration: Mapping[str, Value]) -> float:
         """How far the sum lies above the bound; at most 0 where the constraint holds."""

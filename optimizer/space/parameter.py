@@ -19,11 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.space.condition import Condition
 from optimizer.space.configuration import Value, plain
 
 Kind = Literal["integer", "real", "categorical", "boolean"]
 _KINDS = ("integer", "real", "categorical", "boolean")
 _LARGEST_GRID = 1_000_000  # a finer step than this is a continuous parameter written awkwardly
+SPECIAL_SHARE = 0.15  # of the unit interval for each special value: enough that a uniform draw tries it
+_MOST_SPECIAL = 3
+_ROUNDING = 1e-12  # the coordinate of ``high`` may be off by its last digit
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,12 @@ class Parameter:
 
     integer, real: ``low`` to ``high``, both included.  ``step`` thins what is suggested to low, low + step, ...,
     together with ``high`` and the default; ``validate`` still accepts what lies between (imported results).
-    categorical: ``choices``, unordered.  boolean: False and True.  ``attributes`` are numbers about the parameter
-    (priority, share of the critical path) for algorithms that use them.  Raises InvalidSpace.
+    ``special``: values outside low to high that mean something else than their size says (0: off, -1: no limit); each
+    has a cell of its own at that end of the unit interval where it belongs by its size (the idea: Kanellis et al.,
+    LlamaTune, VLDB 2022, section 4).
+    categorical: ``choices``, unordered.  boolean: False and True.  ``condition``: the parameter means something only
+    where another one has certain values; elsewhere it stands at its default.  ``attributes`` are numbers about the
+    parameter (priority, share of the critical path) for algorithms that use them.  Raises InvalidSpace.
     """
 
     name: str
@@ -46,6 +54,8 @@ class Parameter:
     scale: Literal["linear", "log"] = "linear"
     group: str = ""
     attributes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    special: tuple[Value, ...] = ()
+    condition: Condition | None = None
     _grid: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
     _middles: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
     _edges: tuple[float, float] = field(init=False, repr=False, compare=False, default=(0.0, 1.0))
@@ -60,6 +70,7 @@ class Parameter:
         self._set("attributes", {key: float(number) for key, number in self.attributes.items()})
         if self.ordered:
             self._check_range()
+            self._check_special()
         else:
             self._check_choices()
         try:
@@ -80,6 +91,8 @@ class Parameter:
     def _check_choices(self) -> None:
         if self.low is not None or self.high is not None or self.step is not None or self.scale == "log":
             raise InvalidSpace(f"{self.name}: a {self.kind} parameter has no low, high, step or log scale")
+        if self.special:
+            raise InvalidSpace(f"{self.name}: a {self.kind} parameter has no special values; make them choices")
         if self.kind == "boolean":
             if self.choices not in ((), (False, True)):
                 raise InvalidSpace(f"{self.name}: a boolean parameter has no choices")
@@ -115,6 +128,23 @@ class Parameter:
             if (self.high - self.low) / self.step > _LARGEST_GRID:
                 raise InvalidSpace(f"{self.name}: step {self.step!r} makes more than {_LARGEST_GRID} values")
 
+    def _check_special(self) -> None:
+        """Bring the special values into the parameter's kind and into order."""
+        low, high = self._bounds()
+        found: set[int | float] = set()
+        for value in self.special:
+            number = plain(self.name, value)
+            if isinstance(number, bool | str) or (self.kind == "integer" and number != int(number)):
+                raise InvalidSpace(f"{self.name}: special value {value!r}; allowed: numbers of kind {self.kind}")
+            if low <= number <= high:
+                raise InvalidSpace(f"{self.name}: special value {value!r} lies between low and high; leave it out")
+            found.add(int(number) if self.kind == "integer" else float(number))
+        if len(found) < len(self.special) or len(found) > _MOST_SPECIAL:
+            raise InvalidSpace(
+                f"{self.name}: special is {list(self.special)}; allowed: {_MOST_SPECIAL} values, each once"
+            )
+        self._set("special", tuple(sorted(found)))
+
     def _bounds(self) -> tuple[float, float]:
         if self.low is None or self.high is None:
             raise InvalidSpace(f"{self.name}: a {self.kind} parameter has no bounds")
@@ -134,7 +164,9 @@ class Parameter:
         exact = self.kind == "integer"
         steps = (low + index * self.step for index in range(count + 1))
         grid = {int(number) if exact else float(f"{number:.12g}") for number in steps}
-        grid = {number for number in grid if number <= high} | {high, float(self.default)}
+        grid = {number for number in grid if number <= high} | {high}
+        if self.default not in self.special:
+            grid |= {float(self.default)}
         self._set("_grid", tuple(sorted(int(number) if exact else number for number in grid)))
         warped = [self._warp(number) for number in self._grid]
         self._set("_middles", tuple((left + right) / 2 for left, right in itertools.pairwise(warped)))
@@ -150,10 +182,12 @@ class Parameter:
             return len(self.choices)
         low, high = self._bounds()
         if self._grid:
-            return len(self._grid)
-        if low == high:
-            return 1
-        return high - low + 1 if self.kind == "integer" else math.inf
+            usual: float = len(self._grid)
+        elif low == high:
+            usual = 1
+        else:
+            usual = high - low + 1 if self.kind == "integer" else math.inf
+        return usual + len(self.special)
 
     @property
     def allowed(self) -> str:
@@ -161,7 +195,8 @@ class Parameter:
         if not self.ordered:
             return "one of " + ", ".join(repr(choice) for choice in self.choices)
         noun = "an integer" if self.kind == "integer" else "a number"
-        return f"{noun} from {self.low!r} to {self.high!r}"
+        besides = "".join(f", or {value!r}" for value in self.special)
+        return f"{noun} from {self.low!r} to {self.high!r}{besides}"
 
     def validate(self, value: object) -> Value:
         """``value`` in the parameter's kind (3.0 is an integer, 3 is a real).  Raises InvalidValue."""
@@ -175,7 +210,7 @@ class Parameter:
                     return choice
             raise InvalidValue(self.name, value, self.allowed)
         low, high = self._bounds()
-        if isinstance(found, bool | str) or not low <= found <= high:
+        if isinstance(found, bool | str) or not (low <= found <= high or found in self.special):
             raise InvalidValue(self.name, value, self.allowed)
         if self.kind == "real":
             return float(found)
@@ -189,10 +224,29 @@ class Parameter:
             return self.choices
         low, high = self._bounds()
         if self._grid:
-            return self._grid
-        if self.kind == "integer":
-            return tuple(range(int(low), int(high) + 1))
-        return (low,) if low == high else None
+            usual: tuple[Value, ...] = self._grid
+        elif self.kind == "integer":
+            usual = tuple(range(int(low), int(high) + 1))
+        elif low == high:
+            usual = (low,)
+        else:
+            return None
+        return (*self._below, *usual, *self._above)
+
+    @property
+    def _below(self) -> tuple[Value, ...]:
+        """Special values that are smaller than ``low``."""
+        return tuple(value for value in self.special if float(value) < self._bounds()[0])
+
+    @property
+    def _above(self) -> tuple[Value, ...]:
+        """Special values that are larger than ``high``."""
+        return self.special[len(self._below) :]
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """The part of the unit interval where low to high lies: all of it without special values."""
+        return SPECIAL_SHARE * len(self._below), 1.0 - SPECIAL_SHARE * len(self._above)
 
     def to_unit(self, value: object) -> float:
         """The coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
@@ -200,10 +254,14 @@ class Parameter:
         if self.choices:
             kinds = [(type(choice), choice) for choice in self.choices]
             return (kinds.index((type(checked), checked)) + 0.5) / len(kinds)
+        begin, stop = self.usual
+        if checked in self.special:
+            place = self.special.index(checked)
+            return SPECIAL_SHARE * (place + 0.5) + (0.0 if place < len(self._below) else stop - begin)
         start, end = self._edges
         if end <= start or self.low == self.high:
-            return 0.5
-        return min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
+            return 0.5 * (begin + stop)
+        return begin + (stop - begin) * min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
 
     def from_unit(self, unit: float) -> Value:
         """The value whose cell holds ``unit``; reals are rounded to a millionth of their range."""
@@ -213,6 +271,13 @@ class Parameter:
             return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
         low, high = self._bounds()
         start, end = self._edges
+        if self.special:
+            begin, stop = self.usual
+            if unit < begin:
+                return self._below[min(int(unit / SPECIAL_SHARE), len(self._below) - 1)]
+            if self._above and unit > stop + _ROUNDING:
+                return self._above[min(int((unit - stop) / SPECIAL_SHARE), len(self._above) - 1)]
+            unit = min(1.0, max(0.0, (unit - begin) / (stop - begin)))
         warped = start + float(unit) * (end - start)
         if self._grid:
             return self._grid[bisect.bisect_right(self._middles, warped)]
@@ -231,10 +296,23 @@ class Parameter:
 
         Reals without a step keep their coordinates (they are rounded only when they become values).
         """
-        start, end = self._edges
         if not self.ordered:
             count = len(self.choices)
             return (np.minimum(np.floor(units * count), count - 1) + 0.5) / count
+        if self.special:
+            begin, stop = self.usual
+            inner = begin + (stop - begin) * self._snap_usual(np.clip((units - begin) / (stop - begin), 0.0, 1.0))
+            cells = np.array([self.to_unit(value) for value in self.special])
+            low_cell = np.clip((units / SPECIAL_SHARE).astype(np.int64), 0, max(len(self._below) - 1, 0))
+            high_cell = len(self._below) + ((units - stop) / SPECIAL_SHARE).astype(np.int64)
+            inner = np.where(units < begin, cells[low_cell], inner)
+            beyond = (units > stop + _ROUNDING) & bool(self._above)
+            return np.where(beyond, cells[np.clip(high_cell, 0, len(cells) - 1)], inner)
+        return self._snap_usual(units)
+
+    def _snap_usual(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``snap`` on the part of the interval where low to high lies, as if it were all of it."""
+        start, end = self._edges
         low, high = self._bounds()
         if end <= start or low == high:
             return np.full_like(units, 0.5)
@@ -262,4 +340,8 @@ class Parameter:
             content["group"] = self.group
         if self.attributes:
             content["attributes"] = dict(self.attributes)
+        if self.special:
+            content["special"] = list(self.special)
+        if self.condition is not None:
+            content["condition"] = self.condition.to_dict()
         return content

@@ -1,33 +1,42 @@
-"""Search spaces: the parameters tuned together, with the constraints between them."""
+"""Search spaces: the parameters tuned together, with the constraints between them and the conditions on them."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value, digest_of
-from optimizer.space.constraint import LinearConstraint
+from optimizer.space.constraint import Constraint, LinearConstraint
 from optimizer.space.parameter import Parameter
+from optimizer.space.predicate import Predicate
 
 _PARAMETER_KEYS = frozenset(
-    {"name", "kind", "default", "low", "high", "step", "choices", "scale", "group", "attributes"}
-)
+    {
+        "name", "kind", "default", "low", "high", "step", "choices", "scale", "group", "attributes", "special",
+        "condition",
+    }
+)  # fmt: skip
+_NEAR = 1e-9  # two coordinates this close are of one value: no cell is as narrow
 
 
 class SearchSpace(Mapping[str, Parameter]):
     """An ordered, immutable set of parameters (a mapping from their names) with constraints.
 
-    Coordinates of the unit cube are in the order of ``names``.  Raises InvalidSpace on a name given twice, on a
-    constraint over parameters that are not there or not numbers, and where the default breaks a constraint.
+    Coordinates of the unit cube are in the order of ``names``.  A configuration has a value for every parameter; one
+    that its condition makes inactive stands at its default, so that configurations which mean the same are the same.
+    Raises InvalidSpace on a name given twice, on a constraint or a condition over parameters that are not there or
+    that it cannot be about, on conditions in a circle, and where the default breaks a constraint.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], constraints: Iterable[LinearConstraint] = ()) -> None:
+    def __init__(self, parameters: Iterable[Parameter], constraints: Iterable[Constraint] = ()) -> None:
         self._parameters: dict[str, Parameter] = {}
         for parameter in parameters:
             if parameter.name in self._parameters:
@@ -40,16 +49,39 @@ class SearchSpace(Mapping[str, Parameter]):
         self._default = Configuration({name: parameter.default for name, parameter in self._parameters.items()})
         for constraint in self._constraints:
             self._check(constraint)
+        self._conditional = self._in_order_of_conditions()
         self._hash = digest_of(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")))
 
-    def _check(self, constraint: LinearConstraint) -> None:
-        for name in constraint.coefficients:
+    def _check(self, constraint: Constraint) -> None:
+        for name in sorted(constraint.names):
             if name not in self._parameters:
                 raise InvalidSpace(f"constraint {constraint}: there is no parameter {name!r}")
-            if self._parameters[name].kind == "categorical":
+            if isinstance(constraint, LinearConstraint) and self._parameters[name].kind == "categorical":
                 raise InvalidSpace(f"constraint {constraint}: {name!r} is categorical")
         if not constraint.holds(self._default):
             raise InvalidSpace(f"the default configuration breaks the constraint {constraint}")
+
+    def _in_order_of_conditions(self) -> tuple[tuple[Parameter, Condition], ...]:
+        """Parameters with a condition, each after the one that its condition is on."""
+        waiting = {one.name: one.condition for one in self._in_order if one.condition is not None}
+        for name, condition in waiting.items():
+            on = self._parameters.get(condition.on)
+            if on is None:
+                raise InvalidSpace(f"{name}: its condition is on {condition.on!r}, which is no parameter")
+            if not on.ordered and (condition.low is not None or condition.high is not None):
+                raise InvalidSpace(f"{name}: its condition has low or high, but {on.name} is {on.kind}")
+            for value in condition.values:
+                try:
+                    on.validate(value)
+                except InvalidValue as error:
+                    raise InvalidSpace(f"{name}: its condition can never hold: {error}") from error
+        found: list[tuple[Parameter, Condition]] = []
+        while waiting:
+            ready = [name for name, condition in waiting.items() if condition.on not in waiting]
+            if not ready:
+                raise InvalidSpace(f"conditions in a circle: {', '.join(waiting)}")
+            found += [(self._parameters[name], waiting.pop(name)) for name in ready]
+        return tuple(found)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
@@ -78,8 +110,23 @@ class SearchSpace(Mapping[str, Parameter]):
         return self._in_order
 
     @property
-    def constraints(self) -> tuple[LinearConstraint, ...]:
+    def constraints(self) -> tuple[Constraint, ...]:
         return self._constraints
+
+    def inactive(self, configuration: Mapping[str, Value]) -> frozenset[str]:
+        """The parameters that mean nothing in a configuration, by their conditions."""
+        off: set[str] = set()
+        for parameter, condition in self._conditional:
+            if condition.on in off or not condition.holds(configuration[condition.on]):
+                off.add(parameter.name)
+        return frozenset(off)
+
+    def canonical(self, configuration: Configuration) -> Configuration:
+        """The configuration with what is inactive at its default: equal where the meaning is."""
+        if not self._conditional:
+            return configuration
+        off = self.inactive(configuration)
+        return configuration.replace({name: self._parameters[name].default for name in off}) if off else configuration
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -103,7 +150,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return self._default
 
     def validate(self, configuration: Mapping[str, Any]) -> Configuration:
-        """The configuration with each value in its parameter's kind, in the order of ``names``.
+        """The configuration with each value in its parameter's kind, in the order of ``names``, and canonical.
 
         Constraints are left to ``is_feasible``: a known result that breaks one is still a result.  Raises
         InvalidValue on a value that is not allowed, a parameter that is missing, and one that is not of the space.
@@ -116,7 +163,7 @@ class SearchSpace(Mapping[str, Parameter]):
             if name not in configuration:
                 raise InvalidValue(name, None, parameter.allowed)
             checked[name] = parameter.validate(configuration[name])
-        return Configuration(checked)
+        return self.canonical(Configuration(checked))
 
     def is_feasible(self, configuration: Mapping[str, Value]) -> bool:
         """Whether every constraint holds."""
@@ -133,26 +180,46 @@ class SearchSpace(Mapping[str, Parameter]):
         if point.shape != (len(self),):
             raise InvalidValue("unit", point.shape, f"an array of shape ({len(self)},)")
         pairs = zip(self._parameters.items(), point.tolist(), strict=True)
-        return Configuration({name: parameter.from_unit(number) for (name, parameter), number in pairs})
+        return self.canonical(Configuration({name: one.from_unit(number) for (name, one), number in pairs}))
+
+    def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coordinates (n, d) moved to those of the configurations that they stand for, (n, d), at array speed."""
+        snapped = np.stack([one.snap(units[:, j]) for j, one in enumerate(self._in_order)], axis=1)
+        if not self._conditional:
+            return snapped
+        place = {name: j for j, name in enumerate(self._parameters)}
+        off = np.zeros(snapped.shape, dtype=np.bool_)
+        for parameter, condition in self._conditional:
+            j, on = place[parameter.name], place[condition.on]
+            off[:, j] = off[:, on] | ~_meets(self._parameters[condition.on], condition, snapped[:, on])
+            snapped[off[:, j], j] = parameter.to_unit(parameter.default)
+        return snapped
 
     def subset(self, names: Iterable[str]) -> SearchSpace:
         """The space of some parameters, in this space's order; the others stay at their defaults.
 
-        Constraints that also involve parameters left out are kept with those at their defaults.  Raises
-        InvalidSpace on a name that is not there.
+        Constraints and conditions that also involve parameters left out are kept with those at their defaults; what
+        this makes inactive for good is left out too.  Raises InvalidSpace on a name that is not there.
         """
         wanted = set(names)
         unknown = sorted(wanted - set(self.names))
         if unknown:
             raise InvalidSpace(f"no such parameters: {', '.join(unknown)}")
-        constraints = []
-        for constraint in self._constraints:
-            kept = {name: number for name, number in constraint.coefficients.items() if name in wanted}
-            if kept:
-                fixed = {name: number for name, number in constraint.coefficients.items() if name not in wanted}
-                spent = math.fsum(number * float(self._default[name]) for name, number in fixed.items())
-                constraints.append(LinearConstraint(kept, constraint.bound - spent, constraint.name))
-        return SearchSpace((p for p in self.parameters if p.name in wanted), constraints)
+        resolved: dict[str, Condition | None] = {}
+        gone: set[str] = set()
+        for parameter, condition in self._conditional:
+            on = condition.on
+            if on in gone or (on not in wanted and not condition.holds(self._default[on])):
+                gone.add(parameter.name)
+            elif on in wanted:
+                resolved[parameter.name] = condition
+            else:  # the one that the parameter left out has itself
+                resolved[parameter.name] = resolved.get(on)
+        wanted -= gone
+        fixed = {name: value for name, value in self._default.items() if name not in wanted}
+        constraints = [one.without(fixed) for one in self._constraints if one.names & wanted]
+        kept = [replace(one, condition=resolved.get(one.name)) for one in self.parameters if one.name in wanted]
+        return SearchSpace(kept, constraints)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON allows; ``from_dict`` reads it back."""
@@ -168,12 +235,46 @@ class SearchSpace(Mapping[str, Parameter]):
         parameters = []
         for item in content["parameters"]:
             _only(item, _PARAMETER_KEYS, "a parameter")
-            parameters.append(Parameter(**{**item, "choices": tuple(item.get("choices", ()))}))
-        constraints = []
+            lists = {key: tuple(item.get(key, ())) for key in ("choices", "special")}
+            condition = Condition.from_dict(item["condition"]) if "condition" in item else None
+            parameters.append(Parameter(**{**item, **lists, "condition": condition}))
+        constraints: list[Constraint] = []
         for item in content.get("constraints", ()):
-            _only(item, {"name", "coefficients", "bound"}, "a constraint")
-            constraints.append(LinearConstraint(**item))
+            if "text" in item:
+                _only(item, {"name", "text", "fixed"}, "a constraint")
+                constraints.append(Predicate(**item))
+            else:
+                _only(item, {"name", "coefficients", "bound"}, "a constraint")
+                constraints.append(LinearConstraint(**item))
         return cls(parameters, constraints)
+
+
+def _meets(on: Parameter, condition: Condition, units: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where the snapped coordinates (n,) of the parameter ``on`` are of values that meet a condition."""
+    met = np.zeros(len(units), dtype=np.bool_)
+    for value in condition.values:
+        met |= np.abs(units - on.to_unit(value)) < _NEAR
+    if condition.low is None and condition.high is None:
+        return met
+    # Coordinates rise with values, special ones included, so that what lies between is found by the values at cells.
+    inside = np.ones(len(units), dtype=np.bool_)
+    if condition.low is not None:
+        inside &= units >= _edge(on, condition.low, up=True) - _NEAR
+    if condition.high is not None:
+        inside &= units <= _edge(on, condition.high, up=False) + _NEAR
+    return met | inside
+
+
+def _edge(on: Parameter, bound: float, *, up: bool) -> float:
+    """The coordinate of the smallest value from ``bound`` up, or of the largest down from it; 2 or -1 without one."""
+    low, high = on.low, on.high
+    if low is not None and high is not None and low <= bound <= high:
+        return on.to_unit(bound if on.kind == "real" else (math.ceil(bound) if up else math.floor(bound)))
+    known = [float(value) for value in on.special] + [float(number) for number in (low, high) if number is not None]
+    fitting = [number for number in known if (number >= bound if up else number <= bound)]
+    if not fitting:
+        return 2.0 if up else -1.0
+    return on.to_unit(min(fitting) if up else max(fitting))
 
 
 def _only(content: Mapping[str, Any], allowed: Iterable[str], what: str) -> None:

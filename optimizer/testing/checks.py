@@ -299,6 +299,47 @@ def uses_failures(make: Maker) -> None:
     _require(outcomes[0] != outcomes[1], "failed trials change nothing, though `uses_failures` is declared")
 
 
+def survives_constraints_and_objectives(make: Maker) -> None:
+    """Measured constraints, all broken or only some, and further objectives: a whole budget of each."""
+    space = mixed_space()
+    for excess in (1.0, -1.0):
+        optimizer = make(space)
+        for index in range(BUDGET):
+            made = _ask(make, optimizer, 1)
+            told = [observation_of(space, one) for one in made]
+            limits = {"cpu": excess if index % 2 else 1.0}
+            optimizer.tell([replace(one, constraints=limits, others={"cost": float(index)}) for one in told])
+        _require(excess < 0 or not optimizer.pareto(), "the Pareto set holds what breaks a limit")
+
+
+def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, float]], as_limit: bool) -> list[str]:
+    """The keys of a budget of suggestions whose trials tell ``measured`` beside the value."""
+    space = mixed_space()
+    optimizer = make(space)
+    made = []
+    for _ in range(BUDGET):
+        (suggestion,) = optimizer.ask()
+        made.append(suggestion)
+        found = measured(suggestion.configuration)
+        told = observation_of(space, suggestion)
+        optimizer.tell([replace(told, constraints=found) if as_limit else replace(told, others=found)])
+    return _keys(made)
+
+
+def handles_constraints(make: Maker) -> None:
+    """Two limits that different configurations break lead to different suggestions."""
+    few = _with_measured(make, lambda one: {"cpu": float(one["web.workers"]) / 16 - 1}, True)
+    many = _with_measured(make, lambda one: {"cpu": 1 - float(one["web.workers"]) / 16}, True)
+    _require(few != many, "measured constraints change nothing, though `handles_constraints` is declared")
+
+
+def handles_objectives(make: Maker) -> None:
+    """Another second objective leads to other suggestions."""
+    up = _with_measured(make, lambda one: {"cost": float(one["web.workers"])}, False)
+    down = _with_measured(make, lambda one: {"cost": -float(one["web.workers"])}, False)
+    _require(up != down, "further objectives change nothing, though `handles_objectives` is declared")
+
+
 def uses_noise(make: Maker) -> None:
     """Standard errors change what is suggested."""
     space = mixed_space()
@@ -328,6 +369,7 @@ def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]
         many_asks_before_a_tell,
         tells_of_configurations_never_suggested,
         survives_trials_without_a_value,
+        survives_constraints_and_objectives,
         starts_where_it_is_told,
         mutates_nothing,
         checks_what_comes_in,
@@ -342,4 +384,8 @@ def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]
             chosen.append(uses_failures)
         if optimizer_class.uses_noise:
             chosen.append(uses_noise)
+        if optimizer_class.handles_constraints:
+            chosen.append(handles_constraints)
+        if optimizer_class.handles_objectives:
+            chosen.append(handles_objectives)
     return chosen

@@ -10,7 +10,7 @@ import numpy as np
 
 from optimizer.base import Optimizer
 from optimizer.errors import SearchExhausted
-from optimizer.space import Configuration, LinearConstraint, Parameter, SearchSpace, Value
+from optimizer.space import Condition, Configuration, LinearConstraint, Parameter, Predicate, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
 
 BUDGET = 15  # what the paper gives each algorithm, and what `learns` is defined for
@@ -31,20 +31,28 @@ class Maker:
 
 
 def mixed_space() -> SearchSpace:
-    """Every kind of parameter, both scales, steps, a constant, and a constraint."""
+    """Every kind of parameter, both scales, steps, a constant, a special value, a condition and two constraints."""
     return SearchSpace(
         [
             Parameter("web.workers", "integer", 4, low=1, high=32, group="web"),
             Parameter("web.backlog", "integer", 512, low=16, high=65536, scale="log", group="web"),
             Parameter("web.nodelay", "boolean", True, group="web"),
+            Parameter("web.idle", "integer", 0, low=1, high=256, scale="log", special=(0,), group="web"),
+            Parameter(
+                "web.idle_s", "real", 60.0, low=1.0, high=600.0, scale="log", group="web",
+                condition=Condition("web.idle", low=1),
+            ),
             Parameter("cache.memory_mib", "integer", 64, low=64, high=2048, step=256, group="cache"),
             Parameter("cache.growth", "real", 1.25, low=1.01, high=3.0, group="cache"),
             Parameter("cache.policy", "categorical", "lru", choices=("lru", "lfu", "random", "none"), group="cache"),
             Parameter("db.timeout_s", "real", 1.0, low=0.001, high=10.0, scale="log", group="db"),
             Parameter("db.fixed", "integer", 3, low=3, high=3, group="db"),
         ],
-        [LinearConstraint({"web.workers": 64, "cache.memory_mib": 1}, 3000, "memory")],
-    )
+        [
+            LinearConstraint({"web.workers": 64, "cache.memory_mib": 1}, 3000, "memory"),
+            Predicate("{cache.policy} != 'none' or {web.workers} >= 4", "without a cache"),
+        ],
+    )  # fmt: skip
 
 
 def tiny_space() -> SearchSpace:

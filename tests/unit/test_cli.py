@@ -25,6 +25,11 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
         (["tune", "apps/social-network", "--reduce", "soft:x"], "bottlenecks:FILE, screening:STUDY"),
         (["tune", "apps/social-network", "--iterations", "0"], "--iterations: found 0; allowed: at least 1"),
         (["tune", "apps/social-network", "--threshold", "share"], "--threshold: found 'share'"),
+        (
+            ["tune", "apps/social-network", "--subject-to", "p99 = 3"],
+            "--subject-to: found 'p99 = 3'; allowed: a quantity",
+        ),
+        (["tune", "apps/social-network", "--also", "memory"], "--also: found 'memory'; allowed: mean, median"),
         (["analyze", "README.md", "--format", "xml"], "allowed: jaeger"),
         (["analyze", "README.md"], "README.md"),
         (["analyze", "README.md", "--peer", "(mc_=cache"], "--peer: found '(mc_'; allowed: a regular expression"),

@@ -21,6 +21,7 @@ FILES = [
     *(ROOT / "apps").glob("*/workload.yaml"),
     *(ROOT / "apps").glob("*/configurations/*.yaml"),
     *(ROOT / "experiments").glob("*/bottlenecks.yaml"),
+    *(ROOT / "tests" / "cases" / "good").glob("*/results.yaml"),
 ]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from framework.config import load_application, load_configuration, load_service_types, search_space
 from framework.errors import InputError, UnknownName
-from framework.model import Application
-from optimizer.space import SearchSpace
+from framework.model import Application, ServiceType
+from optimizer.space import Condition, Predicate, SearchSpace
 
 GOOD = Path(__file__).parents[1] / "cases" / "good"
 TYPES = load_service_types()
@@ -108,3 +108,45 @@ def test_a_partial_configuration_is_completed_by_defaults() -> None:
     assert found["orders-db.jit"] is False
     assert found["orders-cache.threads"] == 4
     assert set(found) == set(space())
+
+
+# ---------------------------------------------------------------------- special values, conditions, constraints
+
+
+def with_conditions() -> dict[str, ServiceType]:
+    """memcached with a time-out that may be off, and a number that means something only where it is not."""
+    [threads] = [one for one in TYPES["memcached"].parameters if one.name == "threads"]
+    idle = replace(threads, name="idle_s", default=0, low=10, high=600, scale="log", special=(0,))
+    warn = replace(threads, name="warn_s", default=5, low=1, high=9, condition=Condition("idle_s", low=1))
+    return {**TYPES, "memcached": replace(TYPES["memcached"], parameters=(threads, idle, warn))}
+
+
+def test_special_values_and_conditions_reach_the_space() -> None:
+    found = search_space(SHOP, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
+    assert found["orders-cache.idle_s"].special == (0,)
+    assert found["orders-cache.warn_s"].condition == Condition("orders-cache.idle_s", low=1)
+    assert found.inactive(found.default()) == {"orders-cache.warn_s"}
+
+
+def test_what_a_fixed_parameter_makes_meaningless_is_not_tuned() -> None:
+    for value, tuned in ((0, False), (30, True), (5, True)):  # 5 lies outside what would be tuned
+        services = tuple(
+            replace(one, fixed={"idle_s": value}) if one.name == "orders-cache" else one for one in SHOP.services
+        )
+        application = replace(SHOP, services=services)
+        found = search_space(application, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
+        assert ("orders-cache.warn_s" in found) is tuned
+
+
+def test_constraints_of_the_application_hold_with_what_is_not_tuned() -> None:
+    limited = replace(SHOP, constraints=(Predicate("{orders-cache.threads} + {sessions.io_threads} <= 6"),))
+    names = {name.partition(".")[0]: name for name in space().names if "threads" in name}
+    assert {"orders-cache", "sessions"} <= names.keys()
+    whole = space(limited)
+    assert not whole.is_feasible({**whole.default(), "orders-cache.threads": 6})
+    part = space(limited, only=["orders-cache"])
+    assert not part.is_feasible({**part.default(), "orders-cache.threads": 6})
+    assert part.is_feasible({**part.default(), "orders-cache.threads": 5})
+    assert not space(limited, only=["web"]).constraints
+    with pytest.raises(UnknownName, match=r"orders-cache\.thread"):
+        space(replace(SHOP, constraints=(Predicate("{orders-cache.thread} <= 6"),)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -81,3 +83,28 @@ def test_the_guide_names_every_capability() -> None:
     assert len(declared) > 8
     missing = [name for name in declared if f"`{name}`" not in text]
     assert not missing
+
+
+def test_installed_by_pip_it_is_listed_and_runs(tmp_path: Path) -> None:
+    """The guide's project as it stands, through pip, then through the command line in another process."""
+    project, site = tmp_path / "project", tmp_path / "site"
+    project.mkdir()
+    (project / "tailor_coordinate.py").write_text(blocks("python")[0])
+    (project / "pyproject.toml").write_text(blocks("toml")[0])
+    # Without the network: what builds it is installed already, and tailor itself is the checkout.
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", str(site), str(project)], check=True, capture_output=True)
+    root = GUIDE.parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{site}", "TAILOR_HOME": str(tmp_path / "home")}
+    tailor = [sys.executable, "-c", "from framework.cli.main import main; main()"]
+
+    def said(*arguments: str) -> str:
+        done = subprocess.run([*tailor, *arguments], env=environment, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    listed = {one["name"]: one for one in json.loads(said("optimizers", "--json"))}
+    assert listed["coordinate"]["summary"] == "one parameter at a time, from the best so far"
+    race = ["--only", "microservices 1 ", "--evaluations", "4", "--seeds", "1", "--output", str(tmp_path / "bench")]
+    ranks = json.loads(said("bench", "coordinate", "random", *race, "--json"))["mean_ranks"]["4"]
+    assert set(ranks) == {"coordinate", "random"}

@@ -93,9 +93,9 @@ def test_scores_are_means_of_what_was_told_and_failed_trials_have_none() -> None
     optimizer = Random(tiny_space(), seed=0)
     other = Configuration({"a": 2, "b": "x"})
     optimizer.tell([Observation(ONE, COMPLETED, 1.0), Observation(ONE, COMPLETED, 4.0), Observation(other, FAILED)])
-    assert optimizer.best() == (ONE, 2.5)
+    assert optimizer.best() == (ONE, 2.5, 0.0)
     optimizer.tell([Observation(other, COMPLETED, 2.0)])
-    assert optimizer.scores() == [(other, 2.0), (ONE, 2.5)]
+    assert optimizer.scores() == [(other, 2.0, 0.0), (ONE, 2.5, 0.0)]
 
 
 class Careless(Optimizer):

@@ -27,7 +27,7 @@ class Sound(Optimizer):
     name, summary, source = "sound", "for the kit's own tests", "this file"
 
     def _suggest(self, index: int, rng: np.random.Generator) -> Proposal:
-        rng.random(sum(value < 0.5 for _, value in self.scores()))
+        rng.random(sum(value < 0.5 for _, value, _ in self.scores()))
         return unseen(self.space, rng, self.seen), ""
 
 
@@ -151,6 +151,19 @@ class ClaimsNoise(Sound):
     uses_noise = True
 
 
+class ClaimsConstraints(Sound):
+    handles_constraints = True
+
+
+class ClaimsObjectives(Sound):
+    handles_objectives = True
+
+
+class KeepsNoLimit(Sound):
+    def pareto(self) -> list[Configuration]:
+        return [one.configuration for one in self.observations]
+
+
 class BadDefault(Sound):
     options_known: ClassVar[Mapping[str, Option]] = {"r": Option(0.5, " ", low=0, high=1)}
 
@@ -177,6 +190,9 @@ BROKEN = [
     (OneSeed, "seeds_differ"),
     (ClaimsFailures, "uses_failures"),
     (ClaimsNoise, "uses_noise"),
+    (KeepsNoLimit, "survives_constraints_and_objectives"),
+    (ClaimsConstraints, "handles_constraints"),
+    (ClaimsObjectives, "handles_objectives"),
 ]
 
 
@@ -190,7 +206,7 @@ def test_a_broken_optimizer_fails_its_check(broken: type[Optimizer], name: str) 
 
 def test_every_check_has_an_optimizer_that_fails_it() -> None:
     class Claims(Sound):
-        uses_failures = uses_noise = True
+        uses_failures = uses_noise = handles_constraints = handles_objectives = True
 
     shown = {name for _, name in BROKEN}
     # A history told as observations is kept by the base class alone; no override can break just that.

@@ -1,0 +1,33 @@
+"""Quantities by name, and limits on them as text such as ``p99 <= 40``: in files and on the command line alike."""
+
+from __future__ import annotations
+
+import re
+
+from framework.errors import InputError
+from framework.model import OutcomeConstraint
+
+QUANTITIES = "mean, median, throughput, cpu, errors, or a quantile such as p95 or p99.9"
+_OTHERS = ("mean", "median", "throughput", "cpu", "errors")
+_LIMIT = re.compile(r"\s*(\S+?)\s*(<=|>=)\s*(\d+(?:\.\d+)?)\s*")
+
+
+def is_quantity(name: str) -> bool:
+    """Whether something is measured under this name."""
+    return name in _OTHERS or (re.fullmatch(r"p[0-9]{1,2}(\.[0-9]+)?", name) is not None and float(name[1:]) > 0)
+
+
+def quantity(name: str) -> str:
+    """The one name of a quantity: the median is p50."""
+    return "p50" if name == "median" else name
+
+
+def outcome_constraint(text: str) -> OutcomeConstraint:
+    """Read ``p99 <= 40`` (ms), ``throughput >= 100`` (requests/s), ``cpu <= 1.5`` (cores), ``errors <= 0.001``.
+
+    Raises InputError.
+    """
+    match = _LIMIT.fullmatch(text)
+    if match is None or not is_quantity(match[1]):
+        raise InputError(f"found {text!r}; allowed: a quantity, <= or >=, and a number; quantities: {QUANTITIES}")
+    return OutcomeConstraint(quantity(match[1]), "at most" if match[2] == "<=" else "at least", float(match[3]))

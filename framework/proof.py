@@ -1,0 +1,128 @@
+"""The end of a study: is the best better than the default, and how much of it is needed?  Only fresh data count here.
+
+Arms are measured in groups of runs, one run of each arm in random order, so that whatever the machine does meanwhile
+meets all of them (measurement.md).  The recommendation is then made smaller: candidates with less changed are compared
+with the full one, and the smallest is taken whose 95 % upper bound of the log ratio to the full one lies below 5 %, if
+it passes the verdict against the default too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from framework.controller import Bench
+from framework.model import Purpose, StudyPlan, Trial, TrialState, Verdict
+from framework.objective import compare, constraints
+from optimizer.space import Configuration, SearchSpace
+
+VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
+MINIMAL_SEED = 3000
+FULL = "full recommendation"
+
+
+class Proof:
+    """``measure``: runs and records one trial, as ``Controller.run`` does."""
+
+    def __init__(
+        self, bench: Bench, study: str, plan: StudyPlan, space: SearchSpace, measure: Callable[..., Trial]
+    ) -> None:
+        self._bench = bench
+        self._study = study
+        self._plan = plan
+        self._default = space.default()
+        self._measure = measure
+
+    def verdict(self, best: Configuration) -> Verdict | None:
+        """Compare default, best and the plan's rivals, and record it; None where nothing differs from the default."""
+        same = self._is_default(best)
+        if same and not self._plan.rivals:
+            self._bench.store.set_verdict(self._study, None, {})
+            return None
+        arms = {"default": self._default, "best": best}
+        arms |= {name: Configuration({**self._default, **values}) for name, values in self._plan.rivals.items()}
+        if same:
+            del arms["best"]
+        for pair in range(self._plan.pairs):
+            self._group(pair, arms)
+        measured = {label: self._arm(label, range(self._plan.pairs)) for label in arms}
+        main = _compare(measured["default"], measured["best"]) if "best" in measured else None
+        rivals = {name: _compare(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured}
+        rivals |= {f"default to {name}": _compare(measured["default"], measured[name]) for name in self._plan.rivals}
+        self._record(main, rivals)
+        return main
+
+    def shrink(self, full: Configuration, candidates: Sequence[Configuration]) -> None:
+        """Compare the candidates (the smallest first) with the full recommendation; record the one that replaces it."""
+        if not candidates:
+            return
+        labels = [f"smaller {number + 1}" for number in range(len(candidates))]
+        arms = {"full": full, **dict(zip(labels, candidates, strict=True))}
+        pairs = range(self._plan.pairs)
+        for pair in pairs:
+            self._group(pair, arms, "minimal", MINIMAL_SEED)
+        reference = self._arm("full", pairs, "minimal")
+        for label, candidate in zip(labels, candidates, strict=True):
+            compared = _compare(reference, self._arm(label, pairs, "minimal"))
+            if compared is not None and compared.no_worse == "no worse" and self._keeps_limits(label):
+                self._confirm(label, candidate, compared)
+                return
+
+    def _confirm(self, label: str, candidate: Configuration, compared: Verdict) -> None:
+        """The verdict of the smaller recommendation, on pairs of its own; it replaces the full one if it passes."""
+        pairs = range(self._plan.pairs, 2 * self._plan.pairs)
+        for pair in pairs:
+            self._group(pair, {"default": self._default, "best": candidate})
+        verdict = _compare(self._arm("default", pairs), self._arm("best", pairs))
+        if verdict is None or verdict.statement != "improvement":
+            return
+        before = self._bench.store.get(self._study)
+        rivals = {**before.rivals, FULL: compared, f"default to {FULL}": before.verdict}
+        # A comparison of a rival with the best was one with the full recommendation.
+        rivals = {f"{name} to full" if name in self._plan.rivals else name: found for name, found in rivals.items()}
+        self._record(verdict, rivals)
+        number = next(t.number for t in self._finished("minimal") if t.label == label and t.value is not None)
+        self._bench.store.set_best(self._study, number)
+
+    def _record(self, main: Verdict | None, rivals: Mapping[str, Verdict | None]) -> None:
+        known = {name: found for name, found in rivals.items() if found is not None}
+        self._bench.store.set_verdict(self._study, main, known)
+
+    def _group(
+        self, pair: int, arms: Mapping[str, Configuration], purpose: Purpose = "verdict", first_seed: int = VERDICT_SEED
+    ) -> None:
+        """One run of each arm that has none yet, in random order."""
+        done = {t.label for t in self._finished(purpose) if t.pair == pair}
+        labels = list(arms)
+        np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
+        for label in labels:
+            if label not in done:
+                self._measure(arms[label], purpose, repetitions=1, first_seed=first_seed + pair, pair=pair, label=label)
+
+    def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, float]:
+        """Number of the group -> value of one arm."""
+        rows = [(t.pair, t.value) for t in self._finished(purpose) if t.label == label]
+        return {pair: value for pair, value in rows if pair is not None and value is not None and pair in pairs}
+
+    def _keeps_limits(self, label: str) -> bool:
+        """Whether the means of the constraints over an arm's runs keep the limits."""
+        objective = self._bench.application.objective
+        runs = [constraints(t, objective) for t in self._finished("minimal") if t.label == label]
+        return all(
+            float(np.mean([run[name] for run in runs if name in run])) <= 0 for name in {n for r in runs for n in r}
+        )
+
+    def _finished(self, purpose: str) -> list[Trial]:
+        finished = (TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE)
+        return [t for t in self._bench.store.trials(self._study) if t.purpose == purpose and t.state in finished]
+
+    def _is_default(self, configuration: Configuration) -> bool:
+        """Whether a configuration, of the whole space or of the reduced one, is the default."""
+        return all(configuration[name] == value for name, value in self._default.items())
+
+
+def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
+    """The verdict over the groups that both arms finished."""
+    pairs = sorted(reference.keys() & candidate.keys())
+    return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

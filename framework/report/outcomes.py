@@ -1,0 +1,71 @@
+"""What a study says about quantities other than its objective: limits that were kept, and the Pareto set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework.model import Objective, Trial
+from framework.objective import keeps, outcome
+from framework.report.arms import arm
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One quantity in the default and in the best configuration, from fresh runs where there are some.
+
+    ``limit``: as text, empty for a further objective.  ``kept``: by the best; None where it was not measured.
+    """
+
+    quantity: str
+    limit: str
+    default: float | None
+    best: float | None
+    kept: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """A trial that no other beats in all objectives; ``others``: the further quantities, in the order of the plan."""
+
+    trial: int
+    purpose: str
+    value: float
+    others: tuple[float, ...]
+
+
+def outcomes(trials: Sequence[Trial], default: Trial, best: Trial, objective: Objective) -> tuple[Outcome, ...]:
+    """Every limit on the outcome and every further objective."""
+    sides = []
+    for label, trial in (("default", default), ("best", best)):
+        sides.append(arm(trials, label, best) or [m for m in trial.measurements if not m.invalid])
+    found = []
+    for one in objective.subject_to:
+        values = [outcome(side, one.quantity) for side in sides]
+        kept = None if values[1] is None else one.excess(values[1]) <= 0
+        found.append(Outcome(one.quantity, str(one), values[0], values[1], kept))
+    for name in objective.also:
+        found.append(Outcome(name, "", outcome(sides[0], name), outcome(sides[1], name), None))
+    return tuple(found)
+
+
+def front(trials: Sequence[Trial], objective: Objective) -> tuple[FrontPoint, ...]:
+    """The Pareto set of the default's and the search's trials that keep the limits; empty with one objective."""
+    if not objective.also:
+        return ()
+    points = []
+    for trial in trials:
+        others = [outcome(trial.measurements, name) for name in objective.also]
+        if trial.purpose in ("default", "search") and trial.told_value is not None and keeps(trial, objective):
+            known = tuple(value for value in others if value is not None)
+            if len(known) == len(others):
+                points.append(FrontPoint(trial.number, trial.purpose, trial.told_value, known))
+    kept = [one for one in points if not any(_beats(other, one, objective) for other in points)]
+    return tuple(sorted(kept, key=lambda one: one.value))
+
+
+def _beats(one: FrontPoint, other: FrontPoint, objective: Objective) -> bool:
+    signs = [-1.0 if name == "throughput" else 1.0 for name in objective.also]
+    pairs = [(one.value, other.value)]
+    pairs += [(s * a, s * b) for s, a, b in zip(signs, one.others, other.others, strict=True)]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

@@ -1,0 +1,74 @@
+"""What the optimizer is told: a trial as an observation, and results that were measured elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from framework.critical_path.reduce import evidence_of, priors
+from framework.model import Objective, StudyPlan, Trial, TrialState
+from framework.model.documents import decode
+from framework.objective import constraints, others
+from optimizer.errors import NotOfThisSpace
+from optimizer.history import Known, carried, observed
+from optimizer.space import Configuration, SearchSpace
+from optimizer.trial import Observation, ObservationState
+
+HISTORY = "history"
+"""Where a plan keeps results from elsewhere: a list of {source, default, results: [Known as a document]}."""
+
+_OBSERVED = {
+    TrialState.COMPLETED: ObservationState.COMPLETED,
+    TrialState.FAILED: ObservationState.FAILED,
+    TrialState.INFEASIBLE: ObservationState.INFEASIBLE,
+}
+
+
+def observation(trial: Trial, space: SearchSpace, objective: Objective, *, guided: bool) -> Observation:
+    """A finished trial: the part of its configuration that the optimizer knows, and with ``guided`` where time went."""
+    configuration = Configuration({name: trial.configuration[name] for name in space.names})
+    if trial.told_value is None:
+        return Observation(configuration, _OBSERVED[trial.state], ask=trial.ask, reason=trial.reason)
+    beside = others(trial, objective)
+    if len(beside) < len(objective.also):  # failed requests reach into a further objective
+        reason = f"no finite value of {', '.join(name for name in objective.also if name not in beside)}"
+        return Observation(configuration, ObservationState.INFEASIBLE, ask=trial.ask, reason=reason)
+    windows = [m.services for m in trial.measurements if not m.invalid]
+    return Observation(
+        configuration,
+        _OBSERVED[trial.state],
+        trial.told_value,
+        # Delta method: from log to value.
+        None if trial.standard_error is None else abs(trial.told_value) * trial.standard_error,
+        trial.ask,
+        constraints=constraints(trial, objective),
+        priors=priors(evidence_of(windows), space.groups) if guided else {},
+        others=beside,
+    )
+
+
+def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[Observation]:
+    """The plan's results from elsewhere that are points of ``space``, on the scale of the default measured here."""
+    found: dict[Configuration, Observation] = {}
+    for configuration, known in _carried(plan.extra, space, Counter()):
+        found.setdefault(configuration, observed(configuration, known, default_value))
+    return [one for configuration, one in found.items() if configuration != space.default()]
+
+
+def left_out(extra: Mapping[str, Any], space: SearchSpace) -> tuple[int, Counter[str]]:
+    """How many results from elsewhere can be used, and why the others cannot: reason -> number."""
+    reasons: Counter[str] = Counter()
+    return len(list(_carried(extra, space, reasons))), reasons
+
+
+def _carried(
+    extra: Mapping[str, Any], space: SearchSpace, reasons: Counter[str]
+) -> Iterator[tuple[Configuration, Known]]:
+    for source in extra.get(HISTORY, ()):
+        for document in source["results"]:
+            known = decode(Known, document)
+            try:
+                yield carried(space, known.values, source["default"]), known
+            except NotOfThisSpace as error:
+                reasons[str(error)] += 1
