@@ -17,6 +17,7 @@ from typing import Any
 from framework import bootstrap
 from framework.cli.present import limits, summary_document
 from framework.config import Settings
+from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
@@ -60,6 +61,34 @@ class Experiment:
         write(path, document)
         return dict(document)
 
+    def side_by_side(
+        self, name: str, application: Path, arms: Mapping[str, Path], *, pairs: int, window_s: float, **more: Any
+    ) -> Mapping[str, Any]:
+        """Named configurations in groups of fresh runs, each compared with the default; no search.
+
+        ``arms``: name -> a configuration file, or the result file of a study whose best it is.
+        """
+        rivals = tuple(path if path.suffix == ".yaml" else self._best_as_file(arm, path) for arm, path in arms.items())
+        request = TuneRequest(
+            application, optimizer="random", iterations=0, pairs=pairs, window_s=window_s, rivals=rivals, **more
+        )
+        return self.study(name, request)
+
+    def _best_as_file(self, arm: str, path: Path) -> Path:
+        """What a study's best changes, as a configuration file.  Ends the program where the study is not there yet."""
+        if not path.is_file():
+            sys.exit(f"{path}: found nothing; it is the result of a study that has to be run first")
+        document = {
+            "kind": "configuration",
+            "version": 1,
+            "description": f"best of {path.parent.parent.name}/{path.stem}",
+            "application": "social-network",
+            "values": best_changes(json.loads(path.read_text())),
+        }
+        made = self.results / f"{arm}.yaml"
+        made.write_text(to_yaml(document))
+        return made
+
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()
         return [trial_document(trial, default) for trial in self.tailor.store.trials(study.id)]
@@ -77,12 +106,23 @@ class Experiment:
         return str(known[name])
 
 
+def best_changes(document: Mapping[str, Any]) -> dict[str, Any]:
+    """service.parameter -> value: what the best of a study's result file changes."""
+    return {f"{one['service']}.{one['parameter']}": one["value"] for one in document["changes"]}
+
+
+def gain(verdict: Mapping[str, Any]) -> str:
+    """``+4.4 % [-9.2, +15.9]``: the median gain over the default with its interval."""
+    value, low, high = (100 * float(verdict["gain"][side]) for side in ("value", "low", "high"))
+    return f"{value:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
 def trial_document(trial: Trial, default: Mapping[str, Any]) -> dict[str, Any]:
     """A trial as kept beside an experiment: what differs from the default instead of the whole configuration, and
     neither compose documents nor latency samples.
     """
     document: dict[str, Any] = encode(trial)
-    changed = {name: value for name, value in document.pop("configuration").items() if value != default[name]}
+    changed = {name: value for name, value in document.pop("configuration").items() if value != default.get(name)}
     for measurement in document["measurements"]:
         del measurement["services"], measurement["service_cpu_s"]
     del document["images"]

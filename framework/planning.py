@@ -11,7 +11,8 @@ from framework.config import load_bottlenecks, load_configuration
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
 from framework.errors import InputError, UnknownName
-from framework.model import Application, Limits, OutcomeConstraint, StudyPlan, TuneRequest
+from framework.model import Application, Limits, OutcomeConstraint, Study, StudyPlan, StudyState, TuneRequest
+from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
@@ -45,7 +46,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
     at_least: Mapping[str, tuple[float | None, float]] = {
         "--iterations": (request.iterations, 0 if request.rivals else 1),  # 0: only the comparison
         "--repetitions": (request.repetitions, 1),
-        "--pairs": (request.pairs, 2),
+        "--pairs": (request.pairs or 2, 2),  # 0: no verdict, so that the study claims nothing
         "--rate": (request.rate_rps, 1),
         "--duration": (request.window_s, 1),
         "--warm-up": (request.warmup_s, 0),
@@ -100,6 +101,23 @@ def study_plan(
         minimal=request.minimal,
         extra=extra,
     )
+
+
+def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) -> StudyPlan:
+    """The plan of a study whose space becomes another one after trial ``last``.  Raises InputError."""
+    if study.verdict is not None or study.state in (StudyState.COMPLETED, StudyState.RUNNING):
+        raise InputError(
+            f"study {study.id} is {study.state}; only a study that was stopped before its verdict can be edited "
+            "(a new one can start from its results: --history)"
+        )
+    before = SearchSpace.from_dict(study.space)
+    if before == space:
+        raise InputError(f"study {study.id}: the space would stay as it is ({len(space)} parameters)")
+    edits = [*study.plan.extra.get(EDITS, ()), {"after": last, "default": before.default().to_dict()}]
+    extra = {key: value for key, value in study.plan.extra.items() if key != "reduction"}  # decided anew
+    return replace(
+        study.plan, only=request.only, allow_weaker=request.allow_weaker, extra={**extra, EDITS: edits}
+    )  # fmt: skip
 
 
 def planned(application: Application, plan: StudyPlan) -> Application:

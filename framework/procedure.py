@@ -21,7 +21,7 @@ from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.proof import Proof
-from framework.telling import imported, observation
+from framework.telling import EDITS, imported, in_space, observation
 from optimizer.base import PATH_ORDER, Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
 from optimizer.minimal import smaller
@@ -43,6 +43,7 @@ class Procedure:
         self._study = study
         self._plan = study.plan
         self._space = space
+        self._whole_default = space.default()
         self._controller = Controller(bench, study.id, study.plan)
         self._began = bench.clock.monotonic()
 
@@ -52,8 +53,9 @@ class Procedure:
         self._reduce(default)
         self._space = along_the_path(self._space, default)
         self._freeze_budget(default)
-        self._search(self._optimizer())
-        best = self._best()
+        optimizer = self._optimizer()
+        self._search(optimizer)
+        best = self._recommended(optimizer)
         self._bench.store.set_best(self._study.id, best.number)
         proof = Proof(self._bench, self._study.id, self._plan, self._space, self._trial)
         verdict = proof.verdict(best.configuration)
@@ -65,8 +67,8 @@ class Procedure:
         """Candidates that change less are found once, so that a resumed study measures the same ones."""
         plan = self._plan
         if "minimal" not in plan.extra:
-            told = [self._observation(t) for t in self._all() if t.purpose in ("default", "search") and t.value]
-            full = Configuration({name: best.configuration[name] for name in self._space.names})
+            told = [one for t in self._candidates() for one in self._observations(t)]
+            full = self._in_space(best) or self._space.default()
             found = [one.configuration.to_dict() for one in smaller(self._space, told, full, most=plan.minimal)]
             self._change_plan("minimal", extra={**plan.extra, "minimal": found})
         proof.shrink(best.configuration, [Configuration(one) for one in self._plan.extra["minimal"]])
@@ -139,15 +141,16 @@ class Procedure:
         optimizer = new_optimizer(plan, self._space)
         optimizer.tell(self._imported())
         if plan.initial == "default":  # another start means a search that does not know the default
-            optimizer.tell([self._observation(self._finished("default")[-1])])
+            optimizer.tell(self._observations(self._finished("default")[-1]))
         diverged = False
+        edited = max((one["after"] for one in plan.extra.get(EDITS, ())), default=0)
         for trial in self._finished("search"):
-            if not diverged and trial.ask is not None:
+            if not diverged and trial.ask is not None and trial.number > edited:
                 [suggestion] = optimizer.ask()
                 diverged = suggestion.configuration != trial.configuration
                 if diverged:
                     self._bench.store.add_event(self._study.id, "replay diverged", {"trial": trial.number})
-            optimizer.tell([self._observation(trial)])
+            optimizer.tell(self._observations(trial))
         return optimizer
 
     def _imported(self) -> list[Observation]:
@@ -160,7 +163,7 @@ class Procedure:
         default = self._finished("default")[-1].value
         value, configuration = min(known, key=lambda one: one[0], default=(math.inf, None))
         if configuration is not None and default is not None and value < default and not self._finished("search"):
-            optimizer.tell([self._observation(self._trial(configuration, "search", label="known"))])
+            optimizer.tell(self._observations(self._trial(configuration, "search", label="known")))
 
     def _search(self, optimizer: Optimizer) -> None:
         self._try_imported(optimizer)
@@ -182,7 +185,7 @@ class Procedure:
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
             )
             began = self._bench.clock.monotonic()
-            optimizer.tell([self._observation(trial)])
+            optimizer.tell(self._observations(trial))
             tell_s = self._bench.clock.monotonic() - began
             self._bench.store.annotate_trial(replace(trial, phases={**trial.phases, "tell": tell_s}))
 
@@ -223,11 +226,24 @@ class Procedure:
 
     def _best(self) -> Trial:
         """The trial with the smallest drift-corrected value that keeps the limits; the default is among them."""
-        candidates = [t for t in self._valued() if t.purpose in ("default", "search")]
-        found = best_of(candidates, self._bench.application.objective)
+        found = best_of(self._candidates(), self._bench.application.objective)
         if found is None:
             raise TrialFailed("no trial has a value")  # the default has one, or the study would have ended
         return found
+
+    def _candidates(self) -> list[Trial]:
+        """What may be chosen: trials of the default and of the search with a value, of the space as it is now."""
+        return [t for t in self._valued() if t.purpose in ("default", "search") and self._in_space(t) is not None]
+
+    def _recommended(self, optimizer: Optimizer) -> Trial:
+        """The measured configuration that the optimizer recommends, by its model of the noise where it has one.
+
+        The one that measured best where the recommendation was not measured here (a result from elsewhere), or where
+        the optimizer does not know the default and the default measured better.
+        """
+        wanted, best = optimizer.recommend(), self._best()
+        found = next((t for t in self._candidates() if self._in_space(t) == wanted), best)
+        return best if best.purpose == "default" and self._plan.initial != "default" else found
 
     # ------------------------------------------------------------------ trials
 
@@ -247,8 +263,14 @@ class Procedure:
         told = drift_corrected(trial, self._baselines()) if trial.purpose == "search" else trial.value
         return replace(trial, told_value=told, standard_error=standard_error(trial, self._valued()))
 
-    def _observation(self, trial: Trial) -> Observation:
-        return observation(trial, self._space, self._bench.application.objective, guided=self._plan.reduce != "none")
+    def _in_space(self, trial: Trial) -> Configuration | None:
+        return in_space(trial, self._space, self._plan, self._whole_default)
+
+    def _observations(self, trial: Trial) -> list[Observation]:
+        """What a finished trial tells; nothing where an edit of the space left its configuration out."""
+        configuration, guided = self._in_space(trial), self._plan.reduce != "none"
+        objective = self._bench.application.objective
+        return [observation(trial, configuration, self._space, objective, guided=guided)] if configuration else []
 
     def _change_plan(self, why: str, **changes: Any) -> None:
         self._plan = replace(self._plan, **changes)
@@ -305,7 +327,8 @@ def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Config
         return space.default()
     if initial == "random":
         return None
-    return Configuration({name: extra["initial"][name] for name in space.names})
+    known = {name: value for name, value in extra["initial"].items() if name in space}
+    return space.validate({**space.default(), **known})
 
 
 def _warmup_needed(default: Trial) -> float:

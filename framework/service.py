@@ -33,7 +33,7 @@ from framework.model import (
     TrialState,
     TuneRequest,
 )
-from framework.planning import check_request, planned, study_plan
+from framework.planning import check_request, edited, planned, study_plan
 from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.arms import repetitions
@@ -132,6 +132,19 @@ class Tailor:
         )
         self.store.create(study)
         return study
+
+    def edit(self, study_id: str, request: TuneRequest) -> Study:
+        """Tune other parameters from here on (``only``, ``without``, ``allow_weaker``); what was measured stays.
+
+        Bounds and defaults come from the knowledge base as it is now.  Raises InputError, NotFound.
+        """
+        study = self.store.get(study_id)
+        space = self.space(self.application(Path(study.plan.application)), request)
+        last = max((trial.number for trial in self.store.trials(study.id)), default=0)
+        plan = edited(study, space, request, last)
+        self.store.set_space(study.id, space.to_dict(), plan)
+        self.store.add_event(study.id, "space edited", {"after": last, "parameters": len(space)})
+        return self.store.get(study.id)
 
     def run(self, study_id: str, watch: Watch) -> Study:
         """Run or resume a study to its verdict.  Whatever happens, nothing of it is left running.

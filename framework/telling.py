@@ -12,11 +12,14 @@ from framework.model.documents import decode
 from framework.objective import constraints, others
 from optimizer.errors import NotOfThisSpace
 from optimizer.history import Known, carried, observed
-from optimizer.space import Configuration, SearchSpace
+from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState
 
 HISTORY = "history"
 """Where a plan keeps results from elsewhere: a list of {source, default, results: [Known as a document]}."""
+
+EDITS = "edits"
+"""Where a plan keeps edits of its space: a list of {after: the last trial before, default: of the space till then}."""
 
 _OBSERVED = {
     TrialState.COMPLETED: ObservationState.COMPLETED,
@@ -25,9 +28,10 @@ _OBSERVED = {
 }
 
 
-def observation(trial: Trial, space: SearchSpace, objective: Objective, *, guided: bool) -> Observation:
-    """A finished trial: the part of its configuration that the optimizer knows, and with ``guided`` where time went."""
-    configuration = Configuration({name: trial.configuration[name] for name in space.names})
+def observation(
+    trial: Trial, configuration: Configuration, space: SearchSpace, objective: Objective, *, guided: bool
+) -> Observation:
+    """A finished trial as of ``configuration`` (what the optimizer knows of it); ``guided``: and where time went."""
     if trial.told_value is None:
         return Observation(configuration, _OBSERVED[trial.state], ask=trial.ask, reason=trial.reason)
     beside = others(trial, objective)
@@ -54,6 +58,19 @@ def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[
     for configuration, known in _carried(plan.extra, space, Counter()):
         found.setdefault(configuration, observed(configuration, known, default_value))
     return [one for configuration, one in found.items() if configuration != space.default()]
+
+
+def in_space(trial: Trial, space: SearchSpace, plan: StudyPlan, default: Mapping[str, Value]) -> Configuration | None:
+    """A trial's configuration in the space that is searched now; None where an edit of the space left it out.
+
+    ``default``: of the whole space of now; a trial from before an edit has the default that was then.
+    """
+    edits = plan.extra.get(EDITS, ())
+    then = next((one["default"] for one in edits if trial.number <= one["after"]), default)
+    try:
+        return carried(space, trial.configuration, then)
+    except NotOfThisSpace:
+        return None
 
 
 def left_out(extra: Mapping[str, Any], space: SearchSpace) -> tuple[int, Counter[str]]:

@@ -61,7 +61,7 @@ def tune(
     duration: Annotated[str, typer.Option(help="Measured window, such as 20s.")] = "20s",
     warm_up: Annotated[str, typer.Option(help="Warm-up before each window; longer if the default needs it.")] = "5s",
     rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
-    pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict.")] = 10,
+    pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict; 0: none, and no claim.")] = 10,
     minimal: Annotated[
         int,
         typer.Option(help="After an improvement, try this many recommendations with less changed (0 to 3)."),
@@ -160,6 +160,26 @@ def resume(study: StudyArgument, as_json: Json = False) -> None:
     """Go on with a study that was stopped; finished trials are kept."""
     with_tailor = tailor()
     _run(with_tailor, with_tailor.store.get(study).id, as_json)
+
+
+@app.command()
+def edit(
+    study: StudyArgument,
+    only: Annotated[list[str] | None, typer.Option(help="Tune only this service or service.parameter.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
+    allow_weaker: Annotated[
+        list[str] | None, typer.Option(help="Also tune service.parameter though it weakens something.")
+    ] = None,
+) -> None:
+    """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
+    with_tailor = tailor()
+    found = with_tailor.store.get(study)
+    request = TuneRequest(
+        Path(found.plan.application), only=tuple(only or ()), without=tuple(without or ()),
+        allow_weaker=tuple(allow_weaker or ()),
+    )  # fmt: skip
+    before, after = len(found.space["parameters"]), len(with_tailor.edit(found.id, request).space["parameters"])
+    output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
 
 
 def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:

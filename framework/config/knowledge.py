@@ -82,7 +82,9 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
         default, low, high = math.floor(default), math.ceil(low), math.floor(high)
     else:
         default = float(default)
-    if default not in parameter.special:
+    if default in parameter.special:
+        high = max(low, high)
+    else:
         low, high = min(low, default), max(high, default)
     special = tuple(value for value in parameter.special if not low <= value <= high)
     if parameter.scale == "log" and low <= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.model import Study, Trial
+from framework.telling import in_space
 from optimizer.importance import Explained, effects, permutation
 from optimizer.space import SearchSpace
 
@@ -18,8 +19,8 @@ def importance(study: Study, trials: Sequence[Trial]) -> Explained | None:
     """
     space = SearchSpace.from_dict(study.space)
     finished = [t for t in trials if t.purpose in ("default", "search") and t.told_value is not None]
-    default = space.default()
-    results = [({**default, **trial.configuration}, float(trial.told_value or 0.0)) for trial in finished]
+    known = [(in_space(trial, space, study.plan, space.default()), trial) for trial in finished]
+    results = [(one, float(trial.told_value or 0.0)) for one, trial in known if one is not None]
     if study.plan.optimizer == SCREENING:
         found = effects(space, results)
         return Explained(len(results), 1.0, (), found) if found else None

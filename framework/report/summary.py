@@ -25,6 +25,7 @@ from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.arms import chosen
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
+from framework.telling import EDITS
 from optimizer.space import Configuration, SearchSpace, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
@@ -98,7 +99,7 @@ def summarise(
         unit=_unit(application.objective.terms),
         default=_level(default, "default", finished, study.verdict),
         best=_level(best, "best", finished, study.verdict),
-        changes=changes(default.configuration, best.configuration, application, types) if default and best else (),
+        changes=changes(_default_of(study, best), best.configuration, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
         trials=dict(Counter(str(t.state) for t in trials)),
@@ -167,12 +168,16 @@ def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str
 
 
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
-    default = SearchSpace.from_dict(study.space).default()
-    return {name: default[name] for name in trial.configuration}
+    """The default of every parameter of a trial, also of those that an edit of the space took away."""
+    known: dict[str, Value] = {}
+    for edit in study.plan.extra.get(EDITS, ()):
+        known |= edit["default"]
+    known |= SearchSpace.from_dict(study.space).default()
+    return {name: known[name] for name in trial.configuration}
 
 
 def changes(
-    default: Configuration, other: Configuration, application: Application, types: Mapping[str, ServiceType]
+    default: Mapping[str, Value], other: Configuration, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
     """The parameters in which two configurations differ, in the order of the application."""
     # A type that is not known here (TAILOR_SEARCH_SPACES of another shell) leaves its changes unexplained.

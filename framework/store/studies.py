@@ -105,6 +105,9 @@ class SqlStudyStore:
     def set_plan(self, study: str, plan: StudyPlan) -> None:
         self._update(study, plan=encode(plan))
 
+    def set_space(self, study: str, space: Mapping[str, Any], plan: StudyPlan) -> None:
+        self._update(study, space=dict(space), plan=encode(plan))
+
     def set_best(self, study: str, trial: int) -> None:
         self._update(study, best=trial)
 

@@ -104,6 +104,9 @@ def test_a_study_is_found_by_an_unambiguous_beginning(store: SqlStudyStore) -> N
 def test_verdict_plan_and_best(store: SqlStudyStore) -> None:
     verdict = Verdict("improvement", 10, INFINITE, 0.01, INFINITE, INFINITE, "no worse", INFINITE)
     store.set_verdict(study().id, verdict, {"expert": verdict})
+    store.set_space(study().id, {"parameters": []}, replace(PLAN, iterations=8))
+    assert store.get(study().id).space == {"parameters": []}
+    assert store.get(study().id).plan.iterations == 8
     store.set_plan(study().id, replace(PLAN, iterations=7, extra={"frozen": 7}))
     store.set_best(study().id, 2)
     read = store.get(study().id)

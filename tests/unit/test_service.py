@@ -11,8 +11,8 @@ import pytest
 
 from framework.config import load_service_types
 from framework.controller import Bench
-from framework.errors import InputError
-from framework.model import StudyState, TuneRequest
+from framework.errors import InputError, Interrupted
+from framework.model import StudyState, Trial, TrialState, TuneRequest
 from framework.service import Adapters, Tailor
 from framework.store.artefacts import FileArtefacts
 from framework.store.studies import SqlStudyStore
@@ -100,3 +100,75 @@ def test_the_knowledge_base_has_numbers_for_this_machine(tailor: Tailor) -> None
     assert set(tailor.service_types()) == set(load_service_types())
     [memcached] = tailor.service_types_named("memcached")
     assert all(parameter.low is None or not isinstance(parameter.low, str) for parameter in memcached.parameters)
+
+
+# ---------------------------------------------------------------------- another space for a study that was stopped
+
+
+def stopped_after(tailor: Tailor, request: TuneRequest, trials: int) -> str:
+    """A study that a person stopped when so many trials had finished."""
+    finished = []
+
+    def stop(kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "trial finished":
+            finished.append(data)
+        elif len(finished) == trials:
+            raise KeyboardInterrupt
+
+    study = tailor.create(request).id
+    with pytest.raises(Interrupted):
+        tailor.run(study, stop)
+    assert tailor.store.get(study).state is StudyState.PAUSED
+    return study
+
+
+def searched(tailor: Tailor, study: str) -> list[Trial]:
+    return [t for t in tailor.store.trials(study) if t.purpose == "search" and t.state is TrialState.COMPLETED]
+
+
+def test_an_edited_space_keeps_what_still_fits(tailor: Tailor) -> None:
+    study = stopped_after(tailor, replace(REQUEST, optimizer="tailor", iterations=12, only=("cache",)), trials=7)
+    before = tailor.store.get(study)
+    measured = searched(tailor, study)
+    assert len(measured) == 6
+    edited = tailor.edit(study, TuneRequest(SMALL, without=("cache.threads", "front")))
+    names = {one["name"] for one in edited.space["parameters"]}
+    assert names == {one["name"] for one in before.space["parameters"]} - {"cache.threads"}
+    finished = tailor.run(study, lambda kind, data: None)
+    assert finished.state is StudyState.COMPLETED
+    after = searched(tailor, study)
+    assert after[:6] == measured
+    assert len(after) == 12
+    assert all("cache.threads" not in trial.configuration for trial in after[6:])
+    default = {one["name"]: one["default"] for one in before.space["parameters"]}
+    best = next(t for t in tailor.store.trials(study) if t.number == finished.best)
+    assert best.configuration.get("cache.threads", default["cache.threads"]) == default["cache.threads"]
+    assert float(best.configuration["cache.memory_mib"]) > 64
+    assert tailor.write_report(finished).exists()
+    with pytest.raises(InputError, match="is completed; only a study that was stopped"):
+        tailor.edit(study, TuneRequest(SMALL))
+
+
+def test_a_larger_space_starts_from_the_defaults_of_what_is_new(tailor: Tailor) -> None:
+    study = stopped_after(tailor, replace(REQUEST, optimizer="dds", iterations=8, only=("cache",)), trials=5)
+    small = len(tailor.store.get(study).space["parameters"])
+    with pytest.raises(InputError, match="would stay as it is"):
+        tailor.edit(study, TuneRequest(SMALL, only=("cache",)))
+    large = len(tailor.edit(study, TuneRequest(SMALL)).space["parameters"])
+    assert large > small
+    finished = tailor.run(study, lambda kind, data: None)
+    after = searched(tailor, study)
+    assert [len(trial.configuration) for trial in after] == [small] * 4 + [large] * 4
+    assert finished.best is not None
+    assert tailor.summary(finished).best is not None
+
+
+def test_a_study_starts_from_the_results_of_another(tailor: Tailor) -> None:
+    first = run(tailor, replace(REQUEST, optimizer="random", iterations=8))
+    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=3, history=(first,))))
+    known = searched(tailor, study.id)[0]
+    assert known.label == "known"
+    best = min(searched(tailor, first), key=lambda trial: trial.value or 0.0)
+    assert known.configuration == best.configuration
+    with pytest.raises(InputError, match="say nothing of limits"):
+        tailor.create(replace(REQUEST, history=(first,), subject_to=("p99 <= 40",)))

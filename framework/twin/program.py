@@ -1,0 +1,179 @@
+"""What a request does, as instructions: the compiled form of a twin that the simulator runs.
+
+An operation (a service's answer to one kind of call) is a run of instructions.  Columns are numpy arrays, indices point
+into each other: an instruction's ``a`` and ``b`` are a distribution, an operation, a connection pool (edge) or a place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CPU, CALL, FORK, JOIN, DELAY, BRANCH, LOOP, AGAIN, END, SPAWN = range(10)
+"""Kinds of instruction.
+
+CPU: compute for a draw of distribution a.  CALL: call operation a over edge b and wait.  FORK: the same, no waiting.
+JOIN: wait for all forks.  DELAY: wait for a draw of distribution a without using the CPU (a disk).  BRANCH: with
+probability ``chance[a]`` go on, else go to instruction b.  LOOP: repeat up to AGAIN as often as a draw of distribution
+a says, go to b if that is none (loops do not nest).  AGAIN: the end of a loop that began at b.  END: answer, once all
+forks have answered.  SPAWN: call operation a over edge b, and never wait for it.
+"""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+class Program(NamedTuple):
+    """Arrays of a compiled twin; a NamedTuple, since numba takes these as they are.
+
+    Instructions, shape (i,): ``kind``, ``a``, ``b``.
+    Operations, (o,): ``first`` instruction, ``service``, ``scale`` of CPU demands.
+    Distributions, (d,): ``dist_kind``, ``dist_mean`` (s), ``dist_spread``.  ``chance``: (c,).
+    Services, (s,): ``host``, ``workers`` (requests at once), ``queue`` (that may wait for a worker), ``threads`` (that
+    compute at once).
+    Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
+    call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
+    Hosts, (h,): ``cores``, ``switching`` (slowdown per runnable thread and core beyond the first).
+    Classes, (k,): ``root`` operation, ``weight``.
+    A limit or a timeout of 0 is none.
+    """
+
+    kind: Ints
+    a: Ints
+    b: Ints
+    first: Ints
+    service: Ints
+    scale: Floats
+    dist_kind: Ints
+    dist_mean: Floats
+    dist_spread: Floats
+    chance: Floats
+    host: Ints
+    workers: Ints
+    queue: Ints
+    threads: Ints
+    connections: Ints
+    idle: Ints
+    setup: Floats
+    latency: Floats
+    timeout: Floats
+    retries: Ints
+    cores: Floats
+    switching: Floats
+    root: Ints
+    weight: Floats
+
+
+@dataclass
+class Builder:
+    """Puts a program together; the names that it was given say what each index means."""
+
+    def __post_init__(self) -> None:
+        self.services: dict[str, int] = {}
+        self.operations: dict[tuple[str, str], int] = {}
+        self.edges: dict[tuple[str, str], int] = {}
+        self.hosts: dict[str, int] = {}
+        self._code: list[tuple[int, int, int]] = []
+        self._first: list[int] = []
+        self._owner: list[int] = []
+        self._scale: list[float] = []
+        self._dist: list[tuple[int, float, float]] = []
+        self._chance: list[float] = []
+        self._service: list[tuple[int, int, int, int]] = []
+        self._edge: list[tuple[int, int, float, float, float, int]] = []
+        self._host: list[tuple[float, float]] = []
+        self._class: list[tuple[int, float]] = []
+
+    def host(self, name: str, cores: float, switching: float = 0.0) -> int:
+        self.hosts[name] = len(self._host)
+        self._host.append((cores, switching))
+        return self.hosts[name]
+
+    def add_service(self, name: str, host: str, *, workers: int = 0, queue: int = 0, threads: int = 0) -> int:
+        self.services[name] = len(self._service)
+        self._service.append((self.hosts[host], workers, queue, threads))
+        return self.services[name]
+
+    def edge(
+        self,
+        caller: str,
+        callee: str,
+        *,
+        connections: int = 0,
+        idle: int = 1 << 30,
+        setup: float = 0.0,
+        latency: float = 0.0,
+        timeout: float = 0.0,
+        retries: int = 0,
+    ) -> int:
+        self.edges[caller, callee] = len(self._edge)
+        self._edge.append((connections, idle, setup, latency, timeout, retries))
+        return self.edges[caller, callee]
+
+    def distribution(self, kind: int, mean: float, spread: float = 0.0) -> int:
+        self._dist.append((kind, mean, spread))
+        return len(self._dist) - 1
+
+    def chance(self, probability: float) -> int:
+        self._chance.append(probability)
+        return len(self._chance) - 1
+
+    def begin(self, service: str, operation: str, scale: float = 1.0) -> int:
+        """Begin an operation: instructions follow with ``add``, the last one is END."""
+        self.operations[service, operation] = len(self._first)
+        self._first.append(len(self._code))
+        self._owner.append(self.services[service])
+        self._scale.append(scale)
+        return self.operations[service, operation]
+
+    def add(self, kind: int, a: int = 0, b: int = 0) -> int:
+        """Append an instruction; returns its place, for ``land``."""
+        self._code.append((kind, a, b))
+        return len(self._code) - 1
+
+    def land(self, place: int) -> None:
+        """Let the BRANCH or LOOP at ``place`` go to the next instruction that is added."""
+        kind, a, _ = self._code[place]
+        self._code[place] = (kind, a, len(self._code))
+
+    def request(self, operation: int, weight: float) -> None:
+        """A class of requests that begins with an operation."""
+        self._class.append((operation, weight))
+
+    def program(self) -> Program:
+        code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
+        service, edge = np.array(self._service).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 6)
+        host, request = np.array(self._host, float).reshape(-1, 2), np.array(self._class, float).reshape(-1, 2)
+        return Program(
+            kind=_whole(code[:, 0]),
+            a=_whole(code[:, 1]),
+            b=_whole(code[:, 2]),
+            first=_whole(np.array(self._first)),
+            service=_whole(np.array(self._owner)),
+            scale=np.array(self._scale, float),
+            dist_kind=_whole(dist[:, 0]),
+            dist_mean=dist[:, 1].copy(),
+            dist_spread=dist[:, 2].copy(),
+            chance=np.array(self._chance or [1.0], float),
+            host=_whole(service[:, 0]),
+            workers=_whole(service[:, 1]),
+            queue=_whole(service[:, 2]),
+            threads=_whole(service[:, 3]),
+            connections=_whole(edge[:, 0]),
+            idle=_whole(edge[:, 1]),
+            setup=edge[:, 2].copy(),
+            latency=edge[:, 3].copy(),
+            timeout=edge[:, 4].copy(),
+            retries=_whole(edge[:, 5]),
+            cores=host[:, 0].copy(),
+            switching=host[:, 1].copy(),
+            root=_whole(request[:, 0]),
+            weight=request[:, 1].copy(),
+        )
+
+
+def _whole(values: NDArray[Any]) -> Ints:
+    return np.ascontiguousarray(values, dtype=np.int32)

@@ -1,0 +1,246 @@
+"""The simulator, small and exact: who waits for what, and that nothing is lost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from framework.twin.draws import CONSTANT, EXPONENTIAL, LOGNORMAL, arrivals, draw, normal, uniform
+from framework.twin.program import BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, SPAWN, Builder, Program
+from framework.twin.simulate import Outcome, simulate
+
+
+def go(program: Program, due: list[float], seed: int = 1, until: float = 1e6) -> Outcome:
+    return simulate(program, np.array(due), np.zeros(len(due), np.int32), seed=seed, until_s=until)
+
+
+class App:
+    """A front end that calls one back end, everything constant; a test changes what it is about."""
+
+    def __init__(
+        self,
+        *,
+        cores: float = 8,
+        switching: float = 0.0,
+        front: dict[str, Any] | None = None,
+        back: dict[str, Any] | None = None,
+        edge: dict[str, Any] | None = None,
+    ) -> None:
+        self.build = build = Builder()
+        build.host("h", cores, switching)
+        build.add_service("front", "h", **(front or {}))
+        build.add_service("back", "h", **(back or {}))
+        self.edge = build.edge("front", "back", **(edge or {}))
+        self.second = build.distribution(CONSTANT, 1.0)
+        self.back = build.begin("back", "answer")
+        build.add(CPU, self.second)
+        build.add(END)
+
+    def program(self, *code: tuple[int, int, int]) -> Program:
+        root = self.build.begin("front", "root")
+        for one in code:
+            self.build.add(*one)
+        self.build.add(END)
+        self.build.request(root, 1.0)
+        return self.build.program()
+
+    def call(self) -> tuple[int, int, int]:
+        return CALL, self.back, self.edge
+
+    def fork(self) -> tuple[int, int, int]:
+        return FORK, self.back, self.edge
+
+
+def test_calls_follow_each_other_and_forks_run_together() -> None:
+    app = App()
+    assert go(app.program(app.call(), app.call(), (CPU, 0, 0)), [0.0]).latency_s[0] == pytest.approx(3.0)
+    app = App()
+    assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0), (CPU, 0, 0)), [0.0]).latency_s[0] == pytest.approx(2.0)
+    app = App()
+    assert go(app.program(app.fork(), (CPU, 0, 0)), [0.0]).latency_s[0] == pytest.approx(1.0), (
+        "an end waits for its forks"
+    )
+    app = App()
+    found = go(app.program((SPAWN, app.back, app.edge)), [0.0])
+    assert found.latency_s[0] == 0.0
+    assert found.span_end.tolist() == [0.0, 1.0], "nobody waits for what was spawned, but it runs"
+
+
+def test_cores_are_shared_and_switching_costs() -> None:
+    app = App(cores=1)
+    assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0)), [0.0]).latency_s[0] == pytest.approx(2.0)
+    app = App(cores=1, switching=0.5)
+    assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0)), [0.0]).latency_s[0] == pytest.approx(3.0)
+
+
+def test_workers_threads_and_connections_make_others_wait() -> None:
+    limits: list[dict[str, Any]] = [
+        {"back": {"workers": 1}}, {"back": {"threads": 1}}, {"edge": {"connections": 1}}
+    ]  # fmt: skip
+    for limit in limits:
+        app = App(**limit)
+        found = go(app.program(app.fork(), app.fork(), app.fork(), (JOIN, 0, 0)), [0.0])
+        assert found.latency_s[0] == pytest.approx(3.0), limit
+        assert sorted(found.span_end[1:]) == pytest.approx([1.0, 2.0, 3.0])
+
+
+def test_a_worker_is_held_while_its_call_waits_and_a_thread_is_not() -> None:
+    app = App(front={"workers": 1})
+    assert go(app.program(app.call()), [0.0, 0.0]).latency_s.tolist() == pytest.approx([1.0, 2.0])
+    app = App(front={"threads": 1})
+    assert go(app.program(app.call()), [0.0, 0.0]).latency_s.tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_a_full_queue_turns_away() -> None:
+    app = App(back={"workers": 1, "queue": 1})
+    found = go(app.program(app.call()), [0.0, 0.0, 0.0])
+    assert found.failed.tolist() == [False, False, True]
+    assert found.latency_s.tolist() == pytest.approx([1.0, 2.0, 0.0])
+
+
+def test_new_connections_cost_and_idle_ones_are_kept() -> None:
+    app = App(edge={"idle": 1, "setup": 0.5})
+    found = go(app.program(app.call()), [0.0, 10.0])
+    assert found.latency_s.tolist() == pytest.approx([1.5, 1.0])
+    app = App(edge={"idle": 0, "setup": 0.5})
+    assert go(app.program(app.call()), [0.0, 10.0]).latency_s.tolist() == pytest.approx([1.5, 1.5])
+
+
+def test_the_network_takes_its_time_both_ways() -> None:
+    app = App(edge={"latency": 0.25})
+    found = go(app.program(app.call()), [0.0])
+    assert found.latency_s[0] == pytest.approx(1.5)
+    assert (found.span_start[1], found.span_enter[1], found.span_end[1]) == pytest.approx((0.0, 0.25, 1.25))
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_tried_again() -> None:
+    app = App(edge={"timeout": 0.6})
+    found = go(app.program(app.call()), [0.0])
+    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.6), True)
+    app = App(edge={"timeout": 0.6, "retries": 2, "connections": 1})
+    found = go(app.program(app.call(), (CPU, 0, 0)), [0.0])
+    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(3 * 0.6 + 1.0), True)
+    assert len(found.span_op) == 4
+    assert found.cpu_s[1] == pytest.approx(3.0), "the callee does not notice"
+
+
+def test_what_was_given_up_while_it_waited_for_a_connection_never_runs() -> None:
+    app = App(edge={"timeout": 0.5, "connections": 1})
+    found = go(app.program((SPAWN, app.back, app.edge), app.call()), [0.0])
+    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.5), True)
+    assert found.cpu_s[1] == pytest.approx(1.0)
+    assert found.span_end.tolist() == pytest.approx([0.5, 1.0, -1.0])
+
+
+def test_a_branch_is_taken_as_often_as_it_is_likely() -> None:
+    app = App()
+    chance = app.build.chance(0.3)
+    root = app.build.begin("front", "root")
+    place = app.build.add(BRANCH, chance)
+    app.build.add(*app.call())
+    app.build.land(place)
+    app.build.add(END)
+    app.build.request(root, 1.0)
+    found = go(app.build.program(), [float(i) for i in range(4000)])
+    assert (found.latency_s > 0).mean() == pytest.approx(0.3, abs=0.03)
+
+
+def test_the_same_requests_have_the_same_demands_under_another_configuration() -> None:
+    def program(workers: int) -> Program:
+        build = Builder()
+        build.host("h", 4)
+        build.add_service("s", "h", workers=workers)
+        work = build.distribution(EXPONENTIAL, 1.0)
+        root = build.begin("s", "root")
+        build.add(CPU, work)
+        build.add(END)
+        build.request(root, 1.0)
+        return build.program()
+
+    due = [0.5 * i for i in range(200)]
+    one, other = go(program(0), due), go(program(2), due)
+    assert one.cpu_s[0] == pytest.approx(other.cpu_s[0])
+    assert (other.latency_s >= one.latency_s - 1e-9).all()
+    assert not (go(program(0), due, seed=2).latency_s == one.latency_s).any()
+
+
+def test_a_run_is_a_function_of_its_arguments() -> None:
+    program = random_program(3)
+    due = arrivals(2.0, 50.0, True, np.random.default_rng(1)).tolist()
+    one, again = go(program, due), go(program, due)
+    assert one.latency_s.tolist() == again.latency_s.tolist()
+    assert one.span_end.tolist() == again.span_end.tolist()
+
+
+def random_program(seed: int) -> Program:
+    """Services with every kind of limit that call each other without a circle."""
+    rng = np.random.default_rng(seed)
+    build = Builder()
+    for host in range(2):
+        build.host(f"h{host}", float(rng.integers(1, 4)), 0.1)
+    count = 6
+    for i in range(count):
+        limits = {"workers": int(rng.integers(0, 3)), "queue": int(rng.integers(0, 4))}
+        build.add_service(f"s{i}", f"h{rng.integers(2)}", threads=int(rng.integers(0, 3)), **limits)
+    work = [build.distribution(kind, 0.2, 0.7) for kind in (CONSTANT, EXPONENTIAL, LOGNORMAL)]
+    half = build.chance(0.5)
+    made: list[int] = []
+    for i in reversed(range(count)):
+        callees = [(op, j) for op, j in zip(made, range(count - 1, i, -1), strict=True)]
+        edges = [build.edge(f"s{i}", f"s{j}", connections=int(rng.integers(0, 3)), idle=1, setup=0.01,
+                            latency=float(rng.choice([0.0, 0.05])), timeout=float(rng.choice([0.0, 0.8])),
+                            retries=int(rng.integers(0, 2))) for _, j in callees]  # fmt: skip
+        op = build.begin(f"s{i}", "op")
+        build.add(CPU, int(rng.choice(work)))
+        for (callee, _), edge in zip(callees, edges, strict=True):
+            place = build.add(BRANCH, half)
+            build.add(int(rng.choice([CALL, FORK, SPAWN])), callee, edge)
+            build.land(place)
+        build.add(JOIN)
+        build.add(DELAY, work[1])
+        build.add(END)
+        made.append(op)
+    build.request(made[-1], 1.0)
+    return build.program()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), rate=st.floats(0.2, 20.0))
+def test_every_request_ends_once_and_spans_lie_inside_their_requests(seed: int, rate: float) -> None:
+    program = random_program(seed)
+    due = arrivals(rate, 30.0, True, np.random.default_rng(seed))
+    found = simulate(program, due, np.zeros(len(due), np.int32), seed=seed, until_s=1e9)
+    assert np.isfinite(found.latency_s).all()
+    assert (found.latency_s >= 0).all()
+    roots = found.span_parent == -1
+    assert np.bincount(found.span_request[roots], minlength=len(due)).tolist() == [1] * len(due)
+    ended = found.span_end >= 0
+    assert (found.span_end[ended] >= found.span_start[ended]).all()
+    inner = np.flatnonzero(~roots)
+    assert (found.span_start[inner] >= found.span_start[found.span_parent[inner]] - 1e-9).all()
+    assert (found.span_request[inner] == found.span_request[found.span_parent[inner]]).all()
+
+
+def test_an_overloaded_run_ends_in_time_and_says_what_did_not_finish() -> None:
+    app = App(cores=1, back={"workers": 1})
+    found = go(app.program(app.call()), [0.1 * i for i in range(100)], until=20.0)
+    assert 0 < np.isinf(found.latency_s).sum() < 100
+
+
+def test_draws_have_their_distributions() -> None:
+    for u in (1e-12, 1e-4, 0.02, 0.3, 0.5, 0.8, 0.99, 1 - 1e-9):
+        assert normal(u) == pytest.approx(ndtri(u), abs=1e-8)
+    us = np.array([uniform(np.uint64(7), np.uint64(i)) for i in range(20_000)])
+    assert 0 < us.min() < us.max() < 1
+    assert us.mean() == pytest.approx(0.5, abs=0.01)
+    for kind, spread in ((CONSTANT, 0.0), (EXPONENTIAL, 0.0), (LOGNORMAL, 0.8)):
+        values = np.array([draw(kind, 2.0, spread, u) for u in us])
+        assert values.mean() == pytest.approx(2.0, rel=0.03)
+    assert np.log([draw(LOGNORMAL, 2.0, 0.8, u) for u in us]).std() == pytest.approx(0.8, rel=0.02)
+    assert math.isclose(draw(CONSTANT, 2.0, 0.0, 0.3), 2.0)
