@@ -68,8 +68,8 @@ def test_every_default_lies_in_its_range_on_any_host(cores: int, memory_mib: int
                 assert parameter.low is not None
                 assert parameter.high is not None
                 assert parameter.low <= parameter.high
-                    inside = parameter.low <= parameter.default <= parameter.high
-                    assert inside or parameter.default in parameter.special
+                inside = parameter.low <= parameter.default <= parameter.high
+                assert inside or parameter.default in parameter.special
                 if parameter.kind == "integer":
                     assert all(isinstance(n, int) for n in (parameter.low, parameter.default, parameter.high))
 
