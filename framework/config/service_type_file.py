@@ -226,6 +226,9 @@ class ParameterEntry(Strict):
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     role: Role
+    towards: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")] | None = Field(
+        None, description="for connections and keepalive: the type of the services that they lead to; else to all"
+    )
     weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
     versions: Annotated[str, AfterValidator(_versions)] | None = None
     source: Text
@@ -283,6 +286,7 @@ class ParameterEntry(Strict):
             choices=tuple(self.choices),
             special=tuple(self.special),
             condition=self.when.condition() if self.when is not None else None,
+            towards=self.towards or "",
             scale=self.scale,
             unit=self.unit,
             versions=self.versions or "",

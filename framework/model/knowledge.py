@@ -79,6 +79,7 @@ class ParameterDefinition:
     choices: tuple[Value, ...] = ()
     special: tuple[float, ...] = ()  # outside low to high, with a meaning of their own
     condition: Condition | None = None  # on another parameter of the same type
+    towards: str = ""  # the type of the services that its connections lead to; empty: all
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     versions: str = ""

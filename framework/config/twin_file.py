@@ -1,0 +1,140 @@
+"""The schema of ``twin.json``, version 1, its reading and its writing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from framework.config.checked import Name, Strict, Text, check, refuse
+from framework.config.document import read_document
+from framework.model.documents import decode, encode
+from framework.model.twin import Twin
+
+NotNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class CallEntry(Strict):
+    """A call of an operation."""
+
+    service: Name
+    operation: Text
+    probability: Fraction = 1.0
+    mode: Literal["wait", "parallel", "spawn"] = "wait"
+    times: NotNegative = 1.0
+    loop: bool = False
+    miss: str = ""
+
+
+class OperationEntry(Strict):
+    """What a service does for one kind of call."""
+
+    service: Name
+    operation: Text
+    pieces_us: list[NotNegative]
+    spread: NotNegative
+    calls: list[CallEntry] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _pieces(self) -> OperationEntry:
+        if len(self.pieces_us) != len(self.calls) + 1:
+            raise refuse("one more of pieces_us than of calls")
+        return self
+
+
+class CacheEntry(Strict):
+    """What a cache holds."""
+
+    items: Annotated[int, Field(ge=1, le=50_000_000)]
+    item_kib: Annotated[float, Field(gt=0)]
+    exponent: Annotated[float, Field(ge=0, le=3)]
+
+
+class ServiceEntry(Strict):
+    """A service of the model."""
+
+    name: Name
+    host: Name
+    cpu_share: Fraction = 1.0
+    gc_share: Fraction = 0.0
+    traced: bool = True
+    cache: CacheEntry | None = None
+    cache_ratio: Fraction = 0.0
+
+
+class EdgeEntry(Strict):
+    """Calls between two services."""
+
+    caller: Name
+    callee: Name
+    way_us: NotNegative = 0.0
+    setup_us: NotNegative = 0.0
+
+
+class HostEntry(Strict):
+    """Where services run."""
+
+    name: Name
+    cores: Annotated[int, Field(ge=1, le=4096)]
+    switching: NotNegative = 0.0
+    others: NotNegative = 0.0
+
+
+class TwinFile(Strict):
+    """``twin.json``: the queueing model of an application."""
+
+    kind: Literal["twin"]
+    version: Literal[1]
+    application: Text
+    classes: dict[str, Fraction] = Field(min_length=1, description="'service operation' -> share of the requests")
+    operations: list[OperationEntry] = Field(min_length=1)
+    services: list[ServiceEntry] = Field(min_length=1)
+    edges: list[EdgeEntry] = Field(default_factory=list)
+    hosts: list[HostEntry] = Field(min_length=1)
+    run_spread: NotNegative = 0.0
+    fit: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_lead_somewhere(self) -> TwinFile:
+        hosts, services = {one.name for one in self.hosts}, {one.name for one in self.services}
+        operations = {(one.service, one.operation) for one in self.operations}
+        edges = {(one.caller, one.callee) for one in self.edges}
+        for service in self.services:
+            if service.host not in hosts:
+                raise refuse(f"one of hosts as the host of {service.name}: {', '.join(sorted(hosts))}")
+        for one in self.operations:
+            if one.service not in services:
+                raise refuse(f"an entry in services for {one.service}")
+            for call in one.calls:
+                if (call.service, call.operation) not in operations:
+                    raise refuse(f"an entry in operations for {call.service} {call.operation}")
+                if (one.service, call.service) not in edges:
+                    raise refuse(f"an entry in edges from {one.service} to {call.service}")
+        for name in self.classes:
+            if tuple(name.split(" ", 1)) not in operations:
+                raise refuse(f"an entry in operations for the class {name}")
+        return self
+
+
+def load_twin(path: Path) -> Twin:
+    """The twin of a file.  Raises FileError."""
+    document = read_document(path)
+    check(document, TwinFile)
+    data: dict[str, Any] = {key: value for key, value in document.data.items() if key not in ("kind", "version")}
+    return decode(Twin, data)
+
+
+def twin_text(twin: Twin) -> str:
+    """The file of a twin: JSON, an operation a line, so that differences can be read."""
+    content = {"kind": "twin", "version": 1, **encode(twin)}
+    parts = []
+    for key, value in content.items():
+        if isinstance(value, list):
+            rows = ",\n  ".join(json.dumps(one) for one in value)
+            parts.append(f"{json.dumps(key)}: [\n  {rows}\n ]" if value else f"{json.dumps(key)}: []")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    return "{\n " + ",\n ".join(parts) + "\n}\n"

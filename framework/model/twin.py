@@ -1,0 +1,104 @@
+"""The twin of an application: a queueing model as data, one ``twin.json``.  What comes from it is modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TwinCall:
+    """A call that an operation makes.
+
+    ``probability``: per occurrence of the operation.  ``mode``: wait; parallel: together with the call before; spawn:
+    nobody waits for the answer.  ``times``: how often on average, where ``loop`` says that this varies.  ``miss``: the
+    cache whose misses lead to it; its probability is then that of the calibration, and follows the hit ratio.
+    """
+
+    service: str
+    operation: str
+    probability: float = 1.0
+    mode: Literal["wait", "parallel", "spawn"] = "wait"
+    times: float = 1.0
+    loop: bool = False
+    miss: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinOperation:
+    """A service's answer to one kind of call.
+
+    ``pieces_us``: mean own time before, between and after its calls (one more than calls), at low load and with the
+    calibration's configuration.  ``spread``: standard deviation of the logarithm of a piece.
+    """
+
+    service: str
+    operation: str
+    pieces_us: tuple[float, ...]
+    spread: float
+    calls: tuple[TwinCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TwinCache:
+    """What a cache holds: ``items`` of ``item_kib`` each, asked for by a Zipf law with this ``exponent``."""
+
+    items: int
+    item_kib: float
+    exponent: float
+
+
+@dataclass(frozen=True, slots=True)
+class TwinService:
+    """``cpu_share``: of its own time at low load that it computes; the rest it waits for a disk, a wake-up, a lock.
+
+    ``traced``: it sends spans of its own; otherwise it is seen in its callers' only.  ``gc_share``: of its computing at
+    the default that collects garbage.  ``cache_ratio``: hits of its requests at the calibration, where it is a cache.
+    """
+
+    name: str
+    host: str
+    cpu_share: float = 1.0
+    gc_share: float = 0.0
+    traced: bool = True
+    cache: TwinCache | None = None
+    cache_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwinEdge:
+    """Calls from one service to another: ``way_us`` one way over the network, ``setup_us`` CPU of a new connection."""
+
+    caller: str
+    callee: str
+    way_us: float = 0.0
+    setup_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwinHost:
+    """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there."""
+
+    name: str
+    cores: int
+    switching: float = 0.0
+    others: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """``classes``: (service, operation) that requests begin with, as "service operation" -> share of the requests.
+
+    ``run_spread``: standard deviation of the logarithm between runs of one configuration, as measured.  ``fit``: what
+    the calibration says of itself: sources, errors on what it used and on what it kept for validation.
+    """
+
+    application: str
+    classes: Mapping[str, float]
+    operations: tuple[TwinOperation, ...]
+    services: tuple[TwinService, ...]
+    edges: tuple[TwinEdge, ...]
+    hosts: tuple[TwinHost, ...]
+    run_spread: float = 0.0
+    fit: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,187 @@
+"""A testbed that needs no engine: deployments run on the application's twin.  Everything it says is modelled."""
+
+from __future__ import annotations
+
+import platform
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import framework
+from framework.errors import MissingPrerequisite
+from framework.model import (
+    Application,
+    Container,
+    Deployment,
+    Finding,
+    Hook,
+    LoadPlan,
+    LoadResult,
+    Machine,
+    Running,
+    ServiceType,
+    Usage,
+)
+from framework.model.twin import Twin
+from framework.objective.window import GENERATOR
+from framework.ports import Clock, Progress
+from framework.spans import SpanTable, no_spans
+from framework.twin.compile import compiled, slowed
+from framework.twin.draws import arrivals
+from framework.twin.simulate import Outcome, simulate
+from framework.twin.spans import span_table
+
+DRAIN_S = 10.0  # after the window: what has not ended by then did not end
+
+
+class TwinTestbed:
+    """Testbed, load generator and trace reader in one, as the three ports want them."""
+
+    name = "twin"
+    modelled = True
+
+    def __init__(self, twin: Twin, application: Application, types: Mapping[str, ServiceType], clock: Clock) -> None:
+        self._twin = twin
+        self._application = application
+        self._types = types
+        self._clock = clock
+        self._outcome: Outcome | None = None
+        self._origin_ns = 0
+        self._due: NDArray[np.float64] = np.empty(0)
+        self._kinds: NDArray[np.int32] = np.empty(0, np.int32)
+
+    # ------------------------------------------------------------------ Testbed
+
+    def machine(self) -> Machine:
+        """The machine that is modelled: its first host."""
+        host = self._twin.hosts[0]
+        return Machine(
+            platform.node(), host.cores, 0, platform.release(), "modelled", "twin", "none", platform.python_version(),
+            framework.__version__,
+        )  # fmt: skip
+
+    def check(self, application: Application) -> None:
+        if application.name != self._twin.application:
+            raise MissingPrerequisite(
+                f"the twin is of {self._twin.application}, not of {application.name}", "name an application with a twin"
+            )
+
+    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+        """Nothing: the data are part of the model."""
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        containers = {
+            one.name: Container(one.name, one.name, one.name, "twin", "", "", 0, "") for one in self._twin.services
+        }
+        return Running(deployment, "twin", containers)
+
+    def run_hook(self, running: Running, hook: Hook) -> str:
+        return ""
+
+    def usage(self, running: Running) -> Usage:
+        """At the start of the window before the run, at its end after it."""
+        cores = sum(host.cores for host in self._twin.hosts)
+        used = {} if self._outcome is None else self._cpu_s()
+        names = [service.name for service in self._twin.services]
+        return Usage(self._clock.now_ns(), {name: used.get(name, 0.0) for name in names}, 0.0, 0.0, None, cores, 0.0)
+
+    def _cpu_s(self) -> dict[str, float]:
+        assert self._outcome is not None
+        return dict(zip((one.name for one in self._twin.services), self._outcome.cpu_s.tolist(), strict=True))
+
+    def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
+        return {}
+
+    def alive(self, running: Running) -> None:
+        """Always."""
+
+    def projects(self) -> Collection[str]:
+        return ()
+
+    def clean(self, project: str) -> Sequence[str]:
+        return ()
+
+    def clean_seeds(self) -> Sequence[str]:
+        return ()
+
+    def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
+        return [Finding("twin", "ok", f"a model of {self._twin.application}; its numbers are modelled")]
+
+    # ------------------------------------------------------------------ LoadGenerator
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        rng = np.random.default_rng(plan.seed)
+        seconds = plan.warmup_s + plan.window_s
+        due = arrivals(plan.rate_rps, seconds, plan.workload.arrivals == "poisson", rng)
+        weights = np.array(list(self._twin.classes.values()))
+        kinds = rng.choice(len(weights), size=len(due), p=weights / weights.sum()).astype(np.int32)
+        program, _ = compiled(self._twin, self._application, self._types, running.deployment.configuration)
+        self._outcome = None
+        before = usage()
+        outcome = simulate(
+            slowed(program, self._factor(running.deployment)), due, kinds, seed=plan.seed, until_s=seconds + DRAIN_S
+        )
+        self._origin_ns = self._clock.now_ns()
+        self._outcome, self._due, self._kinds = outcome, due, kinds
+        after = usage()
+        ended = np.isfinite(outcome.latency_s)
+        due_ns = self._origin_ns + np.round(due * 1e9).astype(np.int64)
+        took_ns = np.where(ended, np.round(np.where(ended, outcome.latency_s, 0.0) * 1e9), 0).astype(np.int64)
+        ok = ended & ~outcome.failed
+        share = plan.window_s / seconds
+        roots = int((due >= plan.warmup_s).sum())
+        return LoadResult(
+            started_ns=self._origin_ns,
+            warmup_s=plan.warmup_s,
+            window_s=plan.window_s,
+            classes=tuple(self._twin.classes),
+            due_ns=due_ns,
+            sent_ns=due_ns,
+            end_ns=np.where(ended, due_ns + took_ns, 0),
+            request_class=kinds.astype(np.uint8),
+            status=np.where(ok, 200, np.where(ended, 503, 0)).astype(np.int16),
+            ok=ok,
+            errors={},
+            spans_created=roots,
+            spans_exported=roots,
+            cpu_s=0.0,
+            usage_before=before,
+            usage_after=_in_window(before, after, plan.window_s, share),
+        )
+
+    def _factor(self, deployment: Deployment) -> float:
+        """Runs of one configuration differ as they do on the real machine; the same run is always the same."""
+        key = {name: deployment.labels.get(f"tailor.{name}", "") for name in ("study", "trial", "repetition")}
+        seed = zlib.crc32(repr(sorted(key.items())).encode())
+        return float(np.exp(self._twin.run_spread * np.random.default_rng(seed).standard_normal()))
+
+    # ------------------------------------------------------------------ TraceReader
+
+    def created(self, running: Running) -> int | None:
+        return None
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        if self._outcome is None:
+            return no_spans()
+        due_ns = self._origin_ns + np.round(self._due * 1e9).astype(np.int64)
+        traced = {service.name: service.traced for service in self._twin.services}
+        return span_table(
+            self._outcome,
+            self._twin.operations,
+            [traced[one.service] for one in self._twin.operations],
+            (due_ns >= start_ns) & (due_ns < end_ns) & np.isfinite(self._outcome.latency_s),
+            generator=GENERATOR,
+            origin_ns=self._origin_ns,
+        )
+
+
+def _in_window(before: Usage, after: Usage, seconds: float, share: float) -> Usage:
+    """The window's part of what a run used, as if its clock had gone on with the run."""
+    values: dict[str, Any] = {
+        "at_ns": before.at_ns + round(seconds * 1e9),
+        "cpu_s": {name: before.cpu_s[name] + share * used for name, used in after.cpu_s.items()},
+    }
+    return Usage(values["at_ns"], values["cpu_s"], 0.0, 0.0, None, after.cores, 0.0)

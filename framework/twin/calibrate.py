@@ -1,0 +1,157 @@
+"""Traces and counters of the real application -> its twin.
+
+What calls what, and how long its own part takes, comes from traces at low load.  How much of that is computing comes
+from the services' CPU counters: the rest is waiting (a disk, a wake-up, a lock).  CPU time that no span explains
+(exporting spans, collecting garbage between requests, the load generator and the trace store on the same host) is a
+background operation of each request.  Queueing is not learnt: it is what the simulation makes of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from framework.model import Application, ServiceType
+from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
+from framework.twin.cache import fitted
+from framework.twin.structure import Key, Learnt, Structure
+
+BACKGROUND = "background"
+SURE = 0.98  # a call that happens this often is no consequence of a miss
+SETUP_US = 80.0  # CPU of a new connection on loopback, both sides: to be fitted
+SWITCHING = 0.02  # to be fitted
+GC_SHARE = 0.1  # to be fitted
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEvidence:
+    """A cache's own counters in the window: fraction of hits, and what it held."""
+
+    hit_ratio: float
+    items: int
+    item_kib: float
+    memory_mib: float
+    catalogue: int  # how many different items there are to ask for
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was measured beside the traces, in the same windows of the default configuration at low load.
+
+    ``cpu_us``: of each service per request.  ``others_us``: of generator, trace store and Tailor per request.
+    """
+
+    cores: int
+    cpu_us: Mapping[str, float]
+    others_us: float
+    caches: Mapping[str, CacheEvidence] = field(default_factory=dict)
+    run_spread: float = 0.0
+
+
+def calibrated(
+    application: Application, types: Mapping[str, ServiceType], learnt: Structure, evidence: Evidence
+) -> Twin:
+    """The twin on one host; what has to be fitted has its first guess."""
+    own_us = _own_us(learnt)
+    operations = [_operation(one, application, types, evidence) for one in learnt.operations.values()]
+    names = list(dict.fromkeys(one.service for one in operations))
+    explained = {name: min(own_us[name], evidence.cpu_us.get(name, own_us[name])) for name in names}
+    left_us = (
+        sum(max(0.0, cpu - explained.get(name, 0.0)) for name, cpu in evidence.cpu_us.items()) + evidence.others_us
+    )
+    services = [
+        TwinService(
+            name=name,
+            host="local",
+            cpu_share=round(explained[name] / own_us[name], 4) if own_us[name] > 0 else 1.0,
+            gc_share=GC_SHARE if _has_role(application, types, name, "gc") else 0.0,
+            traced=_is_traced(learnt, name),
+            cache=_cache(evidence.caches[name]) if name in evidence.caches else None,
+            cache_ratio=evidence.caches[name].hit_ratio if name in evidence.caches else 0.0,
+        )
+        for name in names
+    ]
+    services.append(TwinService(BACKGROUND, "local", traced=False))
+    edges = _edges(learnt)
+    roots = set(learnt.classes)
+    operations = [_with_background(one) if (one.service, one.operation) in roots else one for one in operations]
+    edges += [TwinEdge(service, BACKGROUND) for service in sorted({service for service, _ in roots})]
+    operations.append(TwinOperation(BACKGROUND, BACKGROUND, (round(left_us, 2),), 0.5))
+    return Twin(
+        application=application.name,
+        classes={f"{service} {operation}": round(share, 6) for (service, operation), share in learnt.classes.items()},
+        operations=tuple(operations),
+        services=tuple(services),
+        edges=tuple(edges),
+        hosts=(TwinHost("local", evidence.cores, SWITCHING),),
+        run_spread=round(evidence.run_spread, 4),
+    )
+
+
+def _own_us(learnt: Structure) -> dict[str, float]:
+    """Service -> its own time per request."""
+    found: dict[str, float] = {}
+    for (service, _), one in learnt.operations.items():
+        found[service] = found.get(service, 0.0) + one.occurrences * one.own.mean_us / learnt.traces
+    return found
+
+
+def _operation(
+    one: Learnt, application: Application, types: Mapping[str, ServiceType], evidence: Evidence
+) -> TwinOperation:
+    """An operation with its calls; those that follow a cache's misses name it."""
+    calls, cache, asked = [], "", 0.0
+    for slot in one.slots:
+        service, operation = slot.callee
+        follows = cache and slot.probability < SURE * asked
+        mode = slot.mode if slot.mode in ("parallel", "spawn") else "wait"
+        calls.append(
+            TwinCall(
+                service, operation, round(slot.probability, 5), mode, round(slot.times, 4), slot.loop,  # type: ignore[arg-type]  # one of the three
+                miss=cache if follows else "",
+            )
+        )  # fmt: skip
+        if service in evidence.caches and _has_role(application, types, service, "cache_bytes"):
+            cache, asked = service, slot.probability
+    service, operation = one.key
+    pieces = tuple(round(piece, 2) for piece in one.pieces_us)
+    return TwinOperation(service, operation, pieces, round(min(2.0, one.own.spread), 4), tuple(calls))
+
+
+def _with_background(one: TwinOperation) -> TwinOperation:
+    """A root that sets off the work that no request waits for."""
+    call = TwinCall(BACKGROUND, BACKGROUND, mode="spawn")
+    return TwinOperation(one.service, one.operation, (0.0, *one.pieces_us), one.spread, (call, *one.calls))
+
+
+def _edges(learnt: Structure) -> list[TwinEdge]:
+    """One for each pair of services, with the mean way of its calls."""
+    ways: dict[Key, list[tuple[float, float]]] = {}
+    for (service, _), one in learnt.operations.items():
+        for slot in one.slots:
+            calls = one.occurrences * slot.probability * slot.times
+            ways.setdefault((service, slot.callee[0]), []).append((slot.way_us, calls))
+    return [
+        TwinEdge(caller, callee, round(sum(way * n for way, n in rows) / (2 * sum(n for _, n in rows)), 2), SETUP_US)
+        for (caller, callee), rows in ways.items()
+    ]
+
+
+def _is_traced(learnt: Structure, service: str) -> bool:
+    """Whether it sends spans: its calls are seen from both sides, or it makes calls itself below the root."""
+    roots = {name for name, _ in learnt.classes}
+    if service in roots:
+        return False
+    seen = [slot.way_us for one in learnt.operations.values() for slot in one.slots if slot.callee[0] == service]
+    makes = any(one.slots for (name, _), one in learnt.operations.items() if name == service)
+    return makes or any(way > 0 for way in seen)
+
+
+def _has_role(application: Application, types: Mapping[str, ServiceType], name: str, role: str) -> bool:
+    service = next((one for one in application.services if one.name == name), None)
+    kind = types.get(service.type) if service is not None else None
+    return kind is not None and any(parameter.role == role for parameter in kind.parameters)
+
+
+def _cache(found: CacheEvidence) -> TwinCache:
+    return fitted(found.memory_mib, found.hit_ratio, found.catalogue, found.item_kib)

@@ -1,0 +1,195 @@
+"""A twin, a configuration and the roles of its parameters -> a program to simulate.
+
+What a parameter means stands beside it in search_spaces/ (``role``, ``towards``); here is what each role does to the
+model.  A role without an effect here is inert in the twin, and ``inert`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from framework.config.space import parameters_of
+from framework.model import Application, ParameterDefinition, ServiceType
+from framework.model.twin import Twin, TwinCall, TwinOperation, TwinService
+from framework.twin.cache import hit_ratio
+from framework.twin.draws import EXPONENTIAL, LOGNORMAL
+from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, LOOP, SPAWN, Builder, Program
+from optimizer.space import Value
+
+MODELLED = frozenset({"workers", "cores", "connections", "keepalive", "cache_bytes", "gc"})
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a service's parameters make of it.  ``idle`` and ``connections``: by the type of the callee, "" for all."""
+
+    workers: int = 0
+    threads: int = 0
+    memory_mib: float | None = None
+    cpu_scale: float = 1.0
+    idle: dict[str, int] = field(default_factory=dict)
+    connections: dict[str, int] = field(default_factory=dict)
+
+
+def inert(application: Application, types: Mapping[str, ServiceType]) -> list[str]:
+    """The parameters that change nothing in the twin."""
+    return [
+        f"{service}.{parameter.name}"
+        for service, parameter in _parameters(application, types)
+        if parameter.role not in MODELLED
+    ]
+
+
+def compiled(
+    twin: Twin, application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
+) -> tuple[Program, Sequence[TwinOperation]]:
+    """The program of a twin under a configuration, and its operations in the order of the program's indices."""
+    effects = _effects(twin, application, types, configuration)
+    type_of = {service.name: service.type for service in application.services}
+    build = Builder()
+    for host in twin.hosts:
+        build.host(host.name, max(0.1, host.cores - host.others), host.switching)
+    for service in twin.services:
+        found = effects.get(service.name, Effects())
+        build.add_service(service.name, service.host, workers=found.workers, threads=found.threads)
+    for edge in twin.edges:
+        caller, callee = effects.get(edge.caller, Effects()), type_of.get(edge.callee, "")
+        build.edge(
+            edge.caller,
+            edge.callee,
+            connections=caller.connections.get(callee, 0),
+            idle=caller.idle.get(callee, caller.idle.get("", 1 << 30)),
+            setup=edge.setup_us / 1e6,
+            latency=edge.way_us / 1e6,
+        )
+    services = {service.name: service for service in twin.services}
+    misses = {name: _miss_factor(service, effects.get(name)) for name, service in services.items()}
+    index = {(one.service, one.operation): number for number, one in enumerate(twin.operations)}
+    for one in twin.operations:
+        scale = effects[one.service].cpu_scale if one.service in effects else 1.0
+        build.begin(one.service, one.operation, scale)
+        _emit(build, one, services[one.service], index, misses)
+    for name, share in twin.classes.items():
+        service_name, _, operation = name.partition(" ")
+        build.request(index[service_name, operation], share)
+    return build.program(), twin.operations
+
+
+def _emit(
+    build: Builder,
+    operation: TwinOperation,
+    service: TwinService,
+    index: Mapping[tuple[str, str], int],
+    misses: Mapping[str, float],
+) -> None:
+    """The instructions of one operation: a piece of its own, a group of calls, a piece, ..."""
+    for first, group in _groups(operation.calls):
+        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]))
+        for call in group:
+            kind = SPAWN if call.mode == "spawn" else CALL if len(group) == 1 else FORK
+            _call(build, operation, call, kind, index, misses)
+        if len(group) > 1:
+            build.add(JOIN)
+    _piece(build, operation, service, operation.pieces_us[-1])
+    build.add(END)
+
+
+def _groups(calls: Sequence[TwinCall]) -> list[tuple[int, list[TwinCall]]]:
+    """Calls that run together, with the number of the first: a parallel call belongs to the one before it."""
+    found: list[tuple[int, list[TwinCall]]] = []
+    for number, call in enumerate(calls):
+        if call.mode == "parallel" and found and found[-1][1][-1].mode != "spawn":
+            found[-1][1].append(call)
+        else:
+            found.append((number, [call]))
+    return found
+
+
+def _piece(build: Builder, operation: TwinOperation, service: TwinService, mean_us: float) -> None:
+    if mean_us <= 0:
+        return
+    computing = service.cpu_share * mean_us
+    if computing > 0:
+        build.add(CPU, build.distribution(LOGNORMAL, computing / 1e6, operation.spread))
+    if mean_us > computing:
+        build.add(DELAY, build.distribution(LOGNORMAL, (mean_us - computing) / 1e6, operation.spread))
+
+
+def _call(
+    build: Builder,
+    operation: TwinOperation,
+    call: TwinCall,
+    kind: int,
+    index: Mapping[tuple[str, str], int],
+    misses: Mapping[str, float],
+) -> None:
+    target, edge = index[call.service, call.operation], build.edges[operation.service, call.service]
+    chance = min(1.0, call.probability * (misses.get(call.miss, 1.0) if call.miss else 1.0))
+    place = build.add(BRANCH, build.chance(chance)) if chance < 1.0 else None
+    if call.loop:
+        again = build.add(LOOP, build.distribution(EXPONENTIAL, call.times))
+        build.add(kind, target, edge)
+        build.add(AGAIN, 0, again)
+        build.land(again)
+    else:
+        build.add(kind, target, edge)
+    if place is not None:
+        build.land(place)
+
+
+# ---------------------------------------------------------------------- what parameters do
+
+
+def _parameters(
+    application: Application, types: Mapping[str, ServiceType]
+) -> Iterator[tuple[str, ParameterDefinition]]:
+    for service in application.services:
+        for parameter in parameters_of(application, types, service):
+            yield service.name, parameter
+
+
+def _effects(
+    twin: Twin, application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
+) -> dict[str, Effects]:
+    found: dict[str, Effects] = {}
+    gc_share = {service.name: service.gc_share for service in twin.services}
+    fixed = {service.name: service.fixed for service in application.services}
+    for service, parameter in _parameters(application, types):
+        held = fixed[service].get(parameter.name, parameter.default)
+        value = configuration.get(f"{service}.{parameter.name}", held)
+        if isinstance(value, str) or parameter.role not in MODELLED:
+            continue
+        _apply(found.setdefault(service, Effects()), parameter, float(value), gc_share.get(service, 0.0))
+    return found
+
+
+def _apply(effects: Effects, parameter: ParameterDefinition, value: float, gc_share: float) -> None:
+    """What one parameter of a role does to its service."""
+    role, towards = parameter.role, parameter.towards
+    if role == "workers":
+        effects.workers = int(value)
+    elif role == "cores":
+        effects.threads = int(value)
+    elif role == "connections" and towards:
+        effects.connections[towards] = int(value)
+    elif role == "keepalive":
+        effects.idle[towards] = int(value)
+    elif role == "cache_bytes" and effects.memory_mib is None and parameter.unit == "MiB":
+        effects.memory_mib = value
+    elif role == "gc" and isinstance(parameter.default, int | float) and value > 0:
+        # Half as many collections where the heap may grow twice as far (Go's guide to its collector: GOGC).
+        effects.cpu_scale *= 1.0 - gc_share + gc_share * float(parameter.default) / value
+
+
+def _miss_factor(service: TwinService, effects: Effects | None) -> float:
+    """Misses with this configuration's memory over those at the calibration; 1 where nothing is known of it."""
+    if service.cache is None or effects is None or effects.memory_mib is None or effects.memory_mib <= 0:
+        return 1.0
+    at_calibration = max(1e-4, 1.0 - service.cache_ratio)
+    return (1.0 - hit_ratio(service.cache, effects.memory_mib)) / at_calibration
+
+
+def slowed(program: Program, factor: float) -> Program:
+    """The same program where everything takes ``factor`` times as long to compute: a run on a busier machine."""
+    return program._replace(scale=program.scale * factor)
