@@ -1,0 +1,375 @@
+"""The events of a run, compiled.  ``simulate`` says what they mean; everything here works on a ``Run``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from framework.twin.draws import draw, mixed, uniform
+from framework.twin.frames import begin_span, new_frame, queued, ready, release, set_timer
+from framework.twin.heaps import pop_thread, pop_timer, push_thread
+from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
+from framework.twin.records import (
+    ALL,
+    ANSWER,
+    EVENTS,
+    FULL,
+    GIVEN_UP,
+    NEXT,
+    READY,
+    RESUME,
+    ROOT,
+    SEQUENCE,
+    START,
+    TIMEOUT,
+    TIMERS,
+    Floats,
+    Ints,
+    Longs,
+)
+
+# ---------------------------------------------------------------------- the loop
+
+
+@numba.njit(cache=True, nogil=True)
+def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.uint64, until: float) -> int:
+    """0, or what was full: 1 frames, 2 spans."""
+    coming, requests, hosts = 0, len(due), len(r.hosts)
+    while True:
+        now, source = np.inf, -3
+        if coming < requests:
+            now, source = due[coming], -1
+        if r.n[TIMERS] and r.timers[0].time < now:
+            now, source = r.timers[0].time, -2
+        for host in range(hosts):
+            if r.hosts[host].threads:
+                at = r.hosts[host].since + (r.threads[host, 0].key - r.hosts[host].virtual) / _rate(r, host)
+                if at < now:
+                    now, source = at, host
+        if source == -3 or now > until:
+            return 0
+        r.n[EVENTS] += 1
+        if source == -1:
+            _arrive(r, now, coming, request_class[coming], mixed(seed, np.uint64(keys[coming])))
+            coming += 1
+        elif source == -2:
+            _timer(r, now)
+        else:
+            _computed(r, now, source)
+        while r.n[READY] and not r.n[FULL]:
+            frame = r.ready[r.n[NEXT]]
+            r.n[NEXT] = (r.n[NEXT] + 1) % len(r.ready)
+            r.n[READY] -= 1
+            if r.frames[frame].pc < 0:
+                _enter(r, now, frame)
+            else:
+                _go_on(r, now, frame)
+        if r.n[FULL]:
+            return int(r.n[FULL])
+
+
+@numba.njit(cache=True, nogil=True)
+def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> None:
+    frame = new_frame(r, r.root[kind], -1, request, key)
+    if frame >= 0:
+        begin_span(r, now, frame, -1)
+        ready(r, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _timer(r: Any, now: float) -> None:
+    what, frame, stamp = r.timers[0].what, r.timers[0].item, r.timers[0].stamp
+    r.n[TIMERS] -= 1
+    pop_timer(r.timers, r.n[TIMERS])
+    if what == TIMEOUT:
+        if r.frames[frame].generation == stamp:
+            _give_up(r, now, frame)
+    elif what in (RESUME, START):
+        ready(r, frame)
+    else:
+        _answered(r, now, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _computed(r: Any, now: float, host: int) -> None:
+    """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
+    frame = r.threads[host, 0].frame
+    _advance(r, now, host)
+    r.hosts[host].threads -= 1
+    pop_thread(r.threads[host], r.hosts[host].threads)
+    service = r.operations[r.frames[frame].op].service
+    if r.services[service].threads > 0:
+        r.services[service].running -= 1
+        waiting = r.services[service].thread_first
+        if waiting >= 0:
+            r.services[service].thread_first = r.frames[waiting].link
+            if r.frames[waiting].link < 0:
+                r.services[service].thread_last = -1
+            r.services[service].running += 1
+            _compute(r, now, waiting, r.frames[waiting].need)
+    ready(r, frame)
+
+
+# ---------------------------------------------------------------------- one frame
+
+
+@numba.njit(cache=True, nogil=True)
+def _go_on(r: Any, now: float, frame: int) -> None:
+    """Carry out instructions until the frame has to wait or ends."""
+    while True:
+        pc = r.frames[frame].pc
+        kind, a, b = r.instructions[pc].kind, r.instructions[pc].a, r.instructions[pc].b
+        r.frames[frame].pc = pc + 1
+        if kind == CPU:
+            demand = _draw(r, frame, a) * r.operations[r.frames[frame].op].scale + r.frames[frame].extra
+            r.frames[frame].extra = 0.0
+            if demand > 0.0:
+                _want_thread(r, now, frame, demand)
+                return
+        elif kind == CALL:
+            _call(r, now, frame, a, b, CALL)
+            return
+        elif kind in (FORK, SPAWN):
+            if _call(r, now, frame, a, b, kind) < 0:
+                return
+        elif kind == JOIN:
+            if r.frames[frame].pending:
+                r.frames[frame].awaits = ALL
+                return
+        elif kind == DELAY:
+            set_timer(r, now + _draw(r, frame, a), RESUME, frame)
+            return
+        elif kind == BRANCH:
+            r.frames[frame].draws += 1
+            if uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws)) >= r.chance[a]:
+                r.frames[frame].pc = b
+        elif kind == LOOP:
+            r.frames[frame].loops = int(_draw(r, frame, a) + 0.5)
+            if r.frames[frame].loops <= 0:
+                r.frames[frame].pc = b
+        elif kind == AGAIN:
+            r.frames[frame].loops -= 1
+            if r.frames[frame].loops > 0:
+                r.frames[frame].pc = b + 1
+        elif r.frames[frame].pending:  # it ends when what it forked has
+            r.frames[frame].pc = pc
+            r.frames[frame].awaits = ALL
+            return
+        else:
+            _end(r, now, frame)
+            return
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw(r: Any, frame: int, number: int) -> float:
+    r.frames[frame].draws += 1
+    u = uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws))
+    one = r.distributions[number]
+    return draw(one.kind, one.mean, one.spread, u)
+
+
+@numba.njit(cache=True, nogil=True)
+def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int:
+    """A new frame for a call, on its way or waiting for a connection; -1 where there is no room for it."""
+    r.frames[caller].draws += 1
+    parent = -1 if kind == SPAWN else caller
+    key = mixed(r.frames[caller].key, np.uint64(r.frames[caller].draws))
+    child = new_frame(r, op, parent, r.frames[caller].request, key)
+    if child < 0:
+        return child
+    r.frames[child].edge = edge
+    begin_span(r, now, child, r.frames[caller].span)
+    if kind != SPAWN:
+        r.frames[caller].pending += 1
+    if kind == CALL:
+        r.frames[caller].awaits = child
+    if r.edges[edge].timeout > 0.0 and kind != SPAWN:
+        set_timer(r, now + r.edges[edge].timeout, TIMEOUT, child)
+    if r.edges[edge].connections > 0 and r.edges[edge].used >= r.edges[edge].connections:
+        r.edges[edge].first, r.edges[edge].last = queued(r, r.edges[edge].first, r.edges[edge].last, child)
+    else:
+        _connect(r, now, child)
+    return child
+
+
+@numba.njit(cache=True, nogil=True)
+def _connect(r: Any, now: float, frame: int) -> None:
+    edge = r.frames[frame].edge
+    r.edges[edge].used += 1
+    if r.edges[edge].open > 0:
+        r.edges[edge].open -= 1
+    else:
+        r.frames[frame].extra += r.edges[edge].setup
+    if r.edges[edge].latency > 0.0:
+        set_timer(r, now + r.edges[edge].latency, START, frame)
+    else:
+        ready(r, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _enter(r: Any, now: float, frame: int) -> None:
+    """A call reaches its service: it gets a worker, waits for one, or is turned away."""
+    op = r.frames[frame].op
+    service = r.operations[op].service
+    r.spans[r.frames[frame].span].enter = now
+    if r.services[service].workers == 0 or r.services[service].busy < r.services[service].workers:
+        r.services[service].busy += 1
+        r.frames[frame].pc = r.operations[op].first
+        ready(r, frame)
+    elif r.services[service].queue > 0 and r.services[service].waiting >= r.services[service].queue:
+        r.failed[r.frames[frame].request] = True
+        _close(r, now, frame)
+    else:
+        r.services[service].waiting += 1
+        first, last = queued(r, r.services[service].worker_first, r.services[service].worker_last, frame)
+        r.services[service].worker_first, r.services[service].worker_last = first, last
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(r: Any, now: float, frame: int) -> None:
+    """The operation is done: its worker takes the next call that waits."""
+    service = r.operations[r.frames[frame].op].service
+    r.services[service].busy -= 1
+    waiting = r.services[service].worker_first
+    if waiting >= 0:
+        r.services[service].worker_first = r.frames[waiting].link
+        if r.frames[waiting].link < 0:
+            r.services[service].worker_last = -1
+        r.services[service].waiting -= 1
+        r.services[service].busy += 1
+        r.frames[waiting].pc = r.operations[r.frames[waiting].op].first
+        ready(r, waiting)
+    _close(r, now, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _close(r: Any, now: float, frame: int) -> None:
+    """The answer is on its way, or for a root there."""
+    span = r.frames[frame].span
+    r.spans[span].end = now
+    edge = r.frames[frame].edge
+    if r.frames[frame].parent < 0:  # a root, or a call that nobody waits for (any more)
+        if edge == ROOT:
+            r.latency[r.frames[frame].request] = now - r.spans[span].start
+        elif edge >= 0:
+            _disconnect(r, now, edge, kept=True)
+        release(r, frame)
+    elif r.edges[edge].latency > 0.0:
+        set_timer(r, now + r.edges[edge].latency, ANSWER, frame)
+    else:
+        _answered(r, now, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _answered(r: Any, now: float, frame: int) -> None:
+    """The answer reaches the caller: the connection is free, and the caller may go on."""
+    caller, edge = r.frames[frame].parent, r.frames[frame].edge
+    if caller >= 0:
+        _disconnect(r, now, edge, kept=True)
+        _one_less(r, caller, frame)
+    release(r, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _disconnect(r: Any, now: float, edge: int, kept: bool) -> None:
+    r.edges[edge].used -= 1
+    if kept and r.edges[edge].open < r.edges[edge].idle:
+        r.edges[edge].open += 1
+    while r.edges[edge].first >= 0:
+        waiting = r.edges[edge].first
+        r.edges[edge].first = r.frames[waiting].link
+        if r.frames[waiting].link < 0:
+            r.edges[edge].last = -1
+        if r.frames[waiting].dead:  # given up while it waited
+            release(r, waiting)
+        else:
+            _connect(r, now, waiting)
+            return
+
+
+@numba.njit(cache=True, nogil=True)
+def _one_less(r: Any, caller: int, child: int) -> None:
+    """A call of ``caller`` needs no more waiting."""
+    r.frames[caller].pending -= 1
+    awaits = r.frames[caller].awaits
+    if awaits == child or (awaits == ALL and r.frames[caller].pending == 0):
+        r.frames[caller].awaits = -1
+        ready(r, caller)
+
+
+@numba.njit(cache=True, nogil=True)
+def _give_up(r: Any, now: float, frame: int) -> None:
+    """A call took too long: its caller tries again or goes on without; the callee does not notice."""
+    caller, edge, op, tries = r.frames[frame].parent, r.frames[frame].edge, r.frames[frame].op, r.frames[frame].tries
+    if caller < 0:
+        return
+    waited = r.frames[caller].awaits
+    r.frames[frame].parent, r.frames[frame].dead = -1, True
+    r.frames[frame].generation += 1
+    if not _is_queued(r, edge, frame):
+        r.frames[frame].edge = GIVEN_UP
+        _disconnect(r, now, edge, kept=False)
+    if tries < r.edges[edge].retries:
+        r.frames[caller].pending -= 1
+        again = _call(r, now, caller, op, edge, CALL if waited == frame else FORK)
+        if again >= 0:
+            r.frames[again].tries = tries + 1
+    else:
+        r.failed[r.frames[caller].request] = True
+        _one_less(r, caller, frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_queued(r: Any, edge: int, frame: int) -> bool:
+    at = r.edges[edge].first
+    while at >= 0:
+        if at == frame:
+            return True
+        at = r.frames[at].link
+    return False
+
+
+# ---------------------------------------------------------------------- threads and hosts
+
+
+@numba.njit(cache=True, nogil=True)
+def _want_thread(r: Any, now: float, frame: int, demand: float) -> None:
+    service = r.operations[r.frames[frame].op].service
+    r.services[service].cpu_s += demand
+    if r.services[service].threads > 0:
+        if r.services[service].running >= r.services[service].threads:
+            r.frames[frame].need = demand
+            first, last = queued(r, r.services[service].thread_first, r.services[service].thread_last, frame)
+            r.services[service].thread_first, r.services[service].thread_last = first, last
+            return
+        r.services[service].running += 1
+    _compute(r, now, frame, demand)
+
+
+@numba.njit(cache=True, nogil=True)
+def _compute(r: Any, now: float, frame: int, demand: float) -> None:
+    host = r.services[r.operations[r.frames[frame].op].service].host
+    _advance(r, now, host)
+    r.n[SEQUENCE] += 1
+    push_thread(r.threads[host], r.hosts[host].threads, r.hosts[host].virtual + demand, r.n[SEQUENCE], frame)
+    r.hosts[host].threads += 1
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _rate(r: Any, host: int) -> float:
+    """What each runnable thread gets of a core."""
+    threads, cores = r.hosts[host].threads, r.hosts[host].cores
+    if threads <= cores:
+        return 1.0
+    return float(cores / threads / (1.0 + r.hosts[host].switching * (threads / cores - 1.0)))
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _advance(r: Any, now: float, host: int) -> None:
+    if r.hosts[host].threads:
+        r.hosts[host].virtual += (now - r.hosts[host].since) * _rate(r, host)
+    else:
+        r.hosts[host].virtual = 0.0  # nobody is there to notice, and small numbers stay exact
+    r.hosts[host].since = now

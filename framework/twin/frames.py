@@ -1,0 +1,77 @@
+"""Frames (calls that are under way), their queues, their spans, and timers that are set for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from framework.twin.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, SEQUENCE, SPANS, TIMERS
+
+
+@numba.njit(cache=True, nogil=True)
+def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int:
+    frame = r.n[FREE]
+    if frame < 0 or r.n[TIMERS] + 4 >= len(r.timers):
+        r.n[FULL] = 1
+        return -1
+    one = r.frames[frame]
+    r.n[FREE] = one.link
+    one.op, one.pc, one.parent, one.request = op, NOT_ENTERED, parent, request
+    one.pending, one.awaits, one.edge = 0, -1, ROOT
+    one.key, one.draws, one.link = key, 0, -1
+    one.loops, one.extra, one.tries, one.dead = 0, 0.0, 0, False
+    return int(frame)
+
+
+@numba.njit(cache=True, nogil=True)
+def release(r: Any, frame: int) -> None:
+    r.frames[frame].generation += 1
+    r.frames[frame].link = r.n[FREE]
+    r.n[FREE] = frame
+
+
+@numba.njit(cache=True, nogil=True)
+def begin_span(r: Any, now: float, frame: int, parent: int) -> None:
+    number = r.n[SPANS]
+    if number >= len(r.spans):
+        r.n[FULL] = 2
+        return
+    r.frames[frame].span = number
+    one = r.spans[number]
+    one.op, one.parent, one.request, one.start = r.frames[frame].op, parent, r.frames[frame].request, now
+    r.n[SPANS] = number + 1
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def ready(r: Any, frame: int) -> None:
+    """It goes on at this moment, after those that were ready before it."""
+    r.ready[(r.n[NEXT] + r.n[READY]) % len(r.ready)] = frame
+    r.n[READY] += 1
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
+    """A queue, by its first and last frame, with one more at its end."""
+    r.frames[frame].link = -1
+    if first < 0:
+        return frame, frame
+    r.frames[last].link = frame
+    return first, frame
+
+
+@numba.njit(cache=True, nogil=True)
+def set_timer(r: Any, at: float, what: int, frame: int) -> None:
+    r.n[SEQUENCE] += 1
+    number, child = r.n[SEQUENCE], r.n[TIMERS]
+    r.n[TIMERS] += 1
+    timers = r.timers
+    while child > 0:
+        above = (child - 1) >> 1
+        if timers[above].time < at or (timers[above].time == at and timers[above].seq < number):
+            break
+        timers[child] = timers[above]
+        child = above
+    one = timers[child]
+    one.time, one.seq, one.what, one.item, one.stamp = at, number, what, frame, r.frames[frame].generation

@@ -1,0 +1,79 @@
+"""What a run works on: a few arrays of records.
+
+Compiled functions take each array apart when they are called, so that a hundred columns would cost more than what is
+done with them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Records = NDArray[np.void]
+
+ALL = -2  # a frame that waits for all its forks; -1: for nothing
+ROOT, GIVEN_UP = -1, -3  # in place of an edge
+NOT_ENTERED = -1  # in place of an instruction: on its way to its service
+RESUME, START, ANSWER, TIMEOUT = range(4)  # kinds of timer
+FREE, TIMERS, SEQUENCE, SPANS, NEXT, READY, FULL, EVENTS = range(8)  # places in Run.n
+
+_I, _L, _F = "i4", "i8", "f8"
+INSTRUCTION = np.dtype([("kind", _I), ("a", _I), ("b", _I)])
+OPERATION = np.dtype([("first", _I), ("service", _I), ("scale", _F)], align=True)
+DISTRIBUTION = np.dtype([("kind", _I), ("mean", _F), ("spread", _F)], align=True)
+SERVICE = np.dtype(
+    [
+        ("host", _I), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I), ("worker_first", _I),
+        ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I), ("thread_last", _I), ("cpu_s", _F),
+    ],
+    align=True,
+)  # fmt: skip
+EDGE = np.dtype(
+    [
+        ("connections", _I), ("idle", _I), ("retries", _I), ("used", _I), ("open", _I), ("first", _I), ("last", _I),
+        ("setup", _F), ("latency", _F), ("timeout", _F),
+    ],
+    align=True,
+)  # fmt: skip
+HOST = np.dtype([("threads", _I), ("cores", _F), ("switching", _F), ("virtual", _F), ("since", _F)], align=True)
+FRAME = np.dtype(
+    [
+        ("op", _I), ("pc", _I), ("parent", _I), ("request", _I), ("pending", _I), ("awaits", _I), ("edge", _I),
+        ("draws", _I), ("link", _I), ("generation", _I), ("loops", _I), ("tries", _I), ("span", _L), ("key", "u8"),
+        ("need", _F), ("extra", _F), ("dead", "?"),
+    ],
+    align=True,
+)  # fmt: skip
+THREAD = np.dtype([("key", _F), ("seq", _L), ("frame", _I)], align=True)
+TIMER = np.dtype([("time", _F), ("seq", _L), ("what", _I), ("item", _I), ("stamp", _I)], align=True)
+SPAN = np.dtype([("op", _I), ("request", _I), ("parent", _L), ("start", _F), ("enter", _F), ("end", _F)], align=True)
+
+
+class Run(NamedTuple):
+    """A program as records, and everything that changes during a run.
+
+    ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``timers``: a heap.  ``ready``: a
+    ring of frames that can go on at this moment.  ``n``: counters, by the places above.
+    """
+
+    instructions: Records
+    operations: Records
+    distributions: Records
+    chance: Floats
+    root: Ints
+    services: Records
+    edges: Records
+    hosts: Records
+    frames: Records
+    threads: Records
+    timers: Records
+    latency: Floats
+    failed: NDArray[np.bool_]
+    spans: Records
+    ready: Ints
+    n: Longs
