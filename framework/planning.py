@@ -59,13 +59,18 @@ def check_request(request: TuneRequest, application: Application) -> None:
 
 
 def study_plan(
-    request: TuneRequest, application: Application, space: SearchSpace, screened: Mapping[str, float] | None = None
+    request: TuneRequest,
+    application: Application,
+    space: SearchSpace,
+    screened: Mapping[str, float] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> StudyPlan:
     """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError.
 
-    ``screened``: what the study that the request names found of each service's importance.
+    ``screened``: what the study that the request names found of each service's importance.  ``known``: results from
+    elsewhere, as ``earlier.history`` gives them.
     """
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = dict(known or {})
     initial = request.initial
     if initial not in ("default", "random"):
         extra["initial"] = load_configuration(Path(initial), space).to_dict()
@@ -115,9 +120,8 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
         raise InputError(f"study {study.id}: the space would stay as it is ({len(space)} parameters)")
     edits = [*study.plan.extra.get(EDITS, ()), {"after": last, "default": before.default().to_dict()}]
     extra = {key: value for key, value in study.plan.extra.items() if key != "reduction"}  # decided anew
-    return replace(
-        study.plan, only=request.only, allow_weaker=request.allow_weaker, extra={**extra, EDITS: edits}
-    )  # fmt: skip
+    extra[EDITS] = edits
+    return replace(study.plan, only=request.only, allow_weaker=request.allow_weaker, extra=extra)
 
 
 def planned(application: Application, plan: StudyPlan) -> Application:

@@ -93,16 +93,11 @@ class Tailor:
         """The search space of an application on this machine.  Raises InputError."""
         types = self.service_types()
         machine = self._adapters.testbed(types).machine()
-        only = request.only if request else ()
+        asked = request or TuneRequest(application.directory)
         return search_space(
-            application,
-            types,
-            cores=machine.cores,
-            memory_mib=machine.memory_mib,
-            only=only,
-            allow_weaker=request.allow_weaker if request else (),
-            without=request.without if request else (),
-        )
+            application, types, cores=machine.cores, memory_mib=machine.memory_mib, only=asked.only,
+            allow_weaker=asked.allow_weaker, without=asked.without,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ studies
 
@@ -114,9 +109,8 @@ class Tailor:
         testbed = self._adapters.testbed(types)
         testbed.check(application)
         space = self.space(application, request)
-        plan = study_plan(request, application, space, screened(request, self.store))
         known = history(request.history, application.objective, space, self.store)
-        plan = replace(plan, extra={**plan.extra, **known})
+        plan = study_plan(request, application, space, screened(request, self.store), known)
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         study = Study(
@@ -141,8 +135,7 @@ class Tailor:
         study = self.store.get(study_id)
         space = self.space(self.application(Path(study.plan.application)), request)
         last = max((trial.number for trial in self.store.trials(study.id)), default=0)
-        plan = edited(study, space, request, last)
-        self.store.set_space(study.id, space.to_dict(), plan)
+        self.store.set_space(study.id, space.to_dict(), edited(study, space, request, last))
         self.store.add_event(study.id, "space edited", {"after": last, "parameters": len(space)})
         return self.store.get(study.id)
 

@@ -12,10 +12,13 @@ parameters: Hvarfner, Hellsten & Nardi, ICML 2024 [H24].
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
 
@@ -37,6 +40,13 @@ class Layout:
     parameter: NDArray[np.int64]
     group: NDArray[np.int64]
     weight: Array
+
+    @classmethod
+    def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
+        """``columns``: of each parameter in the encoding; ``weight``: of each parameter, whatever its mean."""
+        number = {group: index for index, group in enumerate(space.groups)}
+        group = np.array([number[one.group] for one in space.parameters])
+        return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean())
 
     @property
     def parameters(self) -> int:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
+from optimizer.pareto import undominated
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
 
@@ -281,11 +282,10 @@ class Optimizer(ABC):
                 row = (one.value, *(one.others[name] for name in sorted(one.others)))
                 objectives.setdefault(one.configuration, []).append(row)
         kept = [scored.configuration for scored in self.scores() if scored.violation == 0]
-        means = {one: np.mean(objectives[one], axis=0) for one in kept}
-        return [
-            one for one in kept
-            if not any(bool((means[other] <= means[one]).all() and (means[other] < means[one]).any()) for other in kept)
-        ]  # fmt: skip
+        if not kept:
+            return []
+        best = undominated(np.array([np.mean(objectives[one], axis=0) for one in kept]))
+        return [one for one, unbeaten in zip(kept, best, strict=True) if unbeaten]
 
     def priors(self) -> NDArray[np.float64] | None:
         """A weight for each parameter, in the order of the space, with a mean of one; None where nothing is known.

@@ -106,12 +106,7 @@ class _Model:
         y = np.log([one.value for one in known if one.value is not None])
         noise = np.array([((one.standard_error or 0.0) / one.value) ** 2 for one in known if one.value is not None])
         encoder = Encoder(space)
-        number = {group: index for index, group in enumerate(space.groups)}
-        layout = Layout(
-            np.repeat(np.arange(len(space)), encoder.columns),
-            np.array([number[one.group] for one in space.parameters]),
-            np.ones(len(space)),
-        )
+        layout = Layout.of(space, encoder.columns, np.ones(len(space)))
         spread = float(np.std(y)) or 1.0
         x = encoder.encode(encoder.snap(encoder.units([one.configuration for one in known])))
         with one_thread():

@@ -14,7 +14,8 @@ from rich.table import Table
 from framework.errors import InputError
 from framework.model import Estimate, Study, Trial, TuneRequest
 from framework.report.summary import Level, Summary
-from framework.telling import HISTORY
+from framework.telling import HISTORY, left_out
+from optimizer.space import SearchSpace
 
 __all__ = [
     "LIMITS_HELP",
@@ -94,8 +95,12 @@ def opening(console: Console, study: Study) -> None:
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
-    for source in plan.extra.get(HISTORY, ()):
-        console.print(f"starts from {len(source['results'])} results of {source['source']}", soft_wrap=True)
+    if HISTORY in plan.extra:
+        sources = ", ".join(str(source["source"]) for source in plan.extra[HISTORY])
+        usable, reasons = left_out(plan.extra, SearchSpace.from_dict(study.space))
+        console.print(f"starts from {usable} results of {sources}", soft_wrap=True)
+        for reason, count in reasons.items():
+            console.print(f"left out, {count} times: {reason}", soft_wrap=True)
 
 
 def summary(console: Console, found: Summary) -> None:

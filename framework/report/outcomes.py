@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from framework.model import Objective, Trial
 from framework.objective import keeps, outcome
 from framework.report.arms import arm
+from optimizer.pareto import undominated
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,9 @@ def front(trials: Sequence[Trial], objective: Objective) -> tuple[FrontPoint, ..
             known = tuple(value for value in others if value is not None)
             if len(known) == len(others):
                 points.append(FrontPoint(trial.number, trial.purpose, trial.told_value, known))
-    kept = [one for one in points if not any(_beats(other, one, objective) for other in points)]
+    if not points:
+        return ()
+    signs = np.array([1.0, *(-1.0 if name == "throughput" else 1.0 for name in objective.also)])
+    unbeaten = undominated(signs * np.array([(one.value, *one.others) for one in points]))
+    kept = [one for one, best in zip(points, unbeaten, strict=True) if best]
     return tuple(sorted(kept, key=lambda one: one.value))
-
-
-def _beats(one: FrontPoint, other: FrontPoint, objective: Objective) -> bool:
-    signs = [-1.0 if name == "throughput" else 1.0 for name in objective.also]
-    pairs = [(one.value, other.value)]
-    pairs += [(s * a, s * b) for s, a, b in zip(signs, one.others, other.others, strict=True)]
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

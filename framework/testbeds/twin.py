@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,8 +179,5 @@ class TwinTestbed:
 
 def _in_window(before: Usage, after: Usage, seconds: float, share: float) -> Usage:
     """The window's part of what a run used, as if its clock had gone on with the run."""
-    values: dict[str, Any] = {
-        "at_ns": before.at_ns + round(seconds * 1e9),
-        "cpu_s": {name: before.cpu_s[name] + share * used for name, used in after.cpu_s.items()},
-    }
-    return Usage(values["at_ns"], values["cpu_s"], 0.0, 0.0, None, after.cores, 0.0)
+    used = {name: before.cpu_s[name] + share * cpu for name, cpu in after.cpu_s.items()}
+    return Usage(before.at_ns + round(seconds * 1e9), used, 0.0, 0.0, None, after.cores, 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.twin.draws import draw, mixed, uniform
 from framework.twin.frames import begin_span, new_frame, queued, ready, release, set_timer
-from framework.twin.heaps import pop_thread, pop_timer, push_thread
+from framework.twin.heaps import make_room, remove_first
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
 from framework.twin.records import (
     ALL,
@@ -41,8 +41,8 @@ def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.u
         now, source = np.inf, -3
         if coming < requests:
             now, source = due[coming], -1
-        if r.n[TIMERS] and r.timers[0].time < now:
-            now, source = r.timers[0].time, -2
+        if r.n[TIMERS] and r.timers[0].key < now:
+            now, source = r.timers[0].key, -2
         for host in range(hosts):
             if r.hosts[host].threads:
                 at = r.hosts[host].since + (r.threads[host, 0].key - r.hosts[host].virtual) / _rate(r, host)
@@ -82,7 +82,7 @@ def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> None
 def _timer(r: Any, now: float) -> None:
     what, frame, stamp = r.timers[0].what, r.timers[0].item, r.timers[0].stamp
     r.n[TIMERS] -= 1
-    pop_timer(r.timers, r.n[TIMERS])
+    remove_first(r.timers, r.n[TIMERS])
     if what == TIMEOUT:
         if r.frames[frame].generation == stamp:
             _give_up(r, now, frame)
@@ -98,7 +98,7 @@ def _computed(r: Any, now: float, host: int) -> None:
     frame = r.threads[host, 0].frame
     _advance(r, now, host)
     r.hosts[host].threads -= 1
-    pop_thread(r.threads[host], r.hosts[host].threads)
+    remove_first(r.threads[host], r.hosts[host].threads)
     service = r.operations[r.frames[frame].op].service
     if r.services[service].threads > 0:
         r.services[service].running -= 1
@@ -353,7 +353,9 @@ def _compute(r: Any, now: float, frame: int, demand: float) -> None:
     host = r.services[r.operations[r.frames[frame].op].service].host
     _advance(r, now, host)
     r.n[SEQUENCE] += 1
-    push_thread(r.threads[host], r.hosts[host].threads, r.hosts[host].virtual + demand, r.n[SEQUENCE], frame)
+    done = r.hosts[host].virtual + demand
+    one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
+    one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
     r.hosts[host].threads += 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from framework.twin.heaps import make_room
 from framework.twin.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, SEQUENCE, SPANS, TIMERS
 
 
@@ -64,14 +65,6 @@ def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
 @numba.njit(cache=True, nogil=True)
 def set_timer(r: Any, at: float, what: int, frame: int) -> None:
     r.n[SEQUENCE] += 1
-    number, child = r.n[SEQUENCE], r.n[TIMERS]
+    one = r.timers[make_room(r.timers, r.n[TIMERS], at, r.n[SEQUENCE])]
+    one.key, one.seq, one.what, one.item, one.stamp = at, r.n[SEQUENCE], what, frame, r.frames[frame].generation
     r.n[TIMERS] += 1
-    timers = r.timers
-    while child > 0:
-        above = (child - 1) >> 1
-        if timers[above].time < at or (timers[above].time == at and timers[above].seq < number):
-            break
-        timers[child] = timers[above]
-        child = above
-    one = timers[child]
-    one.time, one.seq, one.what, one.item, one.stamp = at, number, what, frame, r.frames[frame].generation

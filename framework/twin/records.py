@@ -50,7 +50,7 @@ FRAME = np.dtype(
     align=True,
 )  # fmt: skip
 THREAD = np.dtype([("key", _F), ("seq", _L), ("frame", _I)], align=True)
-TIMER = np.dtype([("time", _F), ("seq", _L), ("what", _I), ("item", _I), ("stamp", _I)], align=True)
+TIMER = np.dtype([("key", _F), ("seq", _L), ("what", _I), ("item", _I), ("stamp", _I)], align=True)
 SPAN = np.dtype([("op", _I), ("request", _I), ("parent", _L), ("start", _F), ("enter", _F), ("end", _F)], align=True)
 
 

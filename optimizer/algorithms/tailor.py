@@ -19,7 +19,7 @@ import numpy as np
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
 from optimizer.sampling import latin_hypercube, unseen
-from optimizer.space import Configuration, SearchSpace
+from optimizer.space import Configuration
 from optimizer.surrogate import Encoder, one_thread
 from optimizer.trial import ObservationState
 
@@ -140,7 +140,7 @@ class _Model:
         self.encoder = Encoder(self.space)
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
-        self.layout = _layout(self.space, self.weights)
+        self.layout = Layout.of(self.space, self.encoder.columns, self.weights)
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
@@ -242,16 +242,6 @@ class _Model:
     @property
     def _unordered(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         return np.array([not one.ordered for one in self.space.parameters])
-
-
-def _layout(space: SearchSpace, weights: Array) -> Layout:
-    widths = Encoder(space).columns
-    number = {group: index for index, group in enumerate(space.groups)}
-    return Layout(
-        np.repeat(np.arange(len(widths)), widths),
-        np.array([number[one.group] for one in space.parameters]),
-        weights / weights.mean(),
-    )
 
 
 def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:

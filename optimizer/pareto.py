@@ -1,0 +1,13 @@
+"""Which of several points none beats: the Pareto set, all objectives minimised."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def undominated(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Of points (n, k) those than which no other is at least as low in every objective and lower in one, (n,)."""
+    no_worse = (points[:, None, :] <= points[None, :, :]).all(axis=2)  # row against column
+    lower = (points[:, None, :] < points[None, :, :]).any(axis=2)
+    return np.asarray(~(no_worse & lower).any(axis=0))
