@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.complete
 UV := uv==0.13.8
+# Experiments in Python, which their names do not say.
+RUNNERS = $$(grep -l python3 experiments/*/run experiments/bench/*/run)
 # True where a Docker Engine answers.
 ENGINE = docker version > /dev/null 2>&1
 
@@ -55,8 +57,8 @@ test: prepare  ## all tests; those that need a Docker Engine are skipped, saying
 
 .PHONY: check
 check: setup  ## formatting, linting, types, layers
-	$(BIN)/ruff format --check . scripts/images
-	$(BIN)/ruff check . scripts/images
+	$(BIN)/ruff format --check . scripts/images $(RUNNERS)
+	$(BIN)/ruff check . scripts/images $(RUNNERS)
 	$(BIN)/mypy
 	$(BIN)/mypy --scripts-are-modules scripts/images
 	$(BIN)/lint-imports --no-cache

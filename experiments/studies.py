@@ -36,6 +36,19 @@ def under(given: argparse.Namespace) -> dict[str, Any]:
     return {"rate_rps": given.rate, "limits": limits(given.limits)}
 
 
+def searching(parser: argparse.ArgumentParser) -> None:
+    """The options of searches that claim nothing and whose bests are measured side by side in the end."""
+    parser.add_argument("--duration", type=float, default=5.0)
+    parser.add_argument("--warm-up", type=float, default=3.0)
+    parser.add_argument("--pairs", type=int, default=10, help="groups of the comparison")
+    conditions(parser)
+
+
+def windows(given: argparse.Namespace) -> dict[str, Any]:
+    """The same as fields of a TuneRequest."""
+    return {"window_s": given.duration, "warmup_s": given.warm_up, **under(given)}
+
+
 class Experiment:
     """The studies of one experiment, in its directory."""
 
@@ -88,6 +101,27 @@ class Experiment:
         made = self.results / f"{arm}.yaml"
         made.write_text(to_yaml(document))
         return made
+
+    def compare(self, given: argparse.Namespace, application: Path, arms: Mapping[str, Path]) -> None:
+        """Print the arms (see ``side_by_side``) in fresh runs and what the paper found, or which searches are missing.
+
+        A search that found nothing better than the default is no arm of its own.
+        """
+        missing = [name for name, path in arms.items() if not path.exists()]
+        if missing:
+            print(f"the comparison waits for {', '.join(missing)}")
+            return
+        different = {
+            name: path
+            for name, path in arms.items()
+            if path.suffix == ".yaml" or json.loads(path.read_text())["changes"]
+        }
+        study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given))
+        for name, verdict in study["rivals"].items():
+            print(f"{name}: {verdict['statement']}, gain {gain(verdict)}")
+        expected = self.results.parent / "expected.json"
+        if expected.exists():
+            print(json.dumps(json.loads(expected.read_text()), indent=1))
 
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()

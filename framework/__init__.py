@@ -19,6 +19,10 @@ the adapters.
 
 from importlib.metadata import PackageNotFoundError, version
 
+from framework.compiled import choose_cache
+
+choose_cache()
+
 try:
     __version__ = version("tailor")
 except PackageNotFoundError:  # a checkout that is not installed

@@ -1,6 +1,8 @@
 """Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends.
 
-A problem is a line of ``optimizer.benchmark.lists``, or "replay FILE" with a recorded study.
+A problem is a line of ``optimizer.benchmark.lists``; "replay FILE" with a recorded study; "twin DIRECTORY", the twin of
+an application, or "twin DIRECTORY critical-path", what its traces leave of it; "made SEED SERVICES SHAPE", an
+application that was made up (chain or fan-out), with its twin.
 """
 
 from __future__ import annotations
@@ -14,9 +16,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from framework.errors import StoreError
-from framework.model import Study, Trial, TrialState
+from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.twin_file import load_twin, twin_path
+from framework.critical_path.reduce import evidence_of, reduce
+from framework.errors import InputError, StoreError
+from framework.model import Application, Study, Trial, TrialState
 from framework.model.documents import decode, encode
+from framework.model.twin import Twin
+from framework.twin.generated import generated
+from framework.twin.problem import TwinProblem
+from framework.twin.times import modelled_times
 from optimizer.benchmark.lists import problem
 from optimizer.benchmark.problem import Problem
 from optimizer.benchmark.race import Run, run
@@ -97,7 +106,37 @@ def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
 def problem_of(line: str) -> Problem:
     """The problem of a line.  Raises InvalidInput, LibraryMissing, StoreError on a record that cannot be read."""
     kind, _, rest = line.partition(" ")
-    return replayed(Path(rest)) if kind == "replay" else problem(line)
+    if kind == "replay":
+        return replayed(Path(rest))
+    if kind == "twin":
+        return _twin_problem(*rest.split())
+    return _made_problem(*rest.split()) if kind == "made" else problem(line)
+
+
+def _twin_problem(directory: str, cut: str = "none") -> Problem:
+    """Raises InputError, FileError."""
+    application = load_application(Path(directory))
+    twin = load_twin(twin_path(application.directory))
+    return _on_host(f"twin {application.name} {cut}", twin, application, cut)
+
+
+def _made_problem(seed: str, services: str, shape: str) -> Problem:
+    """Raises InputError."""
+    if shape not in ("chain", "fan-out") or not (seed.isdigit() and services.isdigit()):
+        raise InputError(f"made: found {seed} {services} {shape}; allowed: SEED SERVICES chain or fan-out")
+    twin, application = generated(int(seed), int(services), "chain" if shape == "chain" else "fan-out")
+    return _on_host(twin.application, twin, application, "none")
+
+
+def _on_host(name: str, twin: Twin, application: Application, cut: str) -> Problem:
+    host, rate = twin.hosts[0], application.workload.rate_rps
+    types = resolved(load_service_types(), cores=host.cores, memory_mib=host.memory_mib)
+    space = search_space(application, types, cores=host.cores, memory_mib=host.memory_mib)
+    if cut != "none":
+        tunable = {service: len(names) for service, names in space.groups.items()}
+        found = reduce(cut, evidence_of([modelled_times(twin, application, types, rate)]), tunable)
+        space = space.subset(one.name for one in space.parameters if one.group in found.kept)
+    return TwinProblem(name, twin, application, types, space, rate)
 
 
 def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:

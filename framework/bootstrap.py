@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
+from framework.adapters import Adapters
 from framework.config import Settings
+from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
 from framework.load.container import ContainerLoad
-from framework.model import Application, ServiceType
-from framework.service import Adapters, Tailor
+from framework.model import TWIN, Application, ServiceType
+from framework.ports import Screen, Testbed
+from framework.service import Tailor
 from framework.store.artefacts import FileArtefacts
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.docker import DockerTestbed
+from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
+from framework.twin.screen import screened
 
 
 class SystemClock:
@@ -41,20 +47,29 @@ def tailor(settings: Settings) -> Tailor:
     artefacts = FileArtefacts(settings.home / "artefacts")
     store = SqlStudyStore(f"sqlite:///{settings.home / 'tailor.db'}", artefacts, clock)
 
-    def testbed(types: Mapping[str, ServiceType]) -> DockerTestbed:
-        return DockerTestbed(settings.home, types)
+    def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
+        return twin(application, types) if name == TWIN and application else DockerTestbed(settings.home, types)
 
-    def bench(application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:
+    def twin(application: Application, types: Mapping[str, ServiceType]) -> TwinTestbed:
+        return TwinTestbed(load_twin(twin_path(application.directory)), application, types, clock)
+
+    def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:
+        path = twin_path(application.directory)
+        return partial(screened, load_twin(path), application, types) if path.exists() else None
+
+    def bench(name: str, application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:
+        model = twin(application, types) if name == TWIN else None
         return Bench(
             application=application,
             types=types,
-            testbed=testbed(types),
-            load=ContainerLoad(application),
-            traces=JaegerReader(application),
+            testbed=model or DockerTestbed(settings.home, types),
+            load=model or ContainerLoad(application),
+            traces=model or JaegerReader(application),
             store=store,
             artefacts=artefacts,
             clock=clock,
             watch=watch,
+            screen=screen_of(application, types),
         )
 
     return Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))

@@ -30,9 +30,11 @@ from framework.model import (
     TrialState,
 )
 from framework.objective import evaluate, trial_value
-from framework.ports import ArtefactStore, Clock, LoadGenerator, StudyStore, Testbed, TraceReader
+from framework.ports import ArtefactStore, Clock, LoadGenerator, Screen, StudyStore, Testbed, TraceReader
+from framework.spans import SpanTable, packed
 from optimizer.space import Configuration
 
+KEPT_TRACES = 2_500
 PAUSE_S = 5.0
 ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
@@ -42,7 +44,7 @@ Watch = Callable[[str, Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What trials run on: the application and the adapters."""
+    """What trials run on: the application and the adapters.  ``screen``: its model, where it has one."""
 
     application: Application
     types: Mapping[str, ServiceType]
@@ -53,6 +55,7 @@ class Bench:
     artefacts: ArtefactStore
     clock: Clock
     watch: Watch
+    screen: Screen | None = None
 
 
 class Stopwatch:
@@ -77,7 +80,8 @@ class Controller:
     """Runs trials of one study and records each step of them in the store."""
 
     def __init__(self, bench: Bench, study: str, plan: StudyPlan, attempts: int = ATTEMPTS) -> None:
-        self._attempts = attempts
+        # A model gives the same answer again, and nothing that disturbed it passes.
+        self._attempts = 1 if bench.testbed.modelled else attempts
         self._bench = bench
         self._study = study
         self._plan = plan
@@ -181,7 +185,15 @@ class Controller:
         if repetition == 0 and trial.purpose != "verdict":  # its configurations have passed in their own trials
             with watch.phase("check"):
                 self._check(running, hooks.check_after)
-        return replace(measurement, phases={**running.phases, **watch.seconds}), running
+        return replace(
+            measurement, phases={**running.phases, **watch.seconds}, spans=self._kept(trial, repetition, spans)
+        ), running
+
+    def _kept(self, trial: Trial, repetition: int, spans: SpanTable) -> str:
+        """The artefact of a window's traces: a twin is learnt from the default's, at the rates of a sweep."""
+        if self._bench.testbed.modelled or repetition or trial.purpose not in ("default", "probe") or not len(spans):
+            return ""
+        return self._bench.artefacts.put(packed(spans, KEPT_TRACES))
 
     def _check(self, running: Running, hook: Hook | None) -> None:
         """The application's own check.  Raises IncorrectAnswer: a configuration that loses data has no value."""
@@ -223,7 +235,7 @@ class Controller:
             return 0
         return self._bench.traces.created(running) or 0
 
-    def _read(self, running: Running, load: LoadResult, counted: int) -> tuple[int | None, Any]:
+    def _read(self, running: Running, load: LoadResult, counted: int) -> tuple[int | None, SpanTable]:
         """(spans created in the window, spans read): the generator's own client spans are counted in."""
         start_ns = load.started_ns + int(load.warmup_s * 1e9)
         end_ns = start_ns + int(load.window_s * 1e9)

@@ -32,9 +32,7 @@ def screened(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
     return {one.name: max(0.0, one.value) for one in found.groups}
 
 
-def history(
-    sources: Sequence[str], objective: Objective, space: SearchSpace, store: StudyStore
-) -> dict[str, list[dict[str, Any]]]:
+def history(sources: Sequence[str], objective: Objective, space: SearchSpace, store: StudyStore) -> dict[str, Any]:
     """For a plan's ``extra``: what studies (ids) and files of results know, as ratios to their defaults.
 
     A study's values are computed anew from its measurements, so that they are of this objective.  Raises InputError

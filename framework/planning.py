@@ -9,6 +9,7 @@ from typing import Any
 
 from framework.config import load_bottlenecks, load_configuration
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
+from framework.config.twin_file import twin_path
 from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Limits, OutcomeConstraint, Study, StudyPlan, StudyState, TuneRequest
@@ -16,6 +17,7 @@ from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
+PRIORS = ("none", "twin")
 MOST_SMALLER = 3  # recommendations with less changed; each more is one more that may pass by chance
 
 
@@ -40,6 +42,10 @@ def check_request(request: TuneRequest, application: Application) -> None:
     for service in request.only:
         if service not in known:
             raise UnknownName("service", service, known)
+    if request.prior not in PRIORS:
+        raise UnknownName("prior", request.prior, PRIORS)
+    if request.prior != "none" and not twin_path(application.directory).exists():
+        raise InputError(f"--prior twin: {application.directory} has no twin.json; make one: tailor twin calibrate")
     objective = application.objective
     if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
         raise InputError("--history: results from elsewhere say nothing of limits on the outcome or further objectives")
@@ -104,6 +110,7 @@ def study_plan(
         subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
         also=_quantities(request.also) or application.objective.also,
         minimal=request.minimal,
+        prior=request.prior,
         extra=extra,
     )
 

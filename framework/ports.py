@@ -24,9 +24,17 @@ from framework.model import (
     Verdict,
 )
 from framework.spans import SpanTable
+from optimizer.belief import Modelled
+from optimizer.space import SearchSpace
 
 Progress = Callable[[str], None]
 """Called with a short phrase on each step of something long."""
+
+
+Screen = Callable[[SearchSpace, float, int, Callable[[int, int], None]], Sequence[Modelled]]
+"""What a model of the application says of configurations of a space: at a rate (requests/s), with a seed; told how many
+it has asked of how many.
+"""
 
 
 class Testbed(Protocol):

@@ -21,7 +21,7 @@ from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.proof import Proof
-from framework.telling import EDITS, imported, in_space, observation
+from framework.telling import EDITS, PRIOR, believed, imported, in_space, observation
 from optimizer.base import PATH_ORDER, Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
 from optimizer.minimal import smaller
@@ -52,6 +52,7 @@ class Procedure:
         default = self._default()
         self._reduce(default)
         self._space = along_the_path(self._space, default)
+        self._ask_model()
         self._freeze_budget(default)
         optimizer = self._optimizer()
         self._search(optimizer)
@@ -93,7 +94,8 @@ class Procedure:
         """The default, tried again after a while where only the machine's disturbance kept it from a value."""
         for wait_s in DISTURBED_S:
             default = self._trial(self._space.default(), "default", label="default")
-            if default.state is not TrialState.FAILED or not any(m.invalid for m in default.measurements):
+            disturbed = any(m.invalid for m in default.measurements) and not self._bench.testbed.modelled
+            if default.state is not TrialState.FAILED or not disturbed:
                 break
             self._bench.watch("waiting", {"reason": "the machine is disturbed", "seconds": wait_s})
             self._bench.clock.sleep(wait_s)
@@ -118,6 +120,25 @@ class Procedure:
             self._change_plan("reduction", extra={**plan.extra, "reduction": encode(found)})
         kept = set(self._plan.extra["reduction"]["kept"])
         self._space = self._space.subset(one.name for one in self._space.parameters if one.group in kept)
+
+    def _ask_model(self) -> None:
+        """What the application's twin says of the space that is searched; asked once, then recorded."""
+        plan, screen = self._plan, self._bench.screen
+        if plan.prior == "none" or PRIOR in plan.extra:
+            return
+        if screen is None:
+            raise InputError(f"--prior {plan.prior}: {self._bench.application.name} has no twin.json")
+
+        def asked(done: int, total: int) -> None:
+            self._bench.watch("model", {"done": done, "total": total})
+
+        found = screen(self._space, plan.rate_rps, plan.seed, asked)
+        default = self._space.default()
+        points = [
+            {"values": {k: v for k, v in one.configuration.items() if v != default[k]}, "log_ratio": one.log_ratio}
+            for one in found
+        ]
+        self._change_plan("prior", extra={**plan.extra, PRIOR: points})
 
     def _freeze_budget(self, default: Trial) -> None:
         """Turn a time limit into a number of configurations, once."""
@@ -300,8 +321,11 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
     try:
         kind = load_optimizer(plan.optimizer)
         start = _start(plan.initial, plan.extra, space)
+        modelled = believed(plan, space)
+        if modelled and not kind.uses_belief:
+            start, modelled = min(modelled, key=lambda one: one.log_ratio).configuration, []
         budget = max(1, plan.iterations)  # without a search it is never asked
-        return kind(space, seed=plan.seed, budget=budget, start=start, **plan.optimizer_options)
+        return kind(space, seed=plan.seed, budget=budget, start=start, modelled=modelled, **plan.optimizer_options)
     except OptimizerError as error:
         raise InputError(str(error)) from error
 

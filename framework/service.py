@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import framework
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.adapters import Adapters
+from framework.config import load_application, search_space
+from framework.config.twin_file import twin_path
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.contrast import Groups, between, windows
 from framework.critical_path.service_time import compile_once
 from framework.earlier import history, screened
-from framework.errors import InputError, Interrupted, StoreError, TailorError, Transient, UnknownName
+from framework.errors import (
+    InputError,
+    Interrupted,
+    StoreError,
+    TailorError,
+    Transient,
+    UnknownName,
+)
+from framework.lease import Lease
 from framework.model import (
+    DOCKER,
+    TWIN,
     Application,
     Finding,
     ServiceType,
@@ -33,8 +43,9 @@ from framework.model import (
     TrialState,
     TuneRequest,
 )
+from framework.modelling import Modelling
 from framework.planning import check_request, edited, planned, study_plan
-from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
+from framework.ports import Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.arms import repetitions
 from framework.report.export import export, write_text
@@ -42,28 +53,13 @@ from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
-from framework.spans import Format, TraceSet
+from framework.spans import Format
 from framework.sweep import sweep
+from framework.telling import INERT
 from optimizer.registry import load_all as load_all_optimizers
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
-
-LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
-
-
-@dataclass(frozen=True, slots=True)
-class Adapters:
-    """What bootstrap wires: where studies are kept and how a bench for an application is opened."""
-
-    store: StudyStore
-    artefacts: ArtefactStore
-    clock: Clock
-    testbed: Callable[[Mapping[str, ServiceType]], Testbed]
-    bench: Callable[[Application, Mapping[str, ServiceType], Watch], Bench]
-    traces: Callable[[Sequence[str], Format | None], TraceSet]
-    home: Path
-    spaces: Sequence[Path]
 
 
 class Tailor:
@@ -73,7 +69,8 @@ class Tailor:
         self._adapters = adapters
         self.store = adapters.store
         self.artefacts = adapters.artefacts
-        self._holder = f"{socket.gethostname()}:{os.getpid()}"
+        self.modelling = Modelling(adapters)
+        self._lease = Lease(adapters.store)
 
     def close(self) -> None:
         self.store.close()
@@ -82,22 +79,24 @@ class Tailor:
 
     def service_types(self) -> Mapping[str, ServiceType]:
         """The knowledge base, every bound and default as a number on this machine."""
-        types = load_service_types(self._adapters.spaces)
-        machine = self._adapters.testbed(types).machine()
-        return resolved(types, cores=machine.cores, memory_mib=machine.memory_mib)
+        return self._adapters.types()
 
     def application(self, path: Path) -> Application:
         return load_application(path)
 
-    def space(self, application: Application, request: TuneRequest | None = None) -> SearchSpace:
-        """The search space of an application on this machine.  Raises InputError."""
-        types = self.service_types()
-        machine = self._adapters.testbed(types).machine()
+    def space(self, application: Application, request: TuneRequest | None = None, testbed: str = DOCKER) -> SearchSpace:
+        """The search space of an application on a testbed's machine.  Raises InputError."""
         asked = request or TuneRequest(application.directory)
+        machine = self._adapters.machine(testbed, application)
         return search_space(
-            application, types, cores=machine.cores, memory_mib=machine.memory_mib, only=asked.only,
-            allow_weaker=asked.allow_weaker, without=asked.without,
-        )  # fmt: skip
+            application,
+            self._adapters.types(testbed, application),
+            cores=machine.cores,
+            memory_mib=machine.memory_mib,
+            only=asked.only,
+            allow_weaker=asked.allow_weaker,
+            without=asked.without,
+        )
 
     # ------------------------------------------------------------------ studies
 
@@ -105,11 +104,13 @@ class Tailor:
         """A new study, recorded but not started.  Raises InputError, MissingPrerequisite."""
         application = self.application(request.application)
         check_request(request, application)
-        types = self.service_types()
-        testbed = self._adapters.testbed(types)
+        where = self._adapters.choose(request.testbed, application)
+        testbed = self._adapters.testbed(where, application, {})
         testbed.check(application)
-        space = self.space(application, request)
-        known = history(request.history, application.objective, space, self.store)
+        space = self.space(application, request, where)
+        known: dict[str, Any] = history(request.history, application.objective, space, self.store)
+        if where == TWIN:
+            known[INERT] = [name for name in self.modelling.inert(application.directory) if name in space]
         plan = study_plan(request, application, space, screened(request, self.store), known)
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
@@ -121,7 +122,7 @@ class Tailor:
             application_hash=application.content_hash,
             space=space.to_dict(),
             machine=testbed.machine(),
-            versions=_versions(),
+            versions=_versions() | self._adapters.model(where, application),
             testbed=testbed.name,
         )
         self.store.create(study)
@@ -133,7 +134,8 @@ class Tailor:
         Bounds and defaults come from the knowledge base as it is now.  Raises InputError, NotFound.
         """
         study = self.store.get(study_id)
-        space = self.space(self.application(Path(study.plan.application)), request)
+        application = self.application(Path(study.plan.application))
+        space = self.space(application, request, study.testbed)
         last = max((trial.number for trial in self.store.trials(study.id)), default=0)
         self.store.set_space(study.id, space.to_dict(), edited(study, space, request, last))
         self.store.add_event(study.id, "space edited", {"after": last, "parameters": len(space)})
@@ -155,9 +157,12 @@ class Tailor:
         application = self.application(Path(study.plan.application))
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
+        if self._adapters.model(study.testbed, application).items() - study.versions.items():
+            raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
         application = planned(application, study.plan)
-        self._take(study.id)
-        bench = self._adapters.bench(application, self.service_types(), self._renewing(study.id, watch))
+        self._lease.take(study.id)
+        types = self._adapters.types(study.testbed, application)
+        bench = self._adapters.bench(study.testbed, application, types, self._lease.renewing(study.id, watch))
         try:
             bench.testbed.check(application)
             self.store.set_state(study.id, StudyState.RUNNING)
@@ -183,8 +188,7 @@ class Tailor:
             try:
                 bench.testbed.clean(project_name(study.id))
             finally:
-                with suppress(StoreError):  # a lease of a process that is gone ends by itself
-                    self.store.release(study.id, self._holder)
+                self._lease.release(study.id)
 
     def _stopped(self, study: str, state: StudyState, message: str) -> None:
         """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
@@ -200,28 +204,6 @@ class Tailor:
         """Trials that a killed process left as running."""
         for trial in self.store.trials(study, [TrialState.RUNNING]):
             self.store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
-
-    def _take(self, study: str) -> None:
-        self._release_dead()
-        if not self.store.acquire(study, self._holder, LEASE_S):
-            holder = dict(self.store.leased()).get(study, "another process")
-            raise InputError(f"study {study} is being run by {holder}")
-
-    def _renewing(self, study: str, watch: Watch) -> Watch:
-        def renewed(kind: str, data: Mapping[str, Any]) -> None:
-            if not self.store.acquire(study, self._holder, LEASE_S):
-                raise Interrupted(f"another process took over study {study}")
-            watch(kind, data)
-
-        return renewed
-
-    def _release_dead(self) -> None:
-        """Leases of processes of this host that are gone (kill -9) end at once."""
-        host = socket.gethostname()
-        for study, holder in self.store.leased():
-            name, _, pid = holder.rpartition(":")
-            if name == host and not Path(f"/proc/{pid}").exists():
-                self.store.release(study, holder)
 
     # ------------------------------------------------------------------ looking
 
@@ -291,7 +273,12 @@ class Tailor:
 
     def examine(self, applications: Sequence[Path]) -> Sequence[Finding]:
         """What this machine can do for these applications and what is missing."""
-        return self._adapters.testbed(self.service_types()).examine([self.application(p) for p in applications])
+        found = [self.application(path) for path in applications]
+        findings = list(self._adapters.testbed(DOCKER, None, self.service_types()).examine(found))
+        for application in found:
+            if twin_path(application.directory).exists():
+                findings += self._adapters.testbed(TWIN, application, {}).examine([application])
+        return findings
 
     # ------------------------------------------------------------------ the rate
 
@@ -308,6 +295,7 @@ class Tailor:
         maximum_rps: float,
         seed: int,
         limits: Mapping[str, float],
+        testbed: str = "auto",
     ) -> Sweep:
         """Raise the rate on the default configuration; recorded as a study of its own.  Raises InputError."""
         if factor <= 1 or start_rps <= 0:
@@ -322,6 +310,7 @@ class Tailor:
             pairs=2,
             seed=seed,
             limits=limits,
+            testbed=testbed,
         )
         study = self.create(request)
 
@@ -378,18 +367,18 @@ class Tailor:
 
         Studies that live, here or of another TAILOR_HOME, are not touched.
         """
-        testbed = self._adapters.testbed(self.service_types())
+        testbed = self._adapters.testbed(DOCKER, None, self.service_types())
         removed = self._clean_dead(testbed)
         return removed + list(testbed.clean_seeds()) if seeds else removed
 
     def _clean_dead(self, testbed: Testbed) -> list[str]:
-        self._release_dead()
+        self._lease.release_dead()
         alive = {study for study, _ in self.store.leased()}
         ours = {project_name(study.id) for study in self.store.studies() if study.id not in alive}
         return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]
 
 
-def _versions() -> Mapping[str, str]:
+def _versions() -> dict[str, str]:
     names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
     return {"tailor": framework.__version__, "python": platform.python_version()} | {
         name: version(name) for name in names

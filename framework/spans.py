@@ -6,9 +6,10 @@ Times are integer nanoseconds.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,34 @@ class SpanTable:
 def no_spans() -> SpanTable:
     """A table without rows."""
     return SpanTable((), (), **{name: np.empty(0, kind) for name, kind in COLUMNS.items()})
+
+
+def only_traces(spans: SpanTable, wanted: NDArray[np.bool_]) -> SpanTable:
+    """The table of the traces marked in ``wanted``, shape (traces,), renumbered; parents lie in their child's trace."""
+    if wanted.all():
+        return spans
+    keep = wanted[spans.trace]
+    columns = {name: getattr(spans, name)[keep] for name in COLUMNS}
+    columns["trace"] = (np.cumsum(wanted) - 1).astype(np.int32)[columns["trace"]]
+    row = np.cumsum(keep) - 1
+    columns["parent"] = np.where(columns["parent"] >= 0, row[np.maximum(columns["parent"], 0)], columns["parent"])
+    return SpanTable(tuple(spans.traces[index] for index in np.flatnonzero(wanted).tolist()), spans.strings, **columns)
+
+
+def packed(spans: SpanTable, most: int) -> bytes:
+    """The first ``most`` traces of a table, as numpy's npz."""
+    kept = only_traces(spans, np.arange(len(spans.traces)) < most)
+    buffer = io.BytesIO()
+    columns: dict[str, Any] = {name: getattr(kept, name) for name in COLUMNS}
+    np.savez(buffer, traces=np.array(kept.traces, str), strings=np.array(kept.strings, str), **columns)
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes) -> SpanTable:
+    """The inverse of ``packed``."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        columns = {name: found[name] for name in COLUMNS}
+        return SpanTable(tuple(found["traces"].tolist()), tuple(found["strings"].tolist()), **columns)
 
 
 @dataclass(frozen=True, slots=True)

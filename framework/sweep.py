@@ -6,6 +6,7 @@ The rate is chosen from the default configuration before tuning, at most 60 % of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from framework.controller import Bench, Controller
@@ -29,27 +30,36 @@ def sweep(
     maximum_rps: float,
 ) -> Sweep:
     """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up."""
-    steps: list[Step] = []
 
     def measure(rate_rps: float) -> Step:
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
         step = _step(rate_rps, trial, limit_ms)
-        steps.append(step)
         text = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
         bench.watch("rate", {"rate_rps": rate_rps, "text": text})
         return step
 
+    steps = raised(measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps)
+    return conclude(bench.application.name, limit_ms, steps, modelled=bench.testbed.modelled)
+
+
+def raised(measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float) -> list[Step]:
+    """Steps at rising rates until one does not hold, then between it and the last that held."""
+    steps = []
     rate = start_rps
-    while rate <= maximum_rps and measure(rate).holds is not False:
+    while rate <= maximum_rps:
+        steps.append(measure(rate))
+        if steps[-1].holds is False:
+            break
         rate = round(rate * factor, 1)
     held = [step.rate_rps for step in steps if step.holds]
     if held and steps[-1].holds is False:
         below, above = held[-1], steps[-1].rate_rps
         for _ in range(REFINEMENTS):
             middle = round((below + above) / 2, 1)
-            below, above = (middle, above) if measure(middle).holds else (below, middle)
-    return _conclude(bench.application.name, limit_ms, steps)
+            steps.append(measure(middle))
+            below, above = (middle, above) if steps[-1].holds else (below, middle)
+    return steps
 
 
 def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
@@ -63,15 +73,17 @@ def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
     return Step(rate_rps, p95, holds, reason)
 
 
-def _conclude(application: str, limit_ms: float, steps: list[Step]) -> Sweep:
+def conclude(application: str, limit_ms: float, steps: Sequence[Step], *, modelled: bool = False) -> Sweep:
+    """The knee, and the rate that follows from it."""
     ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
     held = [step.rate_rps for step in ordered if step.holds]
     passed = any(step.holds is False for step in ordered)
+    said = "modelled: " if modelled else ""
     if not held:
-        statement = f"no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
-        return Sweep(application, limit_ms, ordered, None, passed, None, statement)
+        statement = f"{said}no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
+        return Sweep(application, limit_ms, ordered, None, passed, None, statement, modelled)
     knee = max(held)
     proposed = float(int(SHARE_OF_KNEE * knee))
     what = "the knee is at" if passed else "no knee found; the highest rate tried is"
-    statement = f"{what} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
-    return Sweep(application, limit_ms, ordered, knee, passed, proposed, statement)
+    statement = f"{said}{what} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
+    return Sweep(application, limit_ms, ordered, knee, passed, proposed, statement, modelled)

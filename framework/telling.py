@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from framework.critical_path.reduce import evidence_of, priors
 from framework.model import Objective, StudyPlan, Trial, TrialState
 from framework.model.documents import decode
 from framework.objective import constraints, others
+from optimizer.belief import Modelled
 from optimizer.errors import NotOfThisSpace
 from optimizer.history import Known, carried, observed
 from optimizer.space import Configuration, SearchSpace, Value
@@ -20,6 +22,12 @@ HISTORY = "history"
 
 EDITS = "edits"
 """Where a plan keeps edits of its space: a list of {after: the last trial before, default: of the space till then}."""
+
+PRIOR = "prior"
+"""Where a plan keeps what a model says: a list of {values: what differs from the default, log_ratio}."""
+
+INERT = "inert"
+"""Where a plan keeps the parameters that mean nothing to the model that its study runs on."""
 
 _OBSERVED = {
     TrialState.COMPLETED: ObservationState.COMPLETED,
@@ -58,6 +66,17 @@ def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[
     for configuration, known in _carried(plan.extra, space, Counter()):
         found.setdefault(configuration, observed(configuration, known, default_value))
     return [one for configuration, one in found.items() if configuration != space.default()]
+
+
+def believed(plan: StudyPlan, space: SearchSpace) -> list[Modelled]:
+    """What a model said of configurations of ``space``, which may have been edited since."""
+    default = space.default()
+    found = []
+    for document in plan.extra.get(PRIOR, ()):
+        with suppress(NotOfThisSpace):
+            configuration = carried(space, {**default, **document["values"]}, default)
+            found.append(Modelled(configuration, float(document["log_ratio"])))
+    return found
 
 
 def in_space(trial: Trial, space: SearchSpace, plan: StudyPlan, default: Mapping[str, Value]) -> Configuration | None:

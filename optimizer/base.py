@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizer.belief import Belief, Modelled
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
 from optimizer.pareto import undominated
@@ -69,7 +71,8 @@ class Optimizer(ABC):
     ``start`` is where the search starts: a configuration whose told value is the first incumbent (it is suggested
     first where no value has been told), or None for a design of the algorithm's own.  Every completed observation
     counts, imported ones too, so a caller who wants a start without the default does not tell the default.
-    ``budget`` is the number of suggestions that will be asked for.  Raises InvalidInput.
+    ``budget`` is the number of suggestions that will be asked for.  ``modelled``: what a model of the application says
+    of some configurations (see ``belief``); only an algorithm that ``uses_belief`` takes it.  Raises InvalidInput.
     """
 
     name: ClassVar[str]  # as in the entry-point group tailor.optimizers
@@ -86,6 +89,7 @@ class Optimizer(ABC):
     uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
     uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
+    uses_belief: ClassVar[bool] = False  # it learns from what a model of the application says; others start at its best
     handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
     handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
@@ -97,6 +101,7 @@ class Optimizer(ABC):
         seed: int,
         budget: int | None = None,
         start: Configuration | None = None,
+        modelled: Sequence[Modelled] = (),
         **options: Value,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -112,6 +117,9 @@ class Optimizer(ABC):
         self.start = None if start is None else space.validate(start)
         if self.start is not None and not space.is_feasible(self.start):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
+        if modelled and not self.uses_belief:
+            raise InvalidInput(f"{self.name} does not learn from a model of the application; start it at its best")
+        self._believed = tuple(modelled)
         self._asks = 0
         self._start_asked = False
         self._pending: dict[int, Configuration] = {}
@@ -217,6 +225,11 @@ class Optimizer(ABC):
     def stream(self, *key: int) -> np.random.Generator:
         """A random generator of its own for a purpose; (0, i) is ask i's.  The same key, the same numbers."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    @cached_property
+    def belief(self) -> Belief | None:
+        """What a model of the application says; None where none was asked."""
+        return Belief(self.space, self._believed) if self._believed else None
 
     @property
     def start_asks(self) -> int:

@@ -41,6 +41,13 @@ def register(
         ],
         which: Annotated[str, typer.Option("--list", help=f"Problems: one of {', '.join(LISTS)}.")] = "development",
         only: Annotated[list[str] | None, typer.Option(help="Problems whose line contains this (repeatable).")] = None,
+        problem: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Instead of a list: 'twin APP', 'twin APP critical-path', 'made SEED SERVICES chain|fan-out', "
+                "or a line of a list (repeatable)."
+            ),
+        ] = None,
         evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 30,
         seeds: Annotated[int, typer.Option(help="Runs of each optimizer on each problem.")] = 3,
         workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
@@ -50,9 +57,10 @@ def register(
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
     ) -> None:
         """Race optimizers on synthetic problems; no engine is needed."""
-        problems = _chosen(which, only or [])
+        problems = problem or _chosen(which, only or [])
         asked = _Race(optimizers, problems, evaluations, seeds, workers, directory)
-        _report(asked, asked.run(messages), f"list {which}, {fingerprint(problems)}", as_json)
+        title = ", ".join(problem) if problem else f"list {which}, {fingerprint(problems)}"
+        _report(asked, asked.run(messages), title, as_json)
 
     @app.command()
     def replay(

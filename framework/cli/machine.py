@@ -74,6 +74,7 @@ def register(
         seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
         limit_of: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
         plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
+        testbed: Annotated[str, typer.Option(help=present.TESTBED_HELP)] = "auto",
         as_json: Json = False,
     ) -> None:
         """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
@@ -94,6 +95,7 @@ def register(
             maximum_rps=maximum,
             seed=seed,
             limits=present.limits(limit_of or []),
+            testbed=testbed,
         )
         written = with_tailor.plot_sweep(found, plot)
         if as_json:

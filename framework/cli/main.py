@@ -13,7 +13,7 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import bench, look, machine, present, traces
+from framework.cli import bench, look, machine, present, traces, twin
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
@@ -115,6 +115,11 @@ def tune(
     ] = None,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
     limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
+    prior: Annotated[
+        str,
+        typer.Option(help="twin: start from what the application's twin says of thousands of configurations."),
+    ] = "none",
+    testbed: Annotated[str, typer.Option(help=present.TESTBED_HELP)] = "auto",
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -147,6 +152,8 @@ def tune(
         subject_to=tuple(subject_to or ()),
         also=tuple(also or ()),
         history=tuple(history or ()),
+        prior=prior,
+        testbed=testbed,
     )
     if quick:
         request = present.quick(request)
@@ -227,6 +234,7 @@ bench.register(app, tailor, output, messages, print_json)
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
 traces.register(app, tailor, output, print_json)
+twin.register(app, tailor, output, messages, print_json)
 
 
 def main() -> None:

@@ -14,11 +14,12 @@ from rich.table import Table
 from framework.errors import InputError
 from framework.model import Estimate, Study, Trial, TuneRequest
 from framework.report.summary import Level, Summary
-from framework.telling import HISTORY, left_out
+from framework.telling import HISTORY, INERT, left_out
 from optimizer.space import SearchSpace
 
 __all__ = [
     "LIMITS_HELP",
+    "TESTBED_HELP",
     "escape",
     "estimate",
     "limits",
@@ -34,6 +35,10 @@ __all__ = [
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 
 LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
+TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
+MODELLED = (
+    "[yellow]MODELLED: no application runs; every number below comes from its twin, a queueing model (twin.json).[/]"
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _FACTORS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -86,6 +91,8 @@ def estimate(value: Estimate, unit: str = "ms") -> str:
 def opening(console: Console, study: Study) -> None:
     """What is about to happen, on which machine."""
     plan, machine = study.plan, study.machine
+    if study.modelled:
+        console.print(MODELLED)
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
@@ -95,6 +102,9 @@ def opening(console: Console, study: Study) -> None:
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
+    if plan.extra.get(INERT):
+        many = len(plan.extra[INERT])
+        console.print(f"{many} of the {len(study.space['parameters'])} parameters mean nothing to the model")
     if HISTORY in plan.extra:
         sources = ", ".join(str(source["source"]) for source in plan.extra[HISTORY])
         usable, reasons = left_out(plan.extra, SearchSpace.from_dict(study.space))
@@ -107,11 +117,14 @@ def summary(console: Console, found: Summary) -> None:
     """The end of a study: default, best, what changed, the verdict, and what to know about the numbers."""
     study = found.study
     console.print()
+    if study.modelled:
+        console.print(MODELLED)
     if study.plan.quick:
         console.print("[yellow]QUICK study: a first look, not a result to publish.[/]")
     for name, level in (("default", found.default), ("best", found.best)):
         if level is not None:
-            console.print(f"{name:8} {found.objective} {_level(level, found.unit)}")
+            modelled = " modelled" if study.modelled else ""
+            console.print(f"{name:8} {found.objective}{modelled} {_level(level, found.unit)}")
     if found.changes:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
         for column in ("service", "parameter", "default", "best", "what it is for"):
@@ -164,6 +177,10 @@ def notes(found: Summary) -> list[str]:
         )
     if found.smaller is not None:
         said.append(found.smaller)
+    silent = set(found.study.plan.extra.get(INERT, ()))
+    without = sum(f"{change.service}.{change.parameter}" in silent for change in found.changes)
+    if without:
+        said.append(f"{without} of the {len(found.changes)} changes mean nothing to the model: they come from chance")
     failed = {state: count for state, count in found.trials.items() if state in ("failed", "infeasible")}
     if failed:
         said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
@@ -172,6 +189,8 @@ def notes(found: Summary) -> list[str]:
         said.append(f"{found.invalid_repetitions} repetition{many} did not count and had to be measured again")
     if found.low_confidence:
         said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
+    if found.study.plan.prior != "none":
+        said.append("the search started from what the application's twin says; the verdict is measured all the same")
     if found.study.plan.limits:
         limits = ", ".join(f"{name} {value:g}" for name, value in found.study.plan.limits.items())
         said.append(f"limits on disturbance other than the application's own: {limits}")
@@ -192,6 +211,7 @@ def summary_document(found: Summary) -> dict[str, Any]:
         "state": study.state,
         "quick": study.plan.quick,
         "testbed": study.testbed,
+        "modelled": study.modelled,
         "optimizer": study.plan.optimizer,
         "objective": found.objective,
         "unit": found.unit,

@@ -5,6 +5,7 @@ On a terminal this is a progress bar; elsewhere one line per trial, so that a lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
+from framework.telling import PRIOR
 
 
 def expected_repetitions(plan: StudyPlan) -> int:
@@ -113,8 +115,15 @@ class StudyProgress:
             self._bar.update(self._task, total=total)
             self._console.print(f"smaller recommendations to try: {count or 'none'}")
             return
+        if data["why"] == PRIOR:
+            best = math.exp(min(one["log_ratio"] for one in data["extra"][PRIOR]))
+            self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
+            return
         changes = ", ".join(f"{name} {value}" for name, value in data.items() if name not in ("why", "extra"))
         self._console.print(f"{data['why']}: {changes}")
+
+    def _on_model(self, data: Mapping[str, Any]) -> None:
+        self._bar.update(self._task, trial="the twin", phase=f"{data['done']} of {data['total']} configurations asked")
 
     def _on_waiting(self, data: Mapping[str, Any]) -> None:
         self._console.print(f"[yellow]waiting {data['seconds']:.0f} s: {data['reason']}")

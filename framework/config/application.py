@@ -13,6 +13,7 @@ from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, load, near
 from framework.config.document import Document, read_document
 from framework.config.outcomes import outcome_constraint, quantity
+from framework.config.twin_file import twin_path
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
@@ -162,7 +163,8 @@ def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any
 def content_hash(directory: Path) -> str:
     """16 hexadecimal digits over path, length and content of every file below ``directory``, in the order of paths.
 
-    Hidden files and caches of interpreters are left out: they change without the application changing.
+    Hidden files, caches of interpreters and the application's twin are left out: they change without the application
+    changing.
     """
     digest = hashlib.sha256()
     for path in _files(directory):
@@ -181,4 +183,5 @@ def _files(directory: Path) -> list[Path]:
         folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
         found += [Path(folder, name) for name in names if not name.startswith(".")]
         found += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
-    return sorted(found, key=lambda path: path.relative_to(directory).as_posix())
+    kept = (path for path in found if path != twin_path(directory))
+    return sorted(kept, key=lambda path: path.relative_to(directory).as_posix())

@@ -33,7 +33,7 @@ def load_configuration(path: Path, space: SearchSpace) -> Configuration:
     document, file = load(Path(path), ConfigurationFile)
     for name in file.values:
         if name not in space:
-            raise document.error(("values", name), name, _nearest(name, space))
+            raise document.error(("values", name), name, nearest(name, space))
     for name in file.sources:
         if name not in file.values:
             raise document.error(("sources", name), name, f"names of values: {', '.join(file.values) or 'none'}")
@@ -43,7 +43,8 @@ def load_configuration(path: Path, space: SearchSpace) -> Configuration:
         raise document.error(("values", error.parameter), error.found, error.allowed) from None
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The names that an unknown one may have meant, for an error."""
     names = list(known)
     found = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     if found:

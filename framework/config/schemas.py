@@ -14,6 +14,7 @@ from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
+from framework.config.twin_file import TwinFile
 from framework.config.workload_file import WorkloadFile
 
 KINDS: dict[str, type[Strict]] = {
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Strict]] = {
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
     "results": ResultsFile,
+    "twin": TwinFile,
 }
 DIRECTORY = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 

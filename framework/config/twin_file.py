@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,8 +11,11 @@ from pydantic import Field, model_validator
 
 from framework.config.checked import Name, Strict, Text, check, refuse
 from framework.config.document import read_document
+from framework.errors import FileError
 from framework.model.documents import decode, encode
 from framework.model.twin import Twin
+
+TWIN_FILE = "twin.json"
 
 NotNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -63,6 +67,11 @@ class ServiceEntry(Strict):
     traced: bool = True
     cache: CacheEntry | None = None
     cache_ratio: Fraction = 0.0
+    io_share: Fraction = 0.0
+    queue: Annotated[int, Field(ge=0)] = 0
+    quota: NotNegative = 0.0
+    pressure: dict[str, NotNegative] = Field(default_factory=dict)
+    sensitivity: dict[str, NotNegative] = Field(default_factory=dict)
 
 
 class EdgeEntry(Strict):
@@ -72,6 +81,8 @@ class EdgeEntry(Strict):
     callee: Name
     way_us: NotNegative = 0.0
     setup_us: NotNegative = 0.0
+    timeout_ms: NotNegative = 0.0
+    retries: Annotated[int, Field(ge=0, le=10)] = 0
 
 
 class HostEntry(Strict):
@@ -81,6 +92,7 @@ class HostEntry(Strict):
     cores: Annotated[int, Field(ge=1, le=4096)]
     switching: NotNegative = 0.0
     others: NotNegative = 0.0
+    memory_mib: Annotated[int, Field(ge=64)] = 4096
 
 
 class TwinFile(Strict):
@@ -94,6 +106,7 @@ class TwinFile(Strict):
     services: list[ServiceEntry] = Field(min_length=1)
     edges: list[EdgeEntry] = Field(default_factory=list)
     hosts: list[HostEntry] = Field(min_length=1)
+    network_us: NotNegative = 0.0
     run_spread: NotNegative = 0.0
     fit: dict[str, float] = Field(default_factory=dict)
 
@@ -117,6 +130,20 @@ class TwinFile(Strict):
             if tuple(name.split(" ", 1)) not in operations:
                 raise refuse(f"an entry in operations for the class {name}")
         return self
+
+
+def twin_path(directory: Path) -> Path:
+    """Where an application of this directory has its twin, if it has one."""
+    return directory / TWIN_FILE
+
+
+def twin_digest(directory: Path) -> str:
+    """The beginning of the SHA-256 of an application's twin.  Raises FileError."""
+    path = twin_path(directory)
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
 
 
 def load_twin(path: Path) -> Twin:

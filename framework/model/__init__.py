@@ -43,6 +43,8 @@ from framework.model.measurement import (
     ServiceTime,
 )
 from framework.model.study import (
+    DOCKER,
+    TWIN,
     Purpose,
     Step,
     Study,
@@ -57,6 +59,8 @@ from framework.model.study import (
 from optimizer.space import Configuration, Value
 
 __all__ = [
+    "DOCKER",
+    "TWIN",
     "Application",
     "Apply",
     "Configuration",

@@ -103,4 +103,5 @@ class Measurement:
     phases: Mapping[str, float]
     latencies_ms: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32), compare=False)
     warnings: tuple[str, ...] = ()
+    spans: str = ""  # artefact of the window's traces, where they are kept
     warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together

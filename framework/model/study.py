@@ -33,6 +33,8 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
+DOCKER, TWIN = "docker", "twin"  # testbeds
+
 Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 
 
@@ -109,6 +111,8 @@ class TuneRequest:
     also: tuple[str, ...] = ()  # further quantities to keep low; where there are none, the application's
     history: tuple[str, ...] = ()  # studies and files of results that the optimizer is told of
     minimal: int = 0  # recommendations with less changed to try after an improvement, at most 3
+    prior: str = "none"  # "twin": the optimizer starts from what the application's model says
+    testbed: str = "auto"  # docker, twin, or auto: docker where an engine answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ class StudyPlan:
     subject_to: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     minimal: int = 0
+    prior: str = "none"
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -163,6 +168,11 @@ class Study:
     verdict: Verdict | None = None
     rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
     message: str = ""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether its numbers come from a model and were not measured."""
+        return self.testbed == TWIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +196,4 @@ class Sweep:
     passed: bool  # whether a rate that does not hold was found
     proposed_rps: float | None
     statement: str
+    modelled: bool = False

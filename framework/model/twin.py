@@ -53,6 +53,10 @@ class TwinCache:
 class TwinService:
     """``cpu_share``: of its own time at low load that it computes; the rest it waits for a disk, a wake-up, a lock.
 
+    ``io_share``: of its own time that it reads what its ``cache`` (a buffer pool) did not have; grows with the misses.
+    ``queue``: requests that may wait for a worker, 0 any number.  ``quota``: cores that it may use, 0 all.
+    ``pressure``, ``sensitivity``: resource (such as memory bandwidth) -> what it takes of it, and the slowdown of its
+    computing for each unit that others on its host take.
     ``traced``: it sends spans of its own; otherwise it is seen in its callers' only.  ``gc_share``: of its computing at
     the default that collects garbage.  ``cache_ratio``: hits of its requests at the calibration, where it is a cache.
     """
@@ -64,31 +68,46 @@ class TwinService:
     traced: bool = True
     cache: TwinCache | None = None
     cache_ratio: float = 0.0
+    io_share: float = 0.0
+    queue: int = 0
+    quota: float = 0.0
+    pressure: Mapping[str, float] = field(default_factory=dict)
+    sensitivity: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TwinEdge:
-    """Calls from one service to another: ``way_us`` one way over the network, ``setup_us`` CPU of a new connection."""
+    """Calls from one service to another: ``way_us`` one way, ``setup_us`` CPU of a new connection, ``timeout_ms`` that
+    the caller waits (0: as long as it takes), and how often it ``retries`` then.
+    """
 
     caller: str
     callee: str
     way_us: float = 0.0
     setup_us: float = 0.0
+    timeout_ms: float = 0.0
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TwinHost:
-    """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there."""
+    """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there.
+
+    ``memory_mib``: what bounds and defaults in search_spaces/ refer to.
+    """
 
     name: str
     cores: int
     switching: float = 0.0
     others: float = 0.0
+    memory_mib: int = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """``classes``: (service, operation) that requests begin with, as "service operation" -> share of the requests.
+    """``network_us``: one way between two hosts, beside an edge's own.
+
+    ``classes``: (service, operation) that requests begin with, as "service operation" -> share of the requests.
 
     ``run_spread``: standard deviation of the logarithm between runs of one configuration, as measured.  ``fit``: what
     the calibration says of itself: sources, errors on what it used and on what it kept for validation.
@@ -100,5 +119,6 @@ class Twin:
     services: tuple[TwinService, ...]
     edges: tuple[TwinEdge, ...]
     hosts: tuple[TwinHost, ...]
+    network_us: float = 0.0
     run_spread: float = 0.0
     fit: Mapping[str, float] = field(default_factory=dict)

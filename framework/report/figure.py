@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from matplotlib import rc_context
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
+_WIDTH = re.compile(r'viewBox="0 0 ([0-9.]+) ')
 _STYLE: Any = {  # matplotlib types its keys as one long Literal
     "font.size": 9.0,
     "axes.spines.top": False,
@@ -33,3 +35,13 @@ def svg(made: Figure) -> str:
         made.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
+
+
+def marked(drawn: str, label: str = "modelled, not measured") -> str:
+    """The SVG with a label in its upper right corner, so that it says what it is wherever it is copied to."""
+    width = _WIDTH.search(drawn)
+    place = float(width[1]) - 4 if width else 100.0
+    text = (
+        f'<text x="{place:g}" y="9" text-anchor="end" font-size="9" font-style="italic" fill="#b45309">{label}</text>'
+    )
+    return drawn.replace("</svg>", f"{text}</svg>")

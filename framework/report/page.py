@@ -16,6 +16,7 @@ from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
+from framework.report.figure import marked
 from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
@@ -64,6 +65,8 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
     if found.cpu:
         shares = {name: 100 * share for name, share in found.cpu.items()}
         figures["CPU during the window"] = plots.bars(shares, "share of the machine [%], mean")
+    if found.study.modelled:
+        figures = {title: marked(svg) for title, svg in figures.items()}
     return {title: Markup(svg) for title, svg in figures.items()}  # our own SVG, no user text unescaped
 
 

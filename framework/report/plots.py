@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.model import Sweep, Trial
-from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
+from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, marked, svg
 from optimizer.importance import Importance
 
 
@@ -143,7 +143,29 @@ def sweep_plot(found: Sweep) -> str:
     axes.set_ylabel("p95 [ms]")
     axes.set_title(f"{found.application}: rate sweep of the default configuration", loc="left")
     axes.legend(frameon=False)
-    return svg(drawing)
+    return marked(svg(drawing)) if found.modelled else svg(drawing)
+
+
+def sweeps_plot(found: Mapping[str, Sweep]) -> str:
+    """p95 against the rate for several configurations of a model, with the limit and their knees."""
+    drawing, axes = figure(7.6, 3.4)
+    for (name, one), colour in zip(found.items(), (DEFAULT, BEST, OTHER, BAD), strict=False):
+        steps = [(step.rate_rps, step.p95) for step in one.steps if step.p95 and np.isfinite(step.p95.value)]
+        knee = "none" if one.knee_rps is None else f"{one.knee_rps:g}/s"
+        axes.plot(
+            [rate for rate, _ in steps], [p95.value for _, p95 in steps], "-o", color=colour, markersize=4,
+            label=f"{name}: knee {knee}",
+        )  # fmt: skip
+        for rate, p95 in steps:
+            axes.vlines(rate, p95.low, p95.high, color=colour, linewidth=1.2)
+        limit, application = one.limit_ms, one.application
+    axes.axhline(limit, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {limit:g} ms")
+    axes.set_yscale("log")
+    axes.set_xlabel("requests per second")
+    axes.set_ylabel("p95 [ms]")
+    axes.set_title(f"{application}: what its twin says", loc="left")
+    axes.legend(frameon=False)
+    return marked(svg(drawing))
 
 
 def _by_pair(trials: Sequence[Trial], label: str) -> dict[int, float]:

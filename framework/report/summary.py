@@ -126,7 +126,11 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
 
 
 def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
-    """The verdict in one sentence, as measurement.md words it."""
+    """The verdict in one sentence, as measurement.md words it; what was not measured is said first."""
+    return ("Modelled, not measured.  " if study.modelled else "") + _verdict(study, default, best)
+
+
+def _verdict(study: Study, default: Trial | None, best: Trial | None) -> str:
     if default is None or best is None:
         return "The default configuration has no value yet."
     verdict = study.verdict

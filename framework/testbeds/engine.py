@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
@@ -28,6 +29,7 @@ _USERS = re.compile(r"volume is in use - \[([0-9a-f, ]+)\]")
 T = TypeVar("T")
 R = TypeVar("R")
 
+LOCAL = "unix:///var/run/docker.sock"
 ATTEMPTS = 3  # an engine that restarts is back within a second or two
 PAUSE_S = 0.3  # doubled after each attempt
 TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
@@ -262,6 +264,9 @@ class Engine:
     def _connected(self) -> docker.APIClient:
         if self._client is None:
             options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
+            kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
+            if "unix" in kind and not Path(path).exists():  # the SDK would leave a socket open for each attempt
+                raise FileNotFoundError(f"there is no {path}")
             self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)
         return self._client

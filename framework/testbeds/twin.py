@@ -58,9 +58,16 @@ class TwinTestbed:
         """The machine that is modelled: its first host."""
         host = self._twin.hosts[0]
         return Machine(
-            platform.node(), host.cores, 0, platform.release(), "modelled", "twin", "none", platform.python_version(),
-            framework.__version__,
-        )  # fmt: skip
+            hostname=platform.node(),
+            cores=host.cores,
+            memory_mib=host.memory_mib,
+            kernel=platform.release(),
+            cpu="modelled",
+            engine="twin",
+            compose="none",
+            python=platform.python_version(),
+            tailor=framework.__version__,
+        )
 
     def check(self, application: Application) -> None:
         if application.name != self._twin.application:
@@ -69,7 +76,10 @@ class TwinTestbed:
             )
 
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Nothing: the data are part of the model."""
+        """Compile the simulator, or load it from numba's cache; the data are part of the model."""
+        progress("compiling the simulator (the first time only, about a minute)")
+        program, _ = compiled(self._twin, self._application, self._types, default.configuration)
+        simulate(program, np.array([0.0]), np.zeros(1, np.int32), seed=0, until_s=1.0)
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
         containers = {

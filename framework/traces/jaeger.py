@@ -19,10 +19,9 @@ import numpy as np
 
 from framework.errors import TracesMissing
 from framework.model import Application, Running
-from framework.spans import SpanTable
+from framework.spans import SpanTable, only_traces
 from framework.traces.columns import SpanColumns
 from framework.traces.jaeger_json import read_into
-from framework.traces.selection import only_traces
 
 ROOT_SERVICE = "loadgen"
 """The service of the root span of every request: the load generator."""

@@ -46,6 +46,7 @@ class Evidence:
     others_us: float
     caches: Mapping[str, CacheEvidence] = field(default_factory=dict)
     run_spread: float = 0.0
+    memory_mib: int = 4096
 
 
 def calibrated(
@@ -53,7 +54,7 @@ def calibrated(
 ) -> Twin:
     """The twin on one host; what has to be fitted has its first guess."""
     own_us = _own_us(learnt)
-    operations = [_operation(one, application, types, evidence) for one in learnt.operations.values()]
+    operations = [_operation(one, application, types, evidence) for one in learnt.operations]
     names = list(dict.fromkeys(one.service for one in operations))
     explained = {name: min(own_us[name], evidence.cpu_us.get(name, own_us[name])) for name in names}
     left_us = (
@@ -73,17 +74,18 @@ def calibrated(
     ]
     services.append(TwinService(BACKGROUND, "local", traced=False))
     edges = _edges(learnt)
-    roots = set(learnt.classes)
-    operations = [_with_background(one) if (one.service, one.operation) in roots else one for one in operations]
-    edges += [TwinEdge(service, BACKGROUND) for service in sorted({service for service, _ in roots})]
+    operations = [
+        _with_background(one) if f"{one.service} {one.operation}" in learnt.classes else one for one in operations
+    ]
+    edges += [TwinEdge(service, BACKGROUND) for service in sorted({name.partition(" ")[0] for name in learnt.classes})]
     operations.append(TwinOperation(BACKGROUND, BACKGROUND, (round(left_us, 2),), 0.5))
     return Twin(
         application=application.name,
-        classes={f"{service} {operation}": round(share, 6) for (service, operation), share in learnt.classes.items()},
+        classes={name: round(share, 6) for name, share in learnt.classes.items()},
         operations=tuple(operations),
         services=tuple(services),
         edges=tuple(edges),
-        hosts=(TwinHost("local", evidence.cores, SWITCHING),),
+        hosts=(TwinHost("local", evidence.cores, SWITCHING, memory_mib=evidence.memory_mib),),
         run_spread=round(evidence.run_spread, 4),
     )
 
@@ -91,7 +93,8 @@ def calibrated(
 def _own_us(learnt: Structure) -> dict[str, float]:
     """Service -> its own time per request."""
     found: dict[str, float] = {}
-    for (service, _), one in learnt.operations.items():
+    for one in learnt.operations:
+        service = one.key[0]
         found[service] = found.get(service, 0.0) + one.occurrences * one.own.mean_us / learnt.traces
     return found
 
@@ -127,10 +130,10 @@ def _with_background(one: TwinOperation) -> TwinOperation:
 def _edges(learnt: Structure) -> list[TwinEdge]:
     """One for each pair of services, with the mean way of its calls."""
     ways: dict[Key, list[tuple[float, float]]] = {}
-    for (service, _), one in learnt.operations.items():
+    for one in learnt.operations:
         for slot in one.slots:
             calls = one.occurrences * slot.probability * slot.times
-            ways.setdefault((service, slot.callee[0]), []).append((slot.way_us, calls))
+            ways.setdefault((one.key[0], slot.callee[0]), []).append((slot.way_us, calls))
     return [
         TwinEdge(caller, callee, round(sum(way * n for way, n in rows) / (2 * sum(n for _, n in rows)), 2), SETUP_US)
         for (caller, callee), rows in ways.items()
@@ -139,11 +142,11 @@ def _edges(learnt: Structure) -> list[TwinEdge]:
 
 def _is_traced(learnt: Structure, service: str) -> bool:
     """Whether it sends spans: its calls are seen from both sides, or it makes calls itself below the root."""
-    roots = {name for name, _ in learnt.classes}
+    roots = {name.partition(" ")[0] for name in learnt.classes}
     if service in roots:
         return False
-    seen = [slot.way_us for one in learnt.operations.values() for slot in one.slots if slot.callee[0] == service]
-    makes = any(one.slots for (name, _), one in learnt.operations.items() if name == service)
+    seen = [slot.way_us for one in learnt.operations for slot in one.slots if slot.callee[0] == service]
+    makes = any(one.slots for one in learnt.operations if one.key[0] == service)
     return makes or any(way > 0 for way in seen)
 
 

@@ -17,8 +17,6 @@ from framework.twin.draws import EXPONENTIAL, LOGNORMAL
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, LOOP, SPAWN, Builder, Program
 from optimizer.space import Value
 
-MODELLED = frozenset({"workers", "cores", "connections", "keepalive", "cache_bytes", "gc"})
-
 
 @dataclass(slots=True)
 class Effects:
@@ -32,19 +30,41 @@ class Effects:
     connections: dict[str, int] = field(default_factory=dict)
 
 
-def inert(application: Application, types: Mapping[str, ServiceType]) -> list[str]:
+def inert(twin: Twin, application: Application, types: Mapping[str, ServiceType]) -> list[str]:
     """The parameters that change nothing in the twin."""
+    services = {service.name: service for service in twin.services}
     return [
         f"{service}.{parameter.name}"
         for service, parameter in _parameters(application, types)
-        if parameter.role not in MODELLED
+        if not _is_modelled(parameter, services.get(service))
     ]
 
 
+def _is_modelled(parameter: ParameterDefinition, service: TwinService | None) -> bool:
+    """Whether a role does something, with what the twin knows of the service."""
+    if service is None or isinstance(parameter.default, str):
+        return False
+    role = parameter.role
+    if role == "connections":
+        return bool(parameter.towards)  # of its own clients: nobody comes near such limits
+    if role == "cache_bytes":
+        return parameter.unit == "MiB" and service.cache is not None
+    return role in ("workers", "cores", "keepalive") or (role == "gc" and service.gc_share > 0)
+
+
 def compiled(
-    twin: Twin, application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
+    twin: Twin,
+    application: Application,
+    types: Mapping[str, ServiceType],
+    configuration: Mapping[str, Value],
+    placement: Mapping[str, str] | None = None,
 ) -> tuple[Program, Sequence[TwinOperation]]:
-    """The program of a twin under a configuration, and its operations in the order of the program's indices."""
+    """The program of a twin under a configuration, and its operations in the order of the program's indices.
+
+    ``placement``: service -> host, where it differs from the twin's own.
+    """
+    host_of = {service.name: service.host for service in twin.services} | dict(placement or {})
+    slower = _interference(twin, host_of)
     effects = _effects(twin, application, types, configuration)
     type_of = {service.name: service.type for service in application.services}
     build = Builder()
@@ -52,7 +72,14 @@ def compiled(
         build.host(host.name, max(0.1, host.cores - host.others), host.switching)
     for service in twin.services:
         found = effects.get(service.name, Effects())
-        build.add_service(service.name, service.host, workers=found.workers, threads=found.threads)
+        build.add_service(
+            service.name,
+            host_of[service.name],
+            workers=found.workers,
+            queue=service.queue,
+            threads=found.threads,
+            quota=service.quota,
+        )
     for edge in twin.edges:
         caller, callee = effects.get(edge.caller, Effects()), type_of.get(edge.callee, "")
         build.edge(
@@ -61,14 +88,16 @@ def compiled(
             connections=caller.connections.get(callee, 0),
             idle=caller.idle.get(callee, caller.idle.get("", 1 << 30)),
             setup=edge.setup_us / 1e6,
-            latency=edge.way_us / 1e6,
+            latency=(edge.way_us + twin.network_us * (host_of[edge.caller] != host_of[edge.callee])) / 1e6,
+            timeout=edge.timeout_ms / 1e3,
+            retries=edge.retries,
         )
     services = {service.name: service for service in twin.services}
     misses = {name: _miss_factor(service, effects.get(name)) for name, service in services.items()}
     index = {(one.service, one.operation): number for number, one in enumerate(twin.operations)}
     for one in twin.operations:
         scale = effects[one.service].cpu_scale if one.service in effects else 1.0
-        build.begin(one.service, one.operation, scale)
+        build.begin(one.service, one.operation, scale * slower[one.service])
         _emit(build, one, services[one.service], index, misses)
     for name, share in twin.classes.items():
         service_name, _, operation = name.partition(" ")
@@ -85,13 +114,13 @@ def _emit(
 ) -> None:
     """The instructions of one operation: a piece of its own, a group of calls, a piece, ..."""
     for first, group in _groups(operation.calls):
-        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]))
+        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]), misses)
         for call in group:
             kind = SPAWN if call.mode == "spawn" else CALL if len(group) == 1 else FORK
             _call(build, operation, call, kind, index, misses)
         if len(group) > 1:
             build.add(JOIN)
-    _piece(build, operation, service, operation.pieces_us[-1])
+    _piece(build, operation, service, operation.pieces_us[-1], misses)
     build.add(END)
 
 
@@ -106,14 +135,40 @@ def _groups(calls: Sequence[TwinCall]) -> list[tuple[int, list[TwinCall]]]:
     return found
 
 
-def _piece(build: Builder, operation: TwinOperation, service: TwinService, mean_us: float) -> None:
+def _piece(
+    build: Builder, operation: TwinOperation, service: TwinService, mean_us: float, misses: Mapping[str, float]
+) -> None:
+    """Computing, then waiting; the part that reads what the service's own cache did not have grows with misses."""
     if mean_us <= 0:
         return
     computing = service.cpu_share * mean_us
+    reading = min(service.io_share, 1.0 - service.cpu_share) * mean_us
+    waiting = mean_us - computing - reading + reading * misses[service.name]
     if computing > 0:
         build.add(CPU, build.distribution(LOGNORMAL, computing / 1e6, operation.spread))
-    if mean_us > computing:
-        build.add(DELAY, build.distribution(LOGNORMAL, (mean_us - computing) / 1e6, operation.spread))
+    if waiting > 0:
+        build.add(DELAY, build.distribution(LOGNORMAL, waiting / 1e6, operation.spread))
+
+
+def _interference(twin: Twin, host_of: Mapping[str, str]) -> dict[str, float]:
+    """Service -> how much slower it computes beside its neighbours than beside those of the calibration.
+
+    1 plus, for each resource, its sensitivity times what the others on its host take (Delimitrou & Kozyrakis, ASPLOS
+    2013, "Paragon", for sensitivity and pressure by resource).
+    """
+
+    def beside(service: TwinService, hosts: Mapping[str, str]) -> float:
+        others = [one for one in twin.services if one is not service and hosts[one.name] == hosts[service.name]]
+        return 1.0 + sum(
+            slope * sum(one.pressure.get(resource, 0.0) for one in others)
+            for resource, slope in service.sensitivity.items()
+        )
+
+    own = {service.name: service.host for service in twin.services}
+    return {
+        service.name: beside(service, host_of) / beside(service, own) if service.sensitivity else 1.0
+        for service in twin.services
+    }
 
 
 def _call(
@@ -153,14 +208,14 @@ def _effects(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
 ) -> dict[str, Effects]:
     found: dict[str, Effects] = {}
-    gc_share = {service.name: service.gc_share for service in twin.services}
+    services = {service.name: service for service in twin.services}
     fixed = {service.name: service.fixed for service in application.services}
     for service, parameter in _parameters(application, types):
         held = fixed[service].get(parameter.name, parameter.default)
         value = configuration.get(f"{service}.{parameter.name}", held)
-        if isinstance(value, str) or parameter.role not in MODELLED:
+        if isinstance(value, str) or not _is_modelled(parameter, services.get(service)):
             continue
-        _apply(found.setdefault(service, Effects()), parameter, float(value), gc_share.get(service, 0.0))
+        _apply(found.setdefault(service, Effects()), parameter, float(value), services[service].gc_share)
     return found
 
 

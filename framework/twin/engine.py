@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.twin.draws import draw, mixed, uniform
 from framework.twin.frames import begin_span, new_frame, queued, ready, release, set_timer
-from framework.twin.heaps import make_room, remove_first
+from framework.twin.heaps import remove_first
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
 from framework.twin.records import (
     ALL,
@@ -19,9 +19,9 @@ from framework.twin.records import (
     GIVEN_UP,
     NEXT,
     READY,
+    REFILL,
     RESUME,
     ROOT,
-    SEQUENCE,
     START,
     TIMEOUT,
     TIMERS,
@@ -29,6 +29,7 @@ from framework.twin.records import (
     Ints,
     Longs,
 )
+from framework.twin.threads import advance, rate, refilled, start_threads, want_thread
 
 # ---------------------------------------------------------------------- the loop
 
@@ -45,7 +46,7 @@ def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.u
             now, source = r.timers[0].key, -2
         for host in range(hosts):
             if r.hosts[host].threads:
-                at = r.hosts[host].since + (r.threads[host, 0].key - r.hosts[host].virtual) / _rate(r, host)
+                at = r.hosts[host].since + (r.threads[host, 0].key - r.hosts[host].virtual) / rate(r, host)
                 if at < now:
                     now, source = at, host
         if source == -3 or now > until:
@@ -83,7 +84,9 @@ def _timer(r: Any, now: float) -> None:
     what, frame, stamp = r.timers[0].what, r.timers[0].item, r.timers[0].stamp
     r.n[TIMERS] -= 1
     remove_first(r.timers, r.n[TIMERS])
-    if what == TIMEOUT:
+    if what == REFILL:
+        refilled(r, now, frame)
+    elif what == TIMEOUT:
         if r.frames[frame].generation == stamp:
             _give_up(r, now, frame)
     elif what in (RESUME, START):
@@ -96,19 +99,12 @@ def _timer(r: Any, now: float) -> None:
 def _computed(r: Any, now: float, host: int) -> None:
     """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
     frame = r.threads[host, 0].frame
-    _advance(r, now, host)
+    advance(r, now, host)
     r.hosts[host].threads -= 1
     remove_first(r.threads[host], r.hosts[host].threads)
     service = r.operations[r.frames[frame].op].service
-    if r.services[service].threads > 0:
-        r.services[service].running -= 1
-        waiting = r.services[service].thread_first
-        if waiting >= 0:
-            r.services[service].thread_first = r.frames[waiting].link
-            if r.frames[waiting].link < 0:
-                r.services[service].thread_last = -1
-            r.services[service].running += 1
-            _compute(r, now, waiting, r.frames[waiting].need)
+    r.services[service].running -= 1
+    start_threads(r, now, service)
     ready(r, frame)
 
 
@@ -126,7 +122,7 @@ def _go_on(r: Any, now: float, frame: int) -> None:
             demand = _draw(r, frame, a) * r.operations[r.frames[frame].op].scale + r.frames[frame].extra
             r.frames[frame].extra = 0.0
             if demand > 0.0:
-                _want_thread(r, now, frame, demand)
+                want_thread(r, now, frame, demand)
                 return
         elif kind == CALL:
             _call(r, now, frame, a, b, CALL)
@@ -329,49 +325,3 @@ def _is_queued(r: Any, edge: int, frame: int) -> bool:
             return True
         at = r.frames[at].link
     return False
-
-
-# ---------------------------------------------------------------------- threads and hosts
-
-
-@numba.njit(cache=True, nogil=True)
-def _want_thread(r: Any, now: float, frame: int, demand: float) -> None:
-    service = r.operations[r.frames[frame].op].service
-    r.services[service].cpu_s += demand
-    if r.services[service].threads > 0:
-        if r.services[service].running >= r.services[service].threads:
-            r.frames[frame].need = demand
-            first, last = queued(r, r.services[service].thread_first, r.services[service].thread_last, frame)
-            r.services[service].thread_first, r.services[service].thread_last = first, last
-            return
-        r.services[service].running += 1
-    _compute(r, now, frame, demand)
-
-
-@numba.njit(cache=True, nogil=True)
-def _compute(r: Any, now: float, frame: int, demand: float) -> None:
-    host = r.services[r.operations[r.frames[frame].op].service].host
-    _advance(r, now, host)
-    r.n[SEQUENCE] += 1
-    done = r.hosts[host].virtual + demand
-    one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
-    one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
-    r.hosts[host].threads += 1
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _rate(r: Any, host: int) -> float:
-    """What each runnable thread gets of a core."""
-    threads, cores = r.hosts[host].threads, r.hosts[host].cores
-    if threads <= cores:
-        return 1.0
-    return float(cores / threads / (1.0 + r.hosts[host].switching * (threads / cores - 1.0)))
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _advance(r: Any, now: float, host: int) -> None:
-    if r.hosts[host].threads:
-        r.hosts[host].virtual += (now - r.hosts[host].since) * _rate(r, host)
-    else:
-        r.hosts[host].virtual = 0.0  # nobody is there to notice, and small numbers stay exact
-    r.hosts[host].since = now

@@ -17,13 +17,10 @@ from framework.model import Application, ServiceType
 from framework.model.twin import Twin
 from framework.twin.calibrate import BACKGROUND
 from framework.twin.compile import compiled
-from framework.twin.draws import arrivals
-from framework.twin.simulate import simulate
+from framework.twin.replication import replication
 from optimizer.space import Value
 
-QUANTILES = (0.5, 0.95)
-SECONDS = 15.0  # of a simulated run, after 2 s that do not count
-WARMUP_S = 2.0
+SECONDS = 15.0  # of a simulated run
 STEPS = 150  # of the simplex
 
 
@@ -35,6 +32,7 @@ class Point:
     rate_rps: float
     p50_ms: float
     p95_ms: float
+    repetitions: int = 1
 
 
 def answer(
@@ -45,18 +43,11 @@ def answer(
     rate_rps: float,
     *,
     seed: int = 1,
-    seconds: float = SECONDS,
 ) -> tuple[float, float]:
     """The twin's median and p95 in ms; the same requests for every configuration."""
     program, _ = compiled(twin, application, types, configuration)
-    rng = np.random.default_rng(seed)
-    due = arrivals(rate_rps, WARMUP_S + seconds, True, rng)
-    weights = program.weight / program.weight.sum()
-    kinds = rng.choice(len(weights), size=len(due), p=weights).astype(np.int32)
-    found = simulate(program, due, kinds, seed=seed, until_s=2 * (WARMUP_S + seconds))
-    latency = np.where(found.failed, np.inf, found.latency_s)[due >= WARMUP_S]
-    p50, p95 = np.quantile(latency, QUANTILES, method="inverted_cdf")
-    return 1e3 * float(p50), 1e3 * float(p95)
+    found = replication(program, rate_rps, SECONDS, seed)
+    return found.p50_ms, found.p95_ms
 
 
 def errors(

@@ -14,7 +14,7 @@ from framework.twin.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, S
 @numba.njit(cache=True, nogil=True)
 def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int:
     frame = r.n[FREE]
-    if frame < 0 or r.n[TIMERS] + 4 >= len(r.timers):
+    if frame < 0 or r.n[TIMERS] + len(r.services) + 4 >= len(r.timers):
         r.n[FULL] = 1
         return -1
     one = r.frames[frame]

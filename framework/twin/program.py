@@ -33,7 +33,7 @@ class Program(NamedTuple):
     Operations, (o,): ``first`` instruction, ``service``, ``scale`` of CPU demands.
     Distributions, (d,): ``dist_kind``, ``dist_mean`` (s), ``dist_spread``.  ``chance``: (c,).
     Services, (s,): ``host``, ``workers`` (requests at once), ``queue`` (that may wait for a worker), ``threads`` (that
-    compute at once).
+    compute at once), ``quota`` (cores that it may use, counted in periods of 100 ms as the kernel does).
     Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
     call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
     Hosts, (h,): ``cores``, ``switching`` (slowdown per runnable thread and core beyond the first).
@@ -55,6 +55,7 @@ class Program(NamedTuple):
     workers: Ints
     queue: Ints
     threads: Ints
+    quota: Floats
     connections: Ints
     idle: Ints
     setup: Floats
@@ -82,7 +83,7 @@ class Builder:
         self._scale: list[float] = []
         self._dist: list[tuple[int, float, float]] = []
         self._chance: list[float] = []
-        self._service: list[tuple[int, int, int, int]] = []
+        self._service: list[tuple[int, int, int, int, float]] = []
         self._edge: list[tuple[int, int, float, float, float, int]] = []
         self._host: list[tuple[float, float]] = []
         self._class: list[tuple[int, float]] = []
@@ -92,9 +93,11 @@ class Builder:
         self._host.append((cores, switching))
         return self.hosts[name]
 
-    def add_service(self, name: str, host: str, *, workers: int = 0, queue: int = 0, threads: int = 0) -> int:
+    def add_service(
+        self, name: str, host: str, *, workers: int = 0, queue: int = 0, threads: int = 0, quota: float = 0.0
+    ) -> int:
         self.services[name] = len(self._service)
-        self._service.append((self.hosts[host], workers, queue, threads))
+        self._service.append((self.hosts[host], workers, queue, threads, quota))
         return self.services[name]
 
     def edge(
@@ -145,7 +148,7 @@ class Builder:
 
     def program(self) -> Program:
         code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
-        service, edge = np.array(self._service).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 6)
+        service, edge = np.array(self._service, float).reshape(-1, 5), np.array(self._edge, float).reshape(-1, 6)
         host, request = np.array(self._host, float).reshape(-1, 2), np.array(self._class, float).reshape(-1, 2)
         return Program(
             kind=_whole(code[:, 0]),
@@ -162,6 +165,7 @@ class Builder:
             workers=_whole(service[:, 1]),
             queue=_whole(service[:, 2]),
             threads=_whole(service[:, 3]),
+            quota=service[:, 4].copy(),
             connections=_whole(edge[:, 0]),
             idle=_whole(edge[:, 1]),
             setup=edge[:, 2].copy(),

@@ -19,7 +19,7 @@ Records = NDArray[np.void]
 ALL = -2  # a frame that waits for all its forks; -1: for nothing
 ROOT, GIVEN_UP = -1, -3  # in place of an edge
 NOT_ENTERED = -1  # in place of an instruction: on its way to its service
-RESUME, START, ANSWER, TIMEOUT = range(4)  # kinds of timer
+RESUME, START, ANSWER, TIMEOUT, REFILL = range(5)  # kinds of timer
 FREE, TIMERS, SEQUENCE, SPANS, NEXT, READY, FULL, EVENTS = range(8)  # places in Run.n
 
 _I, _L, _F = "i4", "i8", "f8"
@@ -30,6 +30,7 @@ SERVICE = np.dtype(
     [
         ("host", _I), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I), ("worker_first", _I),
         ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I), ("thread_last", _I), ("cpu_s", _F),
+        ("quota", _F), ("left", _F), ("period", _L), ("stopped", "?"),
     ],
     align=True,
 )  # fmt: skip

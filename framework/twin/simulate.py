@@ -5,6 +5,10 @@ work is kept in virtual time: V advances by what each runnable thread gets, a th
 is done at V + d, so that an arrival or a departure costs the logarithm of the number of threads and no more (Parekh &
 Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of virtual time).
 
+A service may have a quota of CPU time, counted in periods of 100 ms as Linux does (Turner, Rao & Rao, "CPU bandwidth
+control for CFS", Linux Symposium 2010): a service that used it up stands still until the next period.  A thread's
+demand is charged when it begins, since demands are short against the period.
+
 A call is a frame: it may wait for a connection, for a worker of the callee, for a thread, for its own calls.  Whatever
 happens at the same moment happens in the order in which it was decided, so that a run is a function of its arguments.
 """
@@ -38,6 +42,7 @@ from framework.twin.records import (
     Records,
     Run,
 )
+from framework.twin.threads import PERIOD_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ def simulate(
     number where there is none.
     """
     keys = np.arange(len(due_s), dtype=np.int64) if keys is None else keys
-    frames, spans = 4096, 32 * max(1, len(due_s))
+    frames, spans = max(4096, len(program.host)), 32 * max(1, len(due_s))
     while True:  # room for frames and spans is found by trying: a run is deterministic, so that it can be repeated
         run = _begun(program, len(due_s), frames, spans)
         full = run_events(run, due_s, request_class.astype(np.int32), keys, np.uint64(seed), until_s)
@@ -86,7 +91,10 @@ def simulate(
 
 def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
     p = program
-    services = _records(SERVICE, host=p.host, workers=p.workers, queue=p.queue, threads=p.threads)
+    services = _records(
+        SERVICE, host=p.host, workers=p.workers, queue=p.queue, threads=p.threads, quota=PERIOD_S * p.quota,
+        left=PERIOD_S * p.quota,
+    )  # fmt: skip
     edges = _records(
         EDGE, connections=p.connections, idle=p.idle, retries=p.retries, setup=p.setup, latency=p.latency,
         timeout=p.timeout,

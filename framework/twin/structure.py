@@ -65,11 +65,11 @@ class Learnt:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """``classes``: root operation -> its share of the requests."""
+    """``classes``: root, as "service operation" -> its share of the requests."""
 
     traces: int
-    operations: Mapping[Key, Learnt]
-    classes: Mapping[Key, float]
+    operations: tuple[Learnt, ...]
+    classes: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ def structure(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = No
     classes = Counter(root.key for root in roots)
     return Structure(
         len(roots),
-        {key: _learnt(key, nodes) for key, nodes in found.items()},
-        {key: count / len(roots) for key, count in classes.items()},
+        tuple(_learnt(key, nodes) for key, nodes in found.items()),
+        {" ".join(key): count / len(roots) for key, count in classes.items()},
     )
 
 

@@ -5,7 +5,7 @@ few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013
 expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
 Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu, Weinberger &
 Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation 10(1) (2006),
-ParEGO [K06].
+ParEGO [K06]; a model of the application as the mean: ``belief``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
+from optimizer.belief import trusted
 from optimizer.sampling import latin_hypercube, unseen
 from optimizer.space import Configuration
 from optimizer.surrogate import Encoder, one_thread
@@ -43,6 +44,7 @@ class Tailor(Optimizer):
     uses_failures = True
     uses_noise = True
     uses_priors = True
+    uses_belief = True
     handles_constraints = True
     handles_objectives = True
     options_known: ClassVar[Mapping[str, Option]] = {
@@ -51,6 +53,7 @@ class Tailor(Optimizer):
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
         "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
+        "believed": Option(3, "the same, of the best of a model of the application", "integer", low=1, high=100),
     }
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -69,13 +72,33 @@ class Tailor(Optimizer):
         with one_thread():
             return _Model(self, scores).centre
 
+    @property
+    def _good(self) -> list[Configuration]:
+        """What a model says is best."""
+        return self.belief.best(int(self.options["believed"])) if self.belief is not None else []
+
+    @property
+    def _follows(self) -> bool:
+        """Whether there is a model, and nothing that it called good has turned out worse than the default."""
+        value = {scored.configuration: scored.value for scored in self.scores()}
+        level = value.get(self.space.default())
+        told = [value[one] for one in self._good if one in value]
+        return self.belief is not None and not (told and level is not None and min(told) >= level)
+
     def _design(self) -> int:
-        wanted = int(self.options["design"])
+        wanted = int(self.options["believed" if self._follows else "design"])
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _first(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """The start-up design, over the whole space: even where the default is good it says which services matter."""
+        """The start-up design, over the whole space: even where the default is good it says which services matter.
+
+        Where a model has said which configurations are good, these, as long as they are.
+        """
         size = self._design()
+        if self._follows:
+            good = self._good
+            if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
+                return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
             point = self._middle() if number == 0 else latin_hypercube(self.space, size, self.stream(1))[number]
             if point not in self.seen and self.space.is_feasible(point):
@@ -96,6 +119,9 @@ class Tailor(Optimizer):
         count = int(self.options["candidates"])  # near the best, and as many anywhere
         points = model.near([self.space.to_unit(centre)], size, count, rng)
         points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
+        if self.belief is not None:
+            modelled = [self.space.to_unit(one) for one in self.belief.best(_KEPT)]
+            points = np.concatenate([points, model.near(modelled, size, count // 2, rng)])
         gain = model.gain(points)
         best = points[np.argsort(-gain, kind="stable")[:_KEPT]]
         again = model.near(list(best), 0.5 * size, count // 2, rng)
@@ -145,8 +171,10 @@ class _Model:
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
+        self.belief = optimizer.belief if all(scored.value > 0 for scored in scores) else None
         if rng is not None and others.size:
             y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
+            self.belief = None  # it is of the value alone
         self._fit(y, noise, [one.configuration for one in optimizer.pending])
         kept = np.array([scored.violation == 0 for scored in scores])
         self.lowest = float(self.means[kept].min()) if kept.any() else None
@@ -160,12 +188,25 @@ class _Model:
         spread = float(np.std(y)) or 1.0
         scaled = np.minimum((y - float(np.mean(y))) / spread, 2.5)  # a disaster says no more than a bad value
         x = self.encoder.encode(self.units)
-        self.process = AdditiveProcess(self.layout, x, scaled, noise / spread**2)
-        self.means, _ = self.process.predict(x)
+        if self.belief is not None:
+            believed = self.belief.at(x)
+            self.trust = trusted(believed, y) / spread
+            self.level = float(believed.mean())
+        left = scaled - self._believed(x)
+        self.process = AdditiveProcess(self.layout, x, left, noise / spread**2)
+        self.means, _ = self._predicted(x)
         if pending:  # [G10]: as if they had returned what is expected of them
             waiting = self.encoder.encode(self.encoder.units(pending))
             expected, _ = self.process.predict(waiting)
             self.process = self.process.with_more(waiting, expected)
+
+    def _believed(self, x: Array) -> Array:
+        """The part of the values, as they are scaled, that the model of the application explains; (m,)."""
+        return np.zeros(len(x)) if self.belief is None else self.trust * (self.belief.at(x) - self.level)
+
+    def _predicted(self, x: Array) -> tuple[Array, Array]:
+        mean, deviation = self.process.predict(x)
+        return self._believed(x) + mean, deviation
 
     def _failures(self, optimizer: Tailor, configurations: list[Configuration]) -> None:
         """A process for success (1) and failure (0), with the length scales of the values' process."""
@@ -209,7 +250,7 @@ class _Model:
         if self.lowest is None:
             gain = np.ones(len(x))
         else:
-            mean, deviation = self.process.predict(x)
+            mean, deviation = self._predicted(x)
             z = (self.lowest - mean) / deviation
             gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
         for process, limit in self.limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from optimizer import registry
 from optimizer.base import Optimizer
+from optimizer.belief import Modelled
 from optimizer.benchmark.problem import Problem, measured
 from optimizer.errors import SearchExhausted
 from optimizer.space import Configuration, Value
@@ -41,16 +42,21 @@ def run(
     *,
     options: Mapping[str, Value] | None = None,
     guided: bool = False,
+    modelled: Sequence[Modelled] = (),
     label: str = "",
 ) -> Run:
     """``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.
+
+    ``modelled``: what a model of the problem says, for an optimizer that learns from one.
 
     ``label``: what to call it in tables, where it has options.
 
     All optimizers see the same noise at the same evaluation (common random numbers).
     """
     default = problem.space.default()
-    made = kind_of(optimizer)(problem.space, seed=seed, budget=evaluations, start=default, **dict(options or {}))
+    made = kind_of(optimizer)(
+        problem.space, seed=seed, budget=evaluations, start=default, modelled=modelled, **dict(options or {})
+    )
     key = zlib.crc32(problem.name.encode())
     made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
     values, ask_s, failures = [_truth(problem, default)], [], 0

@@ -27,7 +27,7 @@ class Maker:
     def __call__(
         self, space: SearchSpace, *, seed: int = SEED, budget: int | None = BUDGET, start: Configuration | None = None
     ) -> Optimizer:
-        return self.optimizer_class(space, seed=seed, budget=budget, start=start, **self.options)
+        return self.optimizer_class(space, seed=seed, budget=budget, start=start, modelled=(), **self.options)
 
 
 def mixed_space() -> SearchSpace:

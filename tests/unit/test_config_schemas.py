@@ -22,6 +22,7 @@ FILES = [
     *(ROOT / "apps").glob("*/configurations/*.yaml"),
     *(ROOT / "experiments").glob("*/bottlenecks.yaml"),
     *(ROOT / "tests" / "cases" / "good").glob("*/results.yaml"),
+    *(ROOT / "tests" / "cases" / "good").glob("twins/*.json"),
 ]
 
 

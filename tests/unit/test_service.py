@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from framework.adapters import Adapters
 from framework.config import load_service_types
 from framework.controller import Bench
 from framework.errors import InputError, Interrupted
 from framework.model import StudyState, Trial, TrialState, TuneRequest
-from framework.service import Adapters, Tailor
+from framework.service import Tailor
 from framework.store.artefacts import FileArtefacts
 from framework.store.studies import SqlStudyStore
 from framework.traces.files import read_all
@@ -39,8 +40,8 @@ def tailor(tmp_path: Path) -> Iterator[Tailor]:
             store=store,
             artefacts=artefacts,
             clock=clock,
-            testbed=lambda types: machine,
-            bench=lambda application, types, watch: Bench(
+            testbed=lambda name, application, types: machine,
+            bench=lambda name, application, types, watch: Bench(
                 application, types, machine, machine, machine, store, artefacts, clock, watch
             ),
             traces=read_all,

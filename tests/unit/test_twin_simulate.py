@@ -72,6 +72,39 @@ def test_calls_follow_each_other_and_forks_run_together() -> None:
     assert found.span_end.tolist() == [0.0, 1.0], "nobody waits for what was spawned, but it runs"
 
 
+def quota_program(quota: float, demand_s: float = 0.01, threads: int = 0) -> Program:
+    build = Builder()
+    build.host("h", 64)
+    build.add_service("s", "h", quota=quota, threads=threads)
+    work = build.distribution(CONSTANT, demand_s)
+    root = build.begin("s", "answer")
+    build.add(CPU, work)
+    build.add(END)
+    build.request(root, 1.0)
+    return build.program()
+
+
+@pytest.mark.parametrize("threads", [0, 20])
+def test_a_quota_is_counted_in_periods(threads: int) -> None:
+    """One core's worth is 100 ms of each 100 ms: what began before it was used up ends, the others stand still."""
+    found = go(quota_program(1.0, 0.011, threads), [0.0] * 25)
+    ended = np.sort(found.latency_s)
+    assert ended[:10] == pytest.approx([0.011] * 10)
+    assert ended[10:19] == pytest.approx([0.111] * 9), "10 ms were overdrawn"
+    assert ended[19:] == pytest.approx([0.211] * 6)
+    assert go(quota_program(0.0), [0.0] * 25).latency_s == pytest.approx([0.01] * 25), "none is none"
+
+
+def test_a_quota_bounds_the_throughput() -> None:
+    due = arrivals(150.0, 20.0, True, np.random.default_rng(3))
+    found = simulate(quota_program(1.0), due, np.zeros(len(due), np.int32), seed=1, until_s=1e6)
+    assert np.isfinite(found.latency_s).all(), "nothing is forgotten"
+    last = float((due + found.latency_s).max())
+    assert last == pytest.approx(0.01 * len(due), rel=0.02), "100 a second"
+    overdrawn = go(quota_program(0.5, demand_s=0.19), [0.0, 0.0])
+    assert np.sort(overdrawn.latency_s) == pytest.approx([0.19, 0.49]), "a debt of 140 ms takes three periods to pay"
+
+
 def test_cores_are_shared_and_switching_costs() -> None:
     app = App(cores=1)
     assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0)), [0.0]).latency_s[0] == pytest.approx(2.0)

@@ -127,9 +127,54 @@ def test_parameters_do_what_their_roles_say() -> None:
     assert p95(**{"url-shorten.workers": 1}) > normal
 
 
+def p95_of(twin: Twin, placement: dict[str, str] | None = None) -> float:
+    default = search_space(SLICE, TYPES, cores=2, memory_mib=16_384).default()
+    program, _ = compiled(twin, SLICE, TYPES, default, placement)
+    due = np.sort(np.random.default_rng(1).random(6_000) * 20.0)
+    kinds = (np.random.default_rng(2).random(6_000) < 0.1).astype(np.int32)
+    return float(np.quantile(simulate(program, due, kinds, seed=1, until_s=60.0).latency_s, 0.95))
+
+
+def with_service(twin: Twin, name: str, **changes: Any) -> Twin:
+    return replace(twin, services=tuple(replace(s, **changes) if s.name == name else s for s in twin.services))
+
+
+def test_what_a_twin_says_of_services_hosts_and_ways() -> None:
+    normal = p95_of(TWIN)
+    assert p95_of(with_service(TWIN, "url-shorten", quota=0.1)) > 1.2 * normal, "a quota slows"
+    two = replace(TWIN, hosts=(*TWIN.hosts, TwinHost("other", 2, switching=0.05)), network_us=500.0)
+    assert p95_of(two) == normal, "nothing has moved"
+    apart = p95_of(two, {"url-shorten-db": "other"})
+    assert apart > p95_of(replace(two, network_us=0.0), {"url-shorten-db": "other"}), "the network takes its time"
+    noisy = with_service(TWIN, "url-shorten", sensitivity={"memory": 0.5})
+    noisy = with_service(noisy, "url-shorten-db", pressure={"memory": 1.0})
+    assert p95_of(noisy) == normal, "the calibration had these neighbours already"
+    noisy = replace(noisy, hosts=two.hosts)
+    quiet = p95_of(noisy, {"url-shorten-db": "other"})
+    assert quiet < p95_of(replace(TWIN, hosts=two.hosts), {"url-shorten-db": "other"}), "without them it is faster"
+
+
+def test_a_buffer_pool_that_misses_less_reads_less() -> None:
+    pool = TwinCache(items=50_000, item_kib=8.0, exponent=0.8)
+    twin = with_service(
+        TWIN, "url-shorten-db", cpu_share=0.2, io_share=0.8, cache=pool, cache_ratio=hit_ratio(pool, 128)
+    )
+    default = search_space(SLICE, TYPES, cores=2, memory_mib=16_384).default()
+
+    def p95(memory: int) -> float:
+        program, _ = compiled(twin, SLICE, TYPES, {**default, "url-shorten-db.shared_buffers_mib": memory})
+        due = np.sort(np.random.default_rng(1).random(4_000) * 20.0)
+        found = simulate(program, due, np.ones(4_000, np.int32), seed=1, until_s=60.0)
+        return float(np.quantile(found.latency_s, 0.95))
+
+    assert p95(1024) < p95(128) < p95(32)
+
+
 def test_what_changes_nothing_is_said() -> None:
-    assert "nginx.tcp_nodelay" in inert(SLICE, TYPES)
-    assert "url-shorten.database_connections" not in inert(SLICE, TYPES)
+    assert "nginx.tcp_nodelay" in inert(TWIN, SLICE, TYPES)
+    assert "url-shorten-memcached.connections" in inert(TWIN, SLICE, TYPES), "nobody comes near that limit"
+    assert "url-shorten-db.shared_buffers_mib" in inert(TWIN, SLICE, TYPES), "nothing is known of the buffer pool"
+    assert "url-shorten.database_connections" not in inert(TWIN, SLICE, TYPES)
 
 
 def test_the_hit_ratio_grows_with_memory() -> None:

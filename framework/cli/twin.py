@@ -1,0 +1,183 @@
+"""Commands about the twin: calibrate, evidence, what-if."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from framework.cli import present
+from framework.errors import InputError
+from framework.modelling import Answer, Calibration, WhatIf
+from framework.service import Tailor
+from optimizer.space import Value
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
+Sources = Annotated[
+    list[str], typer.Argument(metavar="STUDY|FILE...", help="Measured studies and sweeps, or files of evidence.")
+]
+
+
+def register(
+    app: typer.Typer,
+    tailor: Callable[[], Tailor],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
+) -> None:
+    """Add the commands of this module."""
+    twin = typer.Typer(no_args_is_help=True, help="The application's queueing model: make it, ask it.")
+    app.add_typer(twin, name="twin")
+
+    @twin.command()
+    def calibrate(
+        application: Application,
+        sources: Sources,
+        path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Fit the application's twin to what studies measured; a quarter of the configurations validates it."""
+        modelling = tailor().modelling
+        with messages.status("calibrating") as status:
+            found = modelling.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
+        written = modelling.write_twin(found, application, path)
+        if as_json:
+            print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
+        else:
+            _show_calibration(output, found)
+            output.print(f"twin: {written}", soft_wrap=True)
+
+    @twin.command()
+    def evidence(
+        application: Application,
+        sources: Sources,
+        path: Annotated[Path, typer.Option("--output", help="The file to write.")],
+        as_json: Json = False,
+    ) -> None:
+        """Keep what studies say in a file, so that the twin can be made again where the studies are not."""
+        written = tailor().modelling.write_evidence(application, sources, path)
+        print_json({"evidence": written}) if as_json else output.print(str(written), soft_wrap=True)
+
+    @twin.command("what-if")
+    def what_if(
+        application: Application,
+        settings: Annotated[
+            list[str] | None, typer.Option("--set", help="service.parameter=value (repeatable).")
+        ] = None,
+        rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
+        duration: Annotated[str, typer.Option(help="Simulated window.")] = "30s",
+        count: Annotated[int, typer.Option("--replications", help="Independent runs.")] = 8,
+        sweep: Annotated[bool, typer.Option("--sweep", help="Also raise the rate until p95 passes --limit.")] = False,
+        limit: Annotated[str, typer.Option(help="Of p95, for --sweep.")] = "50ms",
+        plot: Annotated[Path | None, typer.Option(help="Where to write the sweep's plot (SVG).")] = None,
+        seed: Annotated[int, typer.Option(help="Of the first replication.")] = 1,
+        as_json: Json = False,
+    ) -> None:
+        """What the twin says of a changed configuration, beside the default, for the same requests."""
+        modelling = tailor().modelling
+        with messages.status("asking the twin") as status:
+            found = modelling.what_if(
+                application,
+                _settings(settings or []),
+                rate_rps=rate,
+                seconds=present.seconds("--duration", duration),
+                count=count,
+                seed=seed,
+                limit_ms=1e3 * present.seconds("--limit", limit) if sweep else None,
+                progress=lambda step: status.update(f"asking the twin: {step}"),
+            )
+        drawn = modelling.plot(found, plot) if sweep or plot else None
+        if as_json:
+            print_json({"modelled": True, **_document(found), "plot": drawn})
+            return
+        output.print(present.MODELLED)
+        _show(output, found)
+        if drawn is not None:
+            output.print(f"plot: {drawn}", soft_wrap=True)
+
+
+def _settings(pairs: list[str]) -> dict[str, Value]:
+    """``service.parameter=value``; a value is JSON where it can be, else text.  Raises InputError."""
+    found: dict[str, Value] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise InputError(f"--set: found {pair!r}; allowed: service.parameter=value")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found
+
+
+def _show_calibration(output: Console, found: Calibration) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "measured [ms]", "modelled [ms]", "ratio"):
+        table.add_column(column, justify="left" if column == "service" else "right")
+    for name, (measured, modelled) in sorted(found.services.items(), key=lambda one: -one[1][0]):
+        ratio = f"{modelled / measured:.2f}" if measured > 0 else ""
+        table.add_row(name, f"{measured:.3f}", f"{modelled:.3f}", ratio)
+    output.print(table)
+    fit = found.twin.fit
+    output.print(f"mean time on the critical path, of the default at {found.recorded.rate_rps:g} requests/s")
+    for name, what in (("fitted", "fitted to"), ("validation", "kept for validation")):
+        if fit[f"{name}_points"]:
+            output.print(
+                f"{what}: {fit[f'{name}_points']:g} configurations and rates; median error "
+                f"p50 {100 * fit[f'{name}_p50_error']:.0f} %, p95 {100 * fit[f'{name}_p95_error']:.0f} %"
+            )
+    if not fit["validation_points"]:
+        output.print("[yellow]nothing was left to validate with: the twin's errors are not known[/]")
+
+
+def _show(output: Console, found: WhatIf) -> None:
+    arms = {"default": found.default} | ({"changed": found.changed} if found.changed else {})
+    output.print(f"{found.application} at {found.rate_rps:g} requests/s")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("modelled")
+    for name in arms:
+        table.add_column(name)
+    for quantity, unit in (("p50", "ms"), ("p95", "ms"), ("p99", "ms"), ("throughput", "1/s"), ("cores", "busy")):
+        row = [present.estimate(arm.quantities[quantity], unit) for arm in arms.values()]
+        table.add_row(quantity, *map(present.escape, row))
+    output.print(table)
+    if found.ratio is not None:
+        ratio = found.ratio
+        output.print(f"p95, changed to default: {ratio.value:.3f} times [{ratio.low:.3f}, {ratio.high:.3f}]")
+    for name, arm in arms.items():
+        if arm.quantities["failed"].value > 0:
+            output.print(f"{name}: {100 * arm.quantities['failed'].value:.1f} % of the requests fail")
+        if arm.sweep is not None:
+            output.print(f"{name}: {arm.sweep.statement}", soft_wrap=True)
+    if found.inert:
+        output.print(f"means nothing to the model: {', '.join(found.inert)}", soft_wrap=True)
+    error = found.fit.get("validation_p95_error")
+    known = "unknown" if error is None else f"{100 * error:.0f} %"
+    output.print(
+        f"intervals: 95 %, of the simulation only; the twin's own error of p95 in validation is {known} (median), "
+        f"and runs of the real application differ by {100 * found.run_spread:.0f} % (standard deviation of the median)",
+        soft_wrap=True,
+    )
+
+
+def _document(found: WhatIf) -> dict[str, Any]:
+    def of(arm: Answer | None) -> Any:
+        return None if arm is None else {"quantities": arm.quantities, "sweep": arm.sweep}
+
+    return {
+        "application": found.application,
+        "rate_rps": found.rate_rps,
+        "changes": found.changes,
+        "default": of(found.default),
+        "changed": of(found.changed),
+        "p95_ratio": found.ratio,
+        "inert": found.inert,
+        "run_spread": found.run_spread,
+        "fit": found.fit,
+    }

@@ -1,0 +1,207 @@
+"""What recorded studies say of an application, for its twin: traces and CPU counters at the lowest rate, what its
+caches held, and every configuration that has a value.
+
+The same can be kept in a file, so that a twin can be made again where the studies are not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from framework.config.space import parameters_of
+from framework.errors import FileError, InputError
+from framework.model import Application, Measurement, ServiceType, Study, Trial
+from framework.model.documents import decode, encode
+from framework.ports import ArtefactStore, StudyStore
+from framework.report.export import write_text
+from framework.spans import unpacked
+from framework.twin.calibrate import CacheEvidence, Evidence
+from framework.twin.fit import Point
+from framework.twin.structure import Structure, structure
+from optimizer.space import SearchSpace
+
+KIND = "twin-evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """``rate_rps``: of the traces.  ``path_ms``: of each service in the same window.  ``sources``: studies."""
+
+    application: str
+    sources: tuple[str, ...]
+    rate_rps: float
+    structure: Structure
+    evidence: Evidence
+    path_ms: Mapping[str, float]
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    study: Study
+    trial: Trial
+    measurement: Measurement
+    rate_rps: float
+
+
+def recorded(
+    application: Application,
+    types: Mapping[str, ServiceType],
+    studies: Sequence[str],
+    store: StudyStore,
+    artefacts: ArtefactStore,
+) -> Recorded:
+    """The evidence of studies of one application.  Raises InputError where there are no traces, NotFound."""
+    windows: list[_Window] = []
+    for name in studies:
+        study = store.get(name)
+        if Path(study.plan.application).name != application.directory.name:  # it may have been a clone's
+            raise InputError(f"study {study.id} is of {study.plan.application}, not of {application.directory}")
+        if study.modelled:
+            raise InputError(f"study {study.id} was modelled; a twin is made from what was measured")
+        windows += [
+            _Window(study, trial, one, _rate(trial, study))
+            for trial in store.trials(study.id)
+            for one in trial.measurements
+            if not one.invalid and "p95" in one.quantities
+        ]
+    traced = [window for window in windows if window.measurement.spans]
+    if not traced:
+        raise InputError(
+            f"none of {', '.join(studies)} has kept traces of the default; "
+            f"run: tailor sweep {application.directory} (or a study), and name what it recorded"
+        )
+    lowest = min(traced, key=lambda window: window.rate_rps)
+    spans = unpacked(artefacts.get(lowest.measurement.spans))
+    return Recorded(
+        application=application.name,
+        sources=tuple(dict.fromkeys(window.study.id for window in windows)),
+        rate_rps=lowest.rate_rps,
+        structure=structure(spans, application.entry, application.tracing.peers),
+        evidence=_evidence(application, types, lowest, windows),
+        path_ms={one.service: one.path_ms.value for one in lowest.measurement.services},
+        points=_points(windows),
+    )
+
+
+def _rate(trial: Trial, study: Study) -> float:
+    """A sweep's trials say their rate, since it is not their study's."""
+    return float(trial.label.removesuffix("/s")) if trial.purpose == "probe" else study.plan.rate_rps
+
+
+def _evidence(
+    application: Application, types: Mapping[str, ServiceType], lowest: _Window, windows: Sequence[_Window]
+) -> Evidence:
+    """The counters of the same trial's windows."""
+    machine, seconds = lowest.study.machine, lowest.study.plan.window_s
+    rows = [one for one in lowest.trial.measurements if not one.invalid]
+    requests = sum(one.requests for one in rows)
+    names = dict.fromkeys(name for one in rows for name in one.service_cpu_s)
+    others_s = sum(one.cpu.get(name, 0.0) for one in rows for name in ("generator", "tailor")) * machine.cores * seconds
+    return Evidence(
+        cores=machine.cores,
+        memory_mib=machine.memory_mib,
+        cpu_us={name: 1e6 * sum(one.service_cpu_s.get(name, 0.0) for one in rows) / requests for name in names},
+        others_us=1e6 * others_s / requests,
+        caches=_caches(application, types, lowest),
+        run_spread=_run_spread(windows),
+    )
+
+
+def _caches(application: Application, types: Mapping[str, ServiceType], window: _Window) -> dict[str, CacheEvidence]:
+    """Of each service with a size and hits: what it held, and how often it had what was asked for."""
+    found = {}
+    space = SearchSpace.from_dict(window.study.space).default()
+    for service in application.services:
+        counted = window.measurement.statistics.get(service.name, {})
+        sizes = [
+            space.get(f"{service.name}.{one.name}", service.fixed.get(one.name, one.default))
+            for one in parameters_of(application, types, service)
+            if one.role == "cache_bytes" and one.unit == "MiB"
+        ]
+        hits, misses, items = (counted.get(name, 0.0) for name in ("hits", "misses", "items"))
+        if not sizes or isinstance(sizes[0], str) or not items or not counted.get("bytes") or not hits + misses:
+            continue
+        found[service.name] = CacheEvidence(
+            hit_ratio=hits / (hits + misses),
+            items=int(items),
+            item_kib=counted["bytes"] / items / 1024,
+            memory_mib=float(sizes[0]),
+            catalogue=int(items + counted.get("evictions", 0.0)),  # each eviction made room for another item
+        )
+    return found
+
+
+def _run_spread(windows: Sequence[_Window]) -> float:
+    """Between runs of the default at one rate: standard deviation of log(median), the middle one of the groups."""
+    groups: dict[tuple[str, float], list[float]] = defaultdict(list)
+    for window in windows:
+        if window.trial.label == "default":
+            groups[window.study.id, window.rate_rps].append(math.log(window.measurement.quantities["p50"].value))
+    spreads = [statistics.stdev(values) for values in groups.values() if len(values) > 2]
+    return statistics.median(spreads) if spreads else 0.0
+
+
+def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
+    """A point for each configuration and rate: geometric means over its repetitions."""
+    groups: dict[str, list[_Window]] = defaultdict(list)
+    changed: dict[str, dict[str, Any]] = {}
+    for window in windows:
+        default = SearchSpace.from_dict(window.study.space).default()
+        differing = {k: v for k, v in sorted(window.trial.configuration.items()) if default.get(k) != v}
+        key = json.dumps([window.rate_rps, differing], sort_keys=True)
+        groups[key].append(window)
+        changed[key] = differing
+    return tuple(
+        Point(changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows))
+        for key, rows in groups.items()
+    )
+
+
+def _typical(rows: Sequence[_Window], quantity: str) -> float:
+    return round(statistics.geometric_mean([one.measurement.quantities[quantity].value for one in rows]), 4)
+
+
+# ---------------------------------------------------------------------- as a file
+
+
+def write_evidence(found: Recorded, path: Path) -> Path:
+    """Keep the evidence in a file.  Raises InputError."""
+    return write_text(path, json.dumps({"kind": KIND, "version": 1, **encode(found)}) + "\n")
+
+
+def read_evidence(path: Path) -> Recorded:
+    """The evidence of a file.  Raises FileError."""
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise FileError(path, "", str(error), "a file that `tailor twin evidence` wrote") from None
+    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, 1):
+        raise FileError(path, "kind", "something else", f"{KIND}, version 1")
+    try:
+        return decode(Recorded, document)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileError(path, "", str(error), "a file that `tailor twin evidence` wrote") from None
+
+
+def merged(parts: Sequence[Recorded]) -> Recorded:
+    """The structure and counters of the part with the lowest rate, the points of all.  Raises InputError."""
+    if len({one.application for one in parts}) > 1:
+        raise InputError(f"evidence of several applications: {', '.join(sorted({one.application for one in parts}))}")
+    lowest = min(parts, key=lambda one: one.rate_rps)
+    return Recorded(
+        application=lowest.application,
+        sources=tuple(dict.fromkeys(source for one in parts for source in one.sources)),
+        rate_rps=lowest.rate_rps,
+        structure=lowest.structure,
+        evidence=lowest.evidence,
+        path_ms=lowest.path_ms,
+        points=tuple(point for one in parts for point in one.points),
+    )

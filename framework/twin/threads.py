@@ -1,0 +1,107 @@
+"""Threads that compute: which may run, on what quota, and how the cores of a host are shared among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from framework.twin.frames import queued, set_timer
+from framework.twin.heaps import make_room
+from framework.twin.records import REFILL, SEQUENCE
+
+PERIOD_S = 0.1  # of a CPU quota: the kernel's default, and Docker's
+
+
+@numba.njit(cache=True, nogil=True)
+def want_thread(r: Any, now: float, frame: int, demand: float) -> None:
+    service = r.operations[r.frames[frame].op].service
+    r.services[service].cpu_s += demand
+    if _may_run(r, now, service):
+        _run_thread(r, now, service, frame, demand)
+    else:
+        r.frames[frame].need = demand
+        first, last = queued(r, r.services[service].thread_first, r.services[service].thread_last, frame)
+        r.services[service].thread_first, r.services[service].thread_last = first, last
+
+
+@numba.njit(cache=True, nogil=True)
+def start_threads(r: Any, now: float, service: int) -> None:
+    """As many of those that wait as may run now."""
+    while r.services[service].thread_first >= 0 and _may_run(r, now, service):
+        waiting = r.services[service].thread_first
+        r.services[service].thread_first = r.frames[waiting].link
+        if r.frames[waiting].link < 0:
+            r.services[service].thread_last = -1
+        _run_thread(r, now, service, waiting, r.frames[waiting].need)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _may_run(r: Any, now: float, service: int) -> bool:
+    """One more thread: below the limit of threads, and there is CPU time left in this period."""
+    if r.services[service].threads > 0 and r.services[service].running >= r.services[service].threads:
+        return False
+    if r.services[service].quota <= 0.0:
+        return True
+    refill(r, now, service)
+    if r.services[service].left > 0.0:
+        return True
+    if not r.services[service].stopped:  # the first that has to wait sets the clock for all
+        r.services[service].stopped = True
+        set_timer(r, (r.services[service].period + 1) * PERIOD_S, REFILL, service)
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def refilled(r: Any, now: float, service: int) -> None:
+    """A period begins for a service that stood still."""
+    r.services[service].stopped = False
+    start_threads(r, now, service)
+
+
+@numba.njit(cache=True, nogil=True)
+def refill(r: Any, now: float, service: int) -> None:
+    """A period's worth for each that has begun; what was overdrawn is paid back, what was left is lost."""
+    period = np.int64(now / PERIOD_S + 1e-9)
+    passed = period - r.services[service].period
+    if passed > 0:
+        r.services[service].period = period
+        left = r.services[service].left + passed * r.services[service].quota
+        r.services[service].left = min(r.services[service].quota, left)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _run_thread(r: Any, now: float, service: int, frame: int, demand: float) -> None:
+    r.services[service].running += 1
+    r.services[service].left -= demand
+    compute(r, now, frame, demand)
+
+
+@numba.njit(cache=True, nogil=True)
+def compute(r: Any, now: float, frame: int, demand: float) -> None:
+    host = r.services[r.operations[r.frames[frame].op].service].host
+    advance(r, now, host)
+    r.n[SEQUENCE] += 1
+    done = r.hosts[host].virtual + demand
+    one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
+    one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
+    r.hosts[host].threads += 1
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def rate(r: Any, host: int) -> float:
+    """What each runnable thread gets of a core."""
+    threads, cores = r.hosts[host].threads, r.hosts[host].cores
+    if threads <= cores:
+        return 1.0
+    return float(cores / threads / (1.0 + r.hosts[host].switching * (threads / cores - 1.0)))
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def advance(r: Any, now: float, host: int) -> None:
+    if r.hosts[host].threads:
+        r.hosts[host].virtual += (now - r.hosts[host].since) * rate(r, host)
+    else:
+        r.hosts[host].virtual = 0.0  # nobody is there to notice, and small numbers stay exact
+    r.hosts[host].since = now

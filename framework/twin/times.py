@@ -1,0 +1,34 @@
+"""What the traces of a twin's default say: each service's time, as the analysis of real traces gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from framework.critical_path.service_time import compile_once, service_times
+from framework.model import Application, ServiceTime, ServiceType
+from framework.model.twin import Twin
+from framework.objective.window import GENERATOR
+from framework.twin.compile import compiled
+from framework.twin.draws import arrivals
+from framework.twin.simulate import simulate
+from framework.twin.spans import span_table
+
+
+def modelled_times(
+    twin: Twin, application: Application, types: Mapping[str, ServiceType], rate_rps: float, requests: int = 2_500
+) -> tuple[ServiceTime, ...]:
+    """Of about so many simulated requests."""
+    compile_once()
+    program, operations = compiled(twin, application, types, {})
+    rng = np.random.default_rng(1)
+    due = arrivals(rate_rps, requests / rate_rps, True, rng)
+    kinds = rng.choice(len(program.weight), size=len(due), p=program.weight / program.weight.sum()).astype(np.int32)
+    found = simulate(program, due, kinds, seed=1, until_s=10 * requests / rate_rps)
+    traced = {service.name: service.traced for service in twin.services}
+    spans = span_table(
+        found, operations, [traced[one.service] for one in operations], np.isfinite(found.latency_s),
+        generator=GENERATOR, origin_ns=0,
+    )  # fmt: skip
+    return tuple(service_times(spans, application.entry, application.tracing.peers))

@@ -1,0 +1,174 @@
+"""Twins from recorded studies, and what they are asked: everything but the engine is real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from framework import bootstrap
+from framework.cli import main
+from framework.config import Settings, search_space
+from framework.config.twin_file import twin_path, twin_text
+from framework.errors import FileError, InputError, MissingPrerequisite
+from framework.evidence import read_evidence
+from framework.model import Study, StudyPlan, StudyState, TuneRequest
+from framework.modelling import Modelling
+from framework.procedure import Procedure
+from framework.service import Tailor
+from framework.twin.screen import screened
+from optimizer.space import SearchSpace
+from tests.fakes import MACHINE, VirtualClock
+from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES, bench_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """The slice with the twin made by hand beside it."""
+    copied = tmp_path / "url-shortener"
+    shutil.copytree(SLICE.directory, copied)
+    twin_path(copied).write_text(twin_text(TWIN))
+    return copied
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TAILOR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")  # no engine answers
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def tailor(home: Path) -> Iterator[Tailor]:
+    opened = bootstrap.tailor(Settings.from_environment())
+    yield opened
+    opened.close()
+
+
+QUICK: Any = {"iterations": 3, "repetitions": 2, "pairs": 6, "warmup_s": 2.0, "window_s": 6.0, "rate_rps": 300.0}
+
+
+def test_without_an_engine_a_study_runs_on_the_twin(application: Path, tailor: Tailor, tmp_path: Path) -> None:
+    study = tailor.create(TuneRequest(application, minimal=0, drift_every=0, **QUICK))
+    assert study.testbed == "twin"
+    assert study.modelled
+    assert "nginx.tcp_nodelay" in study.plan.extra["inert"]
+    finished = tailor.run(study.id, lambda kind, data: None)
+    assert finished.state is StudyState.COMPLETED
+    summary = tailor.summary(finished)
+    assert summary.headline.startswith("Modelled, not measured.")
+    page = tailor.write_report(finished, tmp_path / "page.html").read_text()
+    assert "Modelled, not measured: no application ran" in page
+    assert page.count("modelled, not measured</text>") == page.count("<svg")
+
+
+def test_a_study_does_not_go_on_with_another_twin(application: Path, tailor: Tailor) -> None:
+    study = tailor.create(TuneRequest(application, **QUICK))
+    twin_path(application).write_text(twin_text(replace(TWIN, run_spread=0.2)))
+    with pytest.raises(InputError, match="twin of url-shortener changed"):
+        tailor.run(study.id, lambda kind, data: None)
+
+
+def test_testbeds_are_chosen_by_name(application: Path, tailor: Tailor) -> None:
+    with pytest.raises(InputError, match="unknown testbed 'cloud'; known: auto, docker, twin"):
+        tailor.create(TuneRequest(application, testbed="cloud"))
+    twin_path(application).unlink()
+    with pytest.raises(MissingPrerequisite, match=r"has no twin\.json"):
+        tailor.create(TuneRequest(application, testbed="twin"))
+    with pytest.raises(InputError, match="--prior twin"):
+        tailor.create(TuneRequest(application, prior="twin"))
+
+
+def test_what_if(application: Path, tailor: Tailor) -> None:
+    ask = tailor.modelling.what_if
+    found = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
+    assert found.ratio is not None
+    assert found.ratio.high < 1, "connections that are kept need not be set up"
+    assert found.inert == ("nginx.tcp_nodelay",)
+    again = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
+    assert again == found
+    swept = ask(application, {}, seconds=2, count=2, limit_ms=30.0)
+    assert swept.changed is None
+    assert swept.default.sweep is not None
+    assert swept.default.sweep.passed
+    assert tailor.modelling.plot(swept).read_text().count("modelled, not measured") == 1
+    with pytest.raises(InputError, match=r"nearest: nginx\.worker_processes"):
+        ask(application, {"nginx.worker_process": 4})
+    with pytest.raises(InputError, match=r"--set nginx\.worker_processes: found 100000"):
+        ask(application, {"nginx.worker_processes": 100_000})
+
+
+def recorded_study(directory: Path, name: str = "s1") -> Any:
+    """A study on the twin made by hand, recorded as if it had been measured, with the traces of the default."""
+    bench, testbed = bench_of(directory, VirtualClock())
+    testbed.modelled = False
+    space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
+    plan = StudyPlan(
+        str(SLICE.directory), "random", {}, iterations=8, repetitions=2, warmup_s=2.0, window_s=8.0, rate_rps=300.0,
+        seed=1, pairs=6, drift_every=0,
+    )  # fmt: skip
+    study = Study(name, "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "docker")
+    bench.store.create(study)
+    Procedure(bench, study, space).run()
+    return bench
+
+
+@pytest.mark.slow
+def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: Tailor) -> None:
+    bench = recorded_study(tmp_path)
+    modelling = Modelling(replace(tailor._adapters, store=bench.store, artefacts=bench.artefacts))
+    evidence = modelling.write_evidence(application, ["s1"], tmp_path / "evidence.json")
+    kept = read_evidence(evidence)
+    assert kept.rate_rps == 300.0
+    assert {one.key[0] for one in kept.structure.operations} >= {"nginx", "url-shorten", "url-shorten-db"}
+    assert len(kept.points) == 9
+    assert sum(not point.configuration for point in kept.points) == 1
+    found = modelling.calibrate(application, [str(evidence)], steps=25)
+    assert found.twin == modelling.calibrate(application, ["s1"], steps=25).twin, "from the file as from the study"
+    assert found.twin.fit["fitted_p95_error"] < 0.5
+    assert found.twin.fit["fitted_points"] + found.twin.fit["validation_points"] == 9
+    measured, modelled = found.services["url-shorten"]
+    assert modelled == pytest.approx(measured, rel=0.6)
+    modelling.write_twin(found, application)
+    assert modelling.what_if(application, {}, seconds=3, count=2).default.quantities["p95"].value > 0
+
+
+def test_evidence_is_refused_with_the_reason(tmp_path: Path, application: Path, tailor: Tailor) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"kind": "configuration", "version": 1}))
+    with pytest.raises(FileError, match="twin-evidence"):
+        tailor.modelling.evidence(application, [str(path)])
+    study = tailor.create(TuneRequest(application, **QUICK))
+    with pytest.raises(InputError, match="was modelled; a twin is made from what was measured"):
+        tailor.modelling.evidence(application, [study.id])
+
+
+def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "screened", partial(screened, design=30, per_round=10))  # a minute otherwise
+    for optimizer in ("tailor", "dds"):
+        request = TuneRequest(application, optimizer=optimizer, prior="twin", minimal=0, drift_every=0, **QUICK)
+        study = tailor.run(tailor.create(request).id, lambda kind, data: None)
+        best = min(study.plan.extra["prior"], key=lambda one: float(one["log_ratio"]))
+        default = SearchSpace.from_dict(study.space).default()
+        first = next(t for t in tailor.store.trials(study.id) if t.purpose == "search")
+        changed = {name: value for name, value in first.configuration.items() if value != default[name]}
+        assert changed == best["values"], "the search starts at the best that the twin knows"
+
+
+def test_the_command_line_says_modelled(application: Path, home: Path) -> None:
+    runner = CliRunner()
+    short = ["twin", "what-if", str(application), "--duration", "3s", "--replications", "2"]
+    asked = runner.invoke(main.app, [*short, "--set", "nginx.upstream_keepalive=64", "--json"])
+    assert asked.exit_code == 0, asked.output
+    assert json.loads(asked.stdout)["modelled"] is True
+    shown = runner.invoke(main.app, short)
+    assert shown.stdout.startswith("MODELLED")
