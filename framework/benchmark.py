@@ -23,6 +23,7 @@ from framework.errors import InputError, StoreError
 from framework.model import Application, Study, Trial, TrialState
 from framework.model.documents import decode, encode
 from framework.model.twin import Twin
+from framework.report.export import said
 from framework.twin.generated import generated
 from framework.twin.problem import TwinProblem
 from framework.twin.times import modelled_times
@@ -147,7 +148,13 @@ def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
         for t in known
         if t.told_value is not None or t.state in (TrialState.FAILED, TrialState.INFEASIBLE)
     ]
-    return {"kind": "recorded-study", "version": 1, "study": study.id, "space": study.space, "results": encode(results)}
+    return {
+        "kind": "recorded-study",
+        "version": 1,
+        "study": said(study),
+        "space": study.space,
+        "results": encode(results),
+    }
 
 
 def replayed(path: Path) -> Replay:

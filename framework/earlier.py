@@ -14,6 +14,7 @@ from framework.model.documents import encode
 from framework.objective import trial_value
 from framework.objective.evaluate import combine
 from framework.ports import StudyStore
+from framework.report.export import said
 from framework.report.importance import importance
 from framework.telling import HISTORY, left_out
 from optimizer.history import Known
@@ -70,7 +71,7 @@ def _of_study(name: str, objective: Objective, store: StudyStore) -> dict[str, A
         error = math.sqrt(2) * (trial.standard_error or 0.0)  # of the trial and of its default
         values = {**default, **trial.configuration}
         results.append(encode(Known(values, math.log(value * drift / level), error)))
-    return {"source": study.id, "default": default.to_dict(), "results": results}
+    return {"source": said(study), "default": default.to_dict(), "results": results}
 
 
 def _value(trial: Trial, objective: Objective) -> float | None:

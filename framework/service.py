@@ -48,7 +48,7 @@ from framework.planning import check_request, edited, planned, study_plan
 from framework.ports import Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.report.arms import repetitions
-from framework.report.export import export, write_text
+from framework.report.export import export, said, write_text
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
@@ -229,7 +229,7 @@ class Tailor:
         best = next(t for t in self.store.trials(study.id) if t.number == summary.best.trial)
         application = self.application(Path(study.plan.application))
         default = SearchSpace.from_dict(study.space).default()
-        return export(application, self.service_types(), default, best.configuration, study.id, directory)
+        return export(application, self.service_types(), default, best.configuration, said(study), directory)
 
     def optimizers(self) -> Sequence[Mapping[str, Any]]:
         """Name, summary, source, options and capabilities of every optimizer; a broken plug-in says why it is."""
@@ -353,6 +353,10 @@ class Tailor:
             found = repetitions(study, self.store.trials(study.id), label or "best")
             sides.append([m for m in found if m.services])
         return windows(*sides)
+
+    def labelled(self, name: str) -> str:
+        """A name of ``compare``, saying so where its study was modelled.  Raises NotFound."""
+        return f"{name} (modelled)" if self.store.get(name.partition(":")[0]).modelled else name
 
     def write_analysis(self, found: Analysis, path: Path | None = None, other: Analysis | None = None) -> Path:
         """Write the HTML page of an analysis, against another one if given; by default below TAILOR_HOME."""

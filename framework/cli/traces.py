@@ -88,11 +88,13 @@ def register(
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
     ) -> None:
         """Where the time of requests goes in two configurations, service by service."""
-        groups = tailor().compare(first, second)
+        with_tailor = tailor()
+        groups = with_tailor.compare(first, second)
+        names = [with_tailor.labelled(name) for name in (first, second)]
         if as_json:
-            print_json({"first": first, "second": second, "groups": groups})
+            print_json({"first": names[0], "second": names[1], "groups": groups})
         else:
-            show_groups(output, groups, first, second)
+            show_groups(output, groups, *names)
 
 
 def show_groups(output: Console, groups: Groups, first: str, second: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from framework.compose import difference, render
 from framework.config.writing import to_yaml
 from framework.errors import InputError
-from framework.model import Application, Deployment, ServiceType
+from framework.model import Application, Deployment, ServiceType, Study
 from optimizer.space import Configuration
 
 
@@ -44,6 +44,11 @@ def export(
         shutil.rmtree(directory, ignore_errors=True)  # nothing half-written is left
         raise
     return sorted(files)
+
+
+def said(study: Study) -> str:
+    """A study's name wherever its numbers go: with a word where they were not measured."""
+    return f"{study.id} (modelled, not measured)" if study.modelled else study.id
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -220,7 +220,8 @@ def random_program(seed: int) -> Program:
     count = 6
     for i in range(count):
         limits = {"workers": int(rng.integers(0, 3)), "queue": int(rng.integers(0, 4))}
-        build.add_service(f"s{i}", f"h{rng.integers(2)}", threads=int(rng.integers(0, 3)), **limits)
+        quota = float(rng.choice([0.0, 0.0, 0.5, 2.0]))
+        build.add_service(f"s{i}", f"h{rng.integers(2)}", threads=int(rng.integers(0, 3)), quota=quota, **limits)
     work = [build.distribution(kind, 0.2, 0.7) for kind in (CONSTANT, EXPONENTIAL, LOGNORMAL)]
     half = build.chance(0.5)
     made: list[int] = []
