@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from framework import bootstrap
-from framework.cli.present import limits, summary_document
+from framework.cli.present import limits
 from framework.config import Settings
 from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
+from framework.report.document import summary_document
 from framework.service import Tailor
 from optimizer.space import SearchSpace
 

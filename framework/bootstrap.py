@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from framework.adapters import Adapters
@@ -15,13 +16,17 @@ from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
 from framework.ports import Screen, Testbed
 from framework.service import Tailor
+from framework.store.access import SqlKeyStore, SqlTokenStore
 from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
+from framework.store.jobs import SqlJobQueue
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from framework.twin.screen import screened
+from framework.worker import Worker, place_of
 
 
 class SystemClock:
@@ -37,15 +42,32 @@ class SystemClock:
         time.sleep(seconds)
 
 
+@dataclass(frozen=True)
+class Opened:
+    """Everything that works on one database."""
+
+    tailor: Tailor
+    queue: SqlJobQueue
+    tokens: SqlTokenStore
+    keys: SqlKeyStore
+    worker: Worker
+
+
 def tailor(settings: Settings) -> Tailor:
     """Tailor with its real adapters below ``settings.home``.  Raises InputError when that cannot be written."""
+    return opened(settings).tailor
+
+
+def opened(settings: Settings) -> Opened:
+    """The same with the queue, a worker for this machine, tokens and idempotency keys."""
     clock = SystemClock()
     try:
         settings.home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"TAILOR_HOME: cannot create {settings.home}: {error.strerror}") from error
     artefacts = FileArtefacts(settings.home / "artefacts")
-    store = SqlStudyStore(f"sqlite:///{settings.home / 'tailor.db'}", artefacts, clock)
+    database = Database(settings.database)
+    store = SqlStudyStore(database, artefacts, clock)
 
     def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
         return twin(application, types) if name == TWIN and application else DockerTestbed(settings.home, types)
@@ -72,4 +94,7 @@ def tailor(settings: Settings) -> Tailor:
             screen=screen_of(application, types),
         )
 
-    return Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))
+    made = Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))
+    queue = SqlJobQueue(database, clock)
+    worker = Worker(made, queue, [place_of("docker", made.machine().hostname)])
+    return Opened(made, queue, SqlTokenStore(database, clock), SqlKeyStore(database, clock), worker)

@@ -21,12 +21,12 @@ class Lease:
 
     def __init__(self, store: StudyStore) -> None:
         self._store = store
-        self._holder = f"{socket.gethostname()}:{os.getpid()}"
+        self.holder = f"{socket.gethostname()}:{os.getpid()}"
 
     def take(self, study: str) -> None:
         """Raises InputError where another process runs the study."""
         self.release_dead()
-        if not self._store.acquire(study, self._holder, LEASE_S):
+        if not self._store.acquire(study, self.holder, LEASE_S):
             holder = dict(self._store.leased()).get(study, "another process")
             raise InputError(f"study {study} is being run by {holder}")
 
@@ -34,7 +34,7 @@ class Lease:
         """``watch``, renewing the lease on the way.  It raises Interrupted when another process took over."""
 
         def renewed(kind: str, data: Mapping[str, Any]) -> None:
-            if not self._store.acquire(study, self._holder, LEASE_S):
+            if not self._store.acquire(study, self.holder, LEASE_S):
                 raise Interrupted(f"another process took over study {study}")
             watch(kind, data)
 
@@ -43,7 +43,7 @@ class Lease:
     def release(self, study: str) -> None:
         """Where the store cannot be written, the lease of a process that is gone ends by itself."""
         with suppress(StoreError):
-            self._store.release(study, self._holder)
+            self._store.release(study, self.holder)
 
     def release_dead(self) -> None:
         """Leases of processes of this host that are gone (kill -9) end at once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from framework.model import (
     Application,
@@ -23,6 +23,8 @@ from framework.model import (
     Usage,
     Verdict,
 )
+from framework.model.job import Job, Stop
+from framework.model.token import Token
 from framework.spans import SpanTable
 from optimizer.belief import Modelled
 from optimizer.space import SearchSpace
@@ -101,6 +103,19 @@ class StudyStore(Protocol):
     def create(self, study: Study) -> None: ...
     def get(self, study: str) -> Study: ...
     def studies(self) -> Sequence[Study]: ...
+    def page(
+        self,
+        limit: int,
+        *,
+        before: str = "",
+        state: StudyState | None = None,
+        application: str | None = None,
+        optimizer: str | None = None,
+        testbed: str | None = None,
+    ) -> Sequence[Study]:
+        """The newest first."""
+
+    def delete(self, study: str) -> None: ...
     def set_state(self, study: str, state: StudyState, message: str = "") -> None: ...
     def set_best(self, study: str, trial: int) -> None: ...
     def set_plan(self, study: str, plan: StudyPlan) -> None: ...
@@ -122,6 +137,9 @@ class StudyStore(Protocol):
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 
+    def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
+        """In order, without their measurements."""
+
     def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int: ...
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]: ...
 
@@ -133,6 +151,34 @@ class StudyStore(Protocol):
         """(study, holder) of every lease that has not run out."""
 
     def close(self) -> None: ...
+
+
+class JobQueue(Protocol):
+    """Studies that wait for workers.  Every method is one transaction; raises StoreError's family."""
+
+    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None: ...
+    def take(self, worker: str, places: Collection[str], seconds: float) -> Job | None: ...
+    def done(self, study: str) -> None: ...
+    def stop(self, study: str, how: Stop) -> Job: ...
+    def stop_wanted(self, study: str) -> Stop: ...
+    def set_progress(self, study: str, progress: Mapping[str, Any]) -> None: ...
+    def progress(self, study: str) -> Mapping[str, Any] | None: ...
+    def jobs(self) -> Sequence[Job]: ...
+
+
+class TokenStore(Protocol):
+    """Bearer tokens by name; raises StoreError's family."""
+
+    def add(self, name: str, digest: str, scope: Literal["read", "run", "admin"]) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def tokens(self) -> Sequence[Token]: ...
+
+
+class KeyStore(Protocol):
+    """Idempotency keys."""
+
+    def claim(self, owner: str, key: str, request: str, study: str) -> str:
+        """The study that this key stands for: ``study`` if it is new, else what was made first.  Raises InputError."""
 
 
 class ArtefactStore(Protocol):

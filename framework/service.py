@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import framework
 from framework.adapters import Adapters
+from framework.catalogue import optimizers
 from framework.config import load_application, search_space
 from framework.config.twin_file import twin_path
 from framework.controller import Bench, Controller, Watch, project_name
@@ -35,6 +36,7 @@ from framework.model import (
     TWIN,
     Application,
     Finding,
+    Machine,
     ServiceType,
     Study,
     StudyState,
@@ -56,7 +58,6 @@ from framework.report.trace_page import trace_page
 from framework.spans import Format
 from framework.sweep import sweep
 from framework.telling import INERT
-from optimizer.registry import load_all as load_all_optimizers
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
@@ -74,6 +75,11 @@ class Tailor:
 
     def close(self) -> None:
         self.store.close()
+
+    @property
+    def holder(self) -> str:
+        """This process, as leases name it."""
+        return self._lease.holder
 
     # ------------------------------------------------------------------ knowledge
 
@@ -97,6 +103,13 @@ class Tailor:
             allow_weaker=asked.allow_weaker,
             without=asked.without,
         )
+
+    def machine(self) -> Machine:
+        """What this process runs on."""
+        return self._adapters.machine()
+
+    def has_twin(self, application: Application) -> bool:
+        return twin_path(application.directory).exists()
 
     # ------------------------------------------------------------------ studies
 
@@ -205,7 +218,16 @@ class Tailor:
         for trial in self.store.trials(study, [TrialState.RUNNING]):
             self.store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
 
+    def delete(self, study_id: str) -> None:
+        """Remove a study and all that it measured.  Raises InputError while somebody runs it, NotFound."""
+        self._lease.take(study_id)
+        self.store.delete(study_id)
+
     # ------------------------------------------------------------------ looking
+
+    def page(self, study: Study) -> str:
+        """The study's report, HTML."""
+        return page(self.summary(study), self.store.trials(study.id))
 
     def summary(self, study: Study) -> Summary:
         """What a study found so far.  Raises InputError when its application is no longer there."""
@@ -218,7 +240,7 @@ class Tailor:
     def write_report(self, study: Study, path: Path | None = None) -> Path:
         """Write the study's HTML page; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
         path = path or self._adapters.home / "reports" / f"{study.id}.html"
-        return write_text(path, page(self.summary(study), self.store.trials(study.id)))
+        return write_text(path, self.page(study))
 
     def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
         """Write the best configuration, ready to deploy; returns the files' names."""
@@ -233,22 +255,7 @@ class Tailor:
 
     def optimizers(self) -> Sequence[Mapping[str, Any]]:
         """Name, summary, source, options and capabilities of every optimizer; a broken plug-in says why it is."""
-        plugins = load_all_optimizers()
-        working = [
-            {
-                "name": name,
-                "summary": kind.summary,
-                "source": kind.source,
-                "options": {option: known.default for option, known in kind.options_known.items()},
-                "needs_budget": kind.needs_budget,
-            }
-            for name, kind in plugins.working.items()
-        ]
-        broken = [
-            {"name": name, "summary": f"broken: {error}", "source": "", "options": {}, "needs_budget": False}
-            for name, error in plugins.broken.items()
-        ]
-        return working + broken
+        return optimizers()
 
     def service_types_named(self, name: str | None) -> Sequence[ServiceType]:
         """All service types, or the one of this name.  Raises UnknownName."""

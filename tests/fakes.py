@@ -36,6 +36,7 @@ from framework.model import Container as RunningContainer
 from framework.ports import Progress
 from framework.spans import SpanTable
 from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from optimizer.space import Configuration, Value
 
@@ -226,7 +227,7 @@ def pretend_bench(
 ) -> Bench:
     """A bench on the pretend machine with a real store in ``directory``."""
     artefacts = FileArtefacts(directory / "artefacts")
-    store = SqlStudyStore(f"sqlite:///{directory / 'tailor.db'}", artefacts, machine.clock)
+    store = SqlStudyStore(Database(f"sqlite:///{directory / 'tailor.db'}"), artefacts, machine.clock)
     return Bench(
         pretend_application(directory, *idle),
         pretend_types(),

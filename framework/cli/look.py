@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import present
+from framework.report.document import summary_document
 from framework.service import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -27,7 +28,7 @@ def register(
         """List the studies."""
         found = tailor().summaries()
         if as_json:
-            print_json([present.summary_document(summary) for summary in found])
+            print_json([summary_document(summary) for summary in found])
             return
         rows = [
             (
@@ -50,7 +51,7 @@ def register(
         trials = list(with_tailor.store.trials(found.id))
         summary = with_tailor.summary(found)
         if as_json:
-            print_json({**present.summary_document(summary), "plan": found.plan, "trials_detail": trials})
+            print_json({**summary_document(summary), "plan": found.plan, "trials_detail": trials})
             return
         present.opening(output, found)
         output.print(present.trials_table(trials, summary.objective))

@@ -13,13 +13,15 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import bench, look, machine, present, traces, twin
+from framework.cli import bench, look, machine, present, serve, traces, twin
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
 from framework.errors import InputError, StoreError, TailorError, Transient
 from framework.model import TuneRequest
 from framework.model.documents import encode
+from framework.planning import quick as quick_request
+from framework.report.document import summary_document
 from framework.service import Tailor
 
 app = typer.Typer(
@@ -39,8 +41,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
 
 
+def opened() -> bootstrap.Opened:
+    return bootstrap.opened(Settings.from_environment())
+
+
 def tailor() -> Tailor:
-    return bootstrap.tailor(Settings.from_environment())
+    return opened().tailor
 
 
 @app.callback(invoke_without_command=True)
@@ -156,7 +162,7 @@ def tune(
         testbed=testbed,
     )
     if quick:
-        request = present.quick(request)
+        request = quick_request(request)
     with_tailor = tailor()
     study = with_tailor.create(request)
     _run(with_tailor, study.id, as_json)
@@ -201,7 +207,7 @@ def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
     path = with_tailor.write_report(study)
     summary = with_tailor.summary(study)
     if as_json:
-        print_json({**present.summary_document(summary), "report": str(path)})
+        print_json({**summary_document(summary), "report": str(path)})
     else:
         present.summary(output, summary)
         output.print(f"report: {path}\nfiles:  tailor best {study.id} --output DIR", soft_wrap=True)
@@ -233,6 +239,7 @@ def _stop(signum: int, frame: object) -> None:
 bench.register(app, tailor, output, messages, print_json)
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
+serve.register(app, opened, output, messages, print_json)
 traces.register(app, tailor, output, print_json)
 twin.register(app, tailor, output, messages, print_json)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from framework.errors import InputError
-from framework.model import Estimate, Study, Trial, TuneRequest
+from framework.model import Estimate, Study, Trial
 from framework.report.summary import Level, Summary
 from framework.telling import HISTORY, INERT, left_out
 from optimizer.space import SearchSpace
@@ -24,15 +22,11 @@ __all__ = [
     "estimate",
     "limits",
     "opening",
-    "quick",
     "seconds",
     "summary",
-    "summary_document",
     "trials_table",
 ]
 
-# A first look also on a machine that others use: disturbance that a study to publish would not accept.
-QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 
 LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
 TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
@@ -61,23 +55,6 @@ def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
         except ValueError:
             raise InputError(f"{option}: found {pair!r}; allowed: name=value, a number") from None
     return found
-
-
-def quick(request: TuneRequest) -> TuneRequest:
-    """The quick study: a first look in about ten minutes, labelled wherever it is shown."""
-    limits = {**QUICK_LIMITS, **request.limits}
-    return replace(
-        request,
-        iterations=8,
-        repetitions=2,
-        warmup_s=3.0,
-        window_s=10.0,
-        pairs=6,
-        minimal=0,
-        drift_every=0,
-        quick=True,
-        limits=limits,
-    )
 
 
 def estimate(value: Estimate, unit: str = "ms") -> str:
@@ -203,38 +180,6 @@ def notes(found: Summary) -> list[str]:
     return said
 
 
-def summary_document(found: Summary) -> dict[str, Any]:
-    """The summary as ``--json`` prints it; its keys are documented in docs/reference/json.md."""
-    study = found.study
-    return {
-        "study": study.id,
-        "state": study.state,
-        "quick": study.plan.quick,
-        "testbed": study.testbed,
-        "modelled": study.modelled,
-        "optimizer": study.plan.optimizer,
-        "objective": found.objective,
-        "unit": found.unit,
-        "default": _level_document(found.default),
-        "best": _level_document(found.best),
-        "changes": found.changes,
-        "verdict": found.verdict,
-        "rivals": study.rivals,
-        "headline": found.headline,
-        "trials": found.trials,
-        "invalid_repetitions": found.invalid_repetitions,
-        "standins": found.standins,
-        "phases_s": found.phases,
-        "overhead": found.overhead,
-        "cpu": found.cpu,
-        "reduction": found.reduction,
-        "outcomes": found.outcomes,
-        "front": found.front,
-        "smaller": found.smaller,
-        "machine": study.machine,
-    }
-
-
 def trials_table(trials: list[Trial], objective: str) -> Table:
     """One row per trial."""
     table = Table(box=None, pad_edge=False)
@@ -256,17 +201,3 @@ def trials_table(trials: list[Trial], objective: str) -> Table:
 def _level(level: Level, unit: str) -> str:
     source = f"fresh, {level.value.count} repetitions" if level.fresh else f"trial {level.trial}"
     return f"{estimate(level.value, unit)} ({source})"
-
-
-def _level_document(level: Level | None) -> dict[str, Any] | None:
-    if level is None:
-        return None
-    value = level.value
-    return {
-        "trial": level.trial,
-        "value": value.value,
-        "low": value.low,
-        "high": value.high,
-        "count": value.count,
-        "fresh": level.fresh,
-    }

@@ -14,11 +14,15 @@ from framework.errors import InputError
 class Settings:
     """``home`` (TAILOR_HOME, ~/.tailor): database, artefacts, deployments.
 
-    ``spaces`` (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.
+    ``spaces`` (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.  ``database``
+    (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
+    (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
     """
 
     home: Path
     spaces: tuple[Path, ...] = ()
+    database: str = ""
+    applications: tuple[Path, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -28,9 +32,16 @@ class Settings:
             home = Path(given.get("TAILOR_HOME") or "~/.tailor").expanduser().absolute()
         except RuntimeError:
             raise InputError("TAILOR_HOME: not set, and there is no home directory; set it to a directory") from None
-        parts = [part for part in given.get("TAILOR_SEARCH_SPACES", "").split(os.pathsep) if part]
-        spaces = tuple(Path(part).expanduser().absolute() for part in parts)
-        for directory in spaces:
-            if not directory.is_dir():
-                raise InputError(f"TAILOR_SEARCH_SPACES: found {str(directory)!r}; allowed: existing directories")
-        return cls(home, spaces)
+        spaces, applications = (
+            _directories(name, given.get(name, "")) for name in ("TAILOR_SEARCH_SPACES", "TAILOR_APPLICATIONS")
+        )
+        database = given.get("TAILOR_DATABASE") or f"sqlite:///{home / 'tailor.db'}"
+        return cls(home, spaces, database, applications or (Path("apps").absolute(),))
+
+
+def _directories(name: str, text: str) -> tuple[Path, ...]:
+    found = tuple(Path(part).expanduser().absolute() for part in text.split(os.pathsep) if part)
+    for directory in found:
+        if not directory.is_dir():
+            raise InputError(f"{name}: found {str(directory)!r}; allowed: existing directories")
+    return found

@@ -77,6 +77,38 @@ events = Table(
     Column("data", JSON, nullable=False),
 )
 
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+    Column("priority", Integer, nullable=False),
+    Column("owner", String(64), nullable=False),
+    Column("place", String(128), nullable=False),
+    Column("queued_ns", BigInteger, nullable=False),
+    Column("worker", String(128), nullable=False),
+    Column("stop", String(16), nullable=False),
+    Column("progress", JSON),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which is kept nowhere
+    Column("scope", String(8), nullable=False),
+    Column("created_at", String(40), nullable=False),
+)
+
+keys = Table(  # idempotency keys: a request that is sent again finds what the first one made
+    "keys",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("key", String(128), primary_key=True),
+    Column("request", String(64), nullable=False),  # SHA-256 of the request
+    Column("study", String(64), nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+)
+
 leases = Table(
     "leases",
     metadata,

@@ -6,26 +6,21 @@ process at any moment loses no finished trial; a lease says which process works 
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from framework.errors import IllegalTransition, NotFound, StoreBusy, StoreError
+from framework.errors import IllegalTransition, NotFound
 from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import decode, encode
 from framework.ports import ArtefactStore, Clock
-from framework.store.schema import events, leases, measurements, studies, trials
+from framework.store.database import Database
+from framework.store.schema import events, jobs, leases, measurements, studies, trials
 
 # The life cycles; everything else is refused.
 STUDY_TRANSITIONS: Mapping[StudyState, frozenset[StudyState]] = {
@@ -45,18 +40,16 @@ def allowed_transition(old: TrialState | StudyState, new: TrialState | StudyStat
 
 
 class SqlStudyStore:
-    """StudyStore on SQLAlchemy Core.  ``url`` such as ``sqlite:////home/me/.tailor/tailor.db``."""
+    """StudyStore on SQLAlchemy Core."""
 
-    def __init__(self, url: str, artefacts: ArtefactStore, clock: Clock) -> None:
+    def __init__(self, database: Database, artefacts: ArtefactStore, clock: Clock) -> None:
+        self._database = database
+        self._transaction = database.transaction
         self._artefacts = artefacts
         self._clock = clock
-        self._engine = sa.create_engine(url, json_serializer=lambda value: json.dumps(value, allow_nan=False))
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _sqlite_settings)
-        self._migrate()
 
     def close(self) -> None:
-        self._engine.dispose()
+        self._database.close()
 
     # ------------------------------------------------------------------ studies
 
@@ -81,7 +74,7 @@ class SqlStudyStore:
 
     def get(self, study: str) -> Study:
         """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(studies.select().where(studies.c.id.startswith(study, autoescape=True))).all()
         exact = [row for row in rows if row.id == study]
         if len(exact or rows) != 1:
@@ -90,17 +83,52 @@ class SqlStudyStore:
         return _study((exact or rows)[0])
 
     def studies(self) -> Sequence[Study]:
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             return [_study(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
+
+    def page(
+        self,
+        limit: int,
+        *,
+        before: str = "",
+        state: StudyState | None = None,
+        application: str | None = None,
+        optimizer: str | None = None,
+        testbed: str | None = None,
+    ) -> Sequence[Study]:
+        """The newest first, from the one after ``before`` (an id); ids begin with the time of their creation."""
+        wanted: list[sa.ColumnElement[bool]] = []
+        if before:
+            wanted.append(studies.c.id < before)
+        if state is not None:
+            wanted.append(studies.c.state == state.value)
+        if testbed is not None:
+            wanted.append(studies.c.testbed == testbed)
+        if optimizer is not None:
+            wanted.append(studies.c.plan["optimizer"].as_string() == optimizer)
+        if application is not None:
+            wanted.append(studies.c.plan["application"].as_string().endswith(f"/{application}", autoescape=True))
+        with self._database.reading() as connection:
+            rows = connection.execute(studies.select().where(*wanted).order_by(studies.c.id.desc()).limit(limit))
+            return [_study(row) for row in rows]
+
+    def delete(self, study: str) -> None:
+        """Remove a study with all that belongs to it.  Raises NotFound."""
+        with self._transaction() as connection:
+            for table in (measurements, trials, events, leases, jobs):  # children first, also without cascades
+                connection.execute(table.delete().where(table.c.study == study))
+            if connection.execute(studies.delete().where(studies.c.id == study)).rowcount != 1:
+                raise NotFound(f"no study {study!r}")
 
     def set_state(self, study: str, state: StudyState, message: str = "") -> None:
         with self._transaction() as connection:
-            row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study)).first()
+            row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study).with_for_update()).first()
             if row is None:
                 raise NotFound(f"no study {study!r}")
             if not allowed_transition(StudyState(row.state), state):
                 raise IllegalTransition(f"study {study}: {row.state} -> {state.value}")
             connection.execute(studies.update().where(studies.c.id == study).values(state=state.value, message=message))
+            self._note(connection, study, "state", {"state": state.value, "message": message})
 
     def set_plan(self, study: str, plan: StudyPlan) -> None:
         self._update(study, plan=encode(plan))
@@ -118,10 +146,12 @@ class SqlStudyStore:
 
     def begin_trial(self, trial: Trial) -> Trial:
         with self._transaction() as connection:
+            connection.execute(sa.select(studies.c.id).where(studies.c.id == trial.study).with_for_update())
             last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == trial.study))
             number = (last.scalar() or 0) + 1
             trial = replace(trial, number=number, state=TrialState.RUNNING, started_at=self._now())
             connection.execute(trials.insert().values(_trial_row(trial)))
+            self._note(connection, trial.study, "trial begins", {"number": trial.number, "purpose": trial.purpose})
         return trial
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
@@ -140,13 +170,15 @@ class SqlStudyStore:
     def finish_trial(self, trial: Trial) -> Trial:
         with self._transaction() as connection:
             here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
-            row = connection.execute(sa.select(trials.c.state).where(here)).first()
+            row = connection.execute(sa.select(trials.c.state).where(here).with_for_update()).first()
             if row is None:
                 raise NotFound(f"study {trial.study} has no trial {trial.number}")
             if not allowed_transition(TrialState(row.state), trial.state):
                 raise IllegalTransition(f"trial {trial.number} of {trial.study}: {row.state} -> {trial.state.value}")
             trial = replace(trial, finished_at=self._now())
             connection.execute(trials.update().where(here).values(_trial_row(trial)))
+            said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
+            self._note(connection, trial.study, "trial ends", {**said, "reason": trial.reason})
         return trial
 
     def annotate_trial(self, trial: Trial) -> None:
@@ -160,7 +192,7 @@ class SqlStudyStore:
         wanted = trials.c.study == study
         if states is not None:
             wanted &= trials.c.state.in_([state.value for state in states])
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number)).all()
             measured = connection.execute(
                 measurements.select().where(measurements.c.study == study).order_by(measurements.c.id)
@@ -170,18 +202,28 @@ class SqlStudyStore:
             by_trial.setdefault(row.trial, []).append(self._measurement(row))
         return [_trial(row, tuple(by_trial.get(row.number, ()))) for row in rows]
 
+    def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
+        """In order from the one after this number, without their measurements."""
+        wanted = (trials.c.study == study) & (trials.c.number > after)
+        with self._database.reading() as connection:
+            rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number).limit(limit))
+            return [_trial(row, ()) for row in rows]
+
     # ------------------------------------------------------------------ events and leases
 
     def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int:
         with self._transaction() as connection:
-            row = {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
-            result = connection.execute(events.insert().values(row))
-            [number] = result.inserted_primary_key or (0,)
-            return int(number)
+            return self._note(connection, study, kind, data)
+
+    def _note(self, connection: sa.Connection, study: str, kind: str, data: Mapping[str, Any]) -> int:
+        """An event belongs to the transaction of what it tells of."""
+        row = {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
+        [number] = connection.execute(events.insert().values(row)).inserted_primary_key or (0,)
+        return int(number)
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(events.select().where(wanted).order_by(events.c.id))
             return [{"id": row.id, "at": row.at, "kind": row.kind, **row.data} for row in rows]
 
@@ -189,6 +231,7 @@ class SqlStudyStore:
         now = self._clock.now_ns()
         expires = now + int(seconds * 1e9)
         with self._transaction() as connection:
+            connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update())
             row = connection.execute(leases.select().where(leases.c.study == study)).first()
             if row is not None and row.holder != holder and row.expires_ns > now:
                 return False
@@ -202,7 +245,7 @@ class SqlStudyStore:
 
     def leased(self) -> Sequence[tuple[str, str]]:
         """(study, holder) of every lease that has not run out."""
-        with self._transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(leases.select().where(leases.c.expires_ns > self._clock.now_ns()))
             return [(row.study, row.holder) for row in rows]
 
@@ -222,36 +265,6 @@ class SqlStudyStore:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
-
-    def _migrate(self) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        with self._transaction() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except IntegrityError as error:
-            raise StoreError(f"the store refused a row: {error.orig}") from error
-        except OperationalError as error:
-            if "locked" in str(error.orig):
-                raise StoreBusy("the store is locked by another process") from error
-            raise StoreError(f"the store cannot be used ({self._engine.url}): {error.orig}") from error
-        except DBAPIError as error:
-            raise StoreError(f"the store failed: {error.orig}") from error
-
-
-def _sqlite_settings(connection: Any, _: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
-    cursor.execute("PRAGMA synchronous=FULL")  # a finished trial survives a power cut
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA busy_timeout=10000")
-    cursor.close()
 
 
 def _study(row: sa.Row[Any]) -> Study:

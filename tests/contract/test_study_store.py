@@ -15,6 +15,7 @@ import pytest
 from framework.errors import IllegalTransition, NotFound, StoreError
 from framework.model import Estimate, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, VirtualClock
@@ -37,7 +38,8 @@ def measurement(repetition: int = 0) -> Measurement:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStudyStore]:
-    opened = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts"), VirtualClock())
+    database = Database(f"sqlite:///{tmp_path / 's.db'}")
+    opened = SqlStudyStore(database, FileArtefacts(tmp_path / "artefacts"), VirtualClock())
     opened.create(study())
     yield opened
     opened.close()
@@ -123,7 +125,7 @@ def test_events_are_replayed_from_an_id(store: SqlStudyStore) -> None:
 
 def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, tmp_path: Path) -> None:
     clock = VirtualClock()
-    other = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts"), clock)
+    other = SqlStudyStore(Database(f"sqlite:///{tmp_path / 's.db'}"), FileArtefacts(tmp_path / "artefacts"), clock)
     assert store.acquire(study().id, "a:1", 60)
     assert not other.acquire(study().id, "b:2", 60)
     assert other.leased() == [(study().id, "a:1")]
@@ -149,7 +151,7 @@ def test_what_is_unknown_is_not_found(store: SqlStudyStore) -> None:
 
 def test_an_unusable_place_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be used"):
-        SqlStudyStore(f"sqlite:///{tmp_path / 'no' / 's.db'}", FileArtefacts(tmp_path), VirtualClock())
+        SqlStudyStore(Database(f"sqlite:///{tmp_path / 'no' / 's.db'}"), FileArtefacts(tmp_path), VirtualClock())
 
 
 def test_artefacts_are_checked(tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_artefacts_are_checked(tmp_path: Path) -> None:
 
 def test_measurements_of_the_first_schema_are_read_without_their_service_times(tmp_path: Path) -> None:
     url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
-    new = SqlStudyStore(url, artefacts, VirtualClock())
+    new = SqlStudyStore(Database(url), artefacts, VirtualClock())
     new.create(study())
     trial = begin(new)
     new.add_measurement(trial.study, trial.number, measurement())
@@ -178,7 +180,9 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         old = {**json.loads(text), "services": [{"name": "cache", "mean_ms": 1.5, "share": 0.25, "spans": 40}]}
         database.execute("UPDATE measurements SET document = ?", (json.dumps(old),))
         database.execute("UPDATE alembic_version SET version_num = '0001'")
-    opened = SqlStudyStore(url, artefacts, VirtualClock())
+        for table in ("jobs", "tokens", "keys"):
+            database.execute(f"DROP TABLE {table}")
+    opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
     [read] = opened.trials(study().id)
     assert read.measurements == (measurement(),)  # which holds no service times; all else is as it was
     opened.close()

@@ -21,6 +21,7 @@ from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
 from framework.procedure import Procedure
+from framework.report.document import summary_document
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
@@ -107,7 +108,7 @@ def test_a_study_without_a_verdict_or_a_trial_has_a_page_too(bench: Bench, study
 def test_the_terminal_says_what_json_says(found: Summary) -> None:
     written = io.StringIO()
     present.summary(Console(file=written, width=200), found)
-    document = json.loads(json.dumps(encode(present.summary_document(found)), allow_nan=False))
+    document = json.loads(json.dumps(encode(summary_document(found)), allow_nan=False))
     assert document["headline"] in written.getvalue()
     assert f"{document['best']['value']:.2f} ms" in written.getvalue()
     assert set(document["rivals"]) == {"expert", "default to expert"}

@@ -16,6 +16,7 @@ from framework.errors import InputError, Interrupted
 from framework.model import StudyState, Trial, TrialState, TuneRequest
 from framework.service import Tailor
 from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from framework.traces.files import read_all
 from tests.fakes import PretendMachine, VirtualClock
@@ -33,7 +34,7 @@ def more_memory_is_faster(configuration: Mapping[str, Any]) -> float:
 def tailor(tmp_path: Path) -> Iterator[Tailor]:
     clock = VirtualClock()
     artefacts = FileArtefacts(tmp_path / "artefacts")
-    store = SqlStudyStore(f"sqlite:///{tmp_path / 's.db'}", artefacts, clock)
+    store = SqlStudyStore(Database(f"sqlite:///{tmp_path / 's.db'}"), artefacts, clock)
     machine = PretendMachine(clock, more_memory_is_faster, noise=0.01)
     opened = Tailor(
         Adapters(

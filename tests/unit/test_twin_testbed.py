@@ -17,6 +17,7 @@ from framework.model import Deployment, LoadPlan, Study, StudyPlan, StudyState
 from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
 from framework.procedure import Procedure
 from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.twin import TwinTestbed
 from framework.twin.cache import fitted, hit_ratio
@@ -67,7 +68,7 @@ TWIN = Twin(
 def bench_of(directory: Path, clock: VirtualClock) -> tuple[Bench, TwinTestbed]:
     testbed = TwinTestbed(TWIN, SLICE, TYPES, clock)
     artefacts = FileArtefacts(directory / "artefacts")
-    store = SqlStudyStore(f"sqlite:///{directory / 's.db'}", artefacts, clock)
+    store = SqlStudyStore(Database(f"sqlite:///{directory / 's.db'}"), artefacts, clock)
     return Bench(SLICE, TYPES, testbed, testbed, testbed, store, artefacts, clock, lambda kind, data: None), testbed
 
 

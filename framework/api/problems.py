@@ -1,0 +1,102 @@
+"""Errors as problem+json (RFC 9457).  One table; a test fails on an error class that it does not cover."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from framework.errors import (
+    FileError,
+    IllegalTransition,
+    InputError,
+    Interrupted,
+    MeasurementInvalid,
+    MissingPrerequisite,
+    NotFound,
+    StoreBusy,
+    StoreError,
+    TailorError,
+    TestbedUnavailable,
+    Transient,
+    TrialFailed,
+)
+
+LOG = logging.getLogger("tailor.api")
+
+STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (IllegalTransition, HTTPStatus.CONFLICT),
+    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (MissingPrerequisite, HTTPStatus.CONFLICT),
+    (StoreBusy, HTTPStatus.SERVICE_UNAVAILABLE),
+    (TestbedUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (Transient, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreError, HTTPStatus.INSUFFICIENT_STORAGE),
+    (TrialFailed, HTTPStatus.CONFLICT),
+    (MeasurementInvalid, HTTPStatus.CONFLICT),
+    (Interrupted, HTTPStatus.CONFLICT),
+)
+
+
+class Refused(Exception):
+    """What HTTP itself refuses: a status and a sentence."""
+
+    def __init__(self, status: HTTPStatus, detail: str, **headers: str) -> None:
+        self.status, self.detail, self.headers = status, detail, headers
+        super().__init__(detail)
+
+
+def status_of(error: TailorError) -> HTTPStatus:
+    """The status of an error.  Raises KeyError for a class that the table forgot."""
+    for kind, status in STATUSES:
+        if isinstance(error, kind):
+            return status
+    raise KeyError(type(error).__name__)
+
+
+def problem(status: int, detail: str, **more: Any) -> JSONResponse:
+    """A response of application/problem+json."""
+    headers = more.pop("headers", None)
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    return JSONResponse(content, status, headers, media_type="application/problem+json")
+
+
+def install(app: FastAPI) -> None:
+    """Every error becomes a problem; a bug is logged and says nothing of itself."""
+
+    @app.exception_handler(TailorError)
+    def tailor_error(request: Request, error: TailorError) -> JSONResponse:
+        # A file's path belongs to the operator, not to whoever asks.
+        detail = (
+            f"{error.key}: found {error.found!r}; allowed: {error.allowed}"
+            if isinstance(error, FileError)
+            else str(error)
+        )
+        return problem(status_of(error), detail)
+
+    @app.exception_handler(Refused)
+    def refused(request: Request, error: Refused) -> JSONResponse:
+        return problem(error.status, error.detail, headers=error.headers or None)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        complaints = [
+            {"where": ".".join(str(part) for part in one["loc"]), "what": one["msg"]} for one in error.errors()[:20]
+        ]
+        said = "; ".join(f"{one['where']}: {one['what']}" for one in complaints[:3])
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, said, errors=complaints)
+
+    @app.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> JSONResponse:
+        return problem(error.status_code, str(error.detail), headers=error.headers)
+
+    @app.exception_handler(Exception)
+    def bug(request: Request, error: Exception) -> JSONResponse:
+        LOG.error("a request failed", exc_info=error, extra={"path": request.url.path, "method": request.method})
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a bug of Tailor; its log says more")

@@ -1,0 +1,113 @@
+"""Commands of the service: serve, worker, token."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from framework.bootstrap import Opened
+from framework.config import Settings
+from framework.errors import InputError
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+
+
+def register(
+    app: typer.Typer,
+    opened: Callable[[], Opened],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
+) -> None:
+    """Add the commands of this module."""
+
+    @app.command()
+    def serve(
+        host: Annotated[
+            str, typer.Option(help="Address to listen on; others than loopback need a token.")
+        ] = "127.0.0.1",
+        port: Annotated[int, typer.Option(help="Port to listen on.")] = 8420,
+        no_worker: Annotated[bool, typer.Option("--no-worker", help="Only the API; workers run elsewhere.")] = False,
+    ) -> None:
+        """Serve the REST API and the dashboard, with a worker that runs the studies."""
+        import uvicorn  # here: other commands need not wait for it
+
+        from framework.api.app import app_of
+
+        kept = opened()
+        if not _is_loopback(host) and not kept.tokens.tokens():
+            raise InputError(f"--host: found {host} and no token; make one first: tailor token add NAME")
+        server = uvicorn.Server(uvicorn.Config(app_of(kept, Settings.from_environment()), host, port, log_config=None))
+        working = threading.Thread(target=kept.worker.run, name="worker")
+        if not no_worker:
+            working.start()
+        messages.print(f"http://{host}:{port} (Ctrl-C stops it; a study that runs is paused)")
+        try:
+            server.run()
+        finally:
+            kept.worker.leave()
+            if not no_worker:
+                messages.print("waiting for the worker")
+                working.join()
+
+    @app.command()
+    def worker(
+        until_empty: Annotated[bool, typer.Option("--until-empty", help="End when nothing waits.")] = False,
+    ) -> None:
+        """Run the studies that wait in the queue (TAILOR_DATABASE), one after the other."""
+        kept = opened()
+        messages.print("working; Ctrl-C pauses the study that runs and leaves it to other workers")
+        try:
+            kept.worker.run(until_empty=until_empty)
+        except KeyboardInterrupt:
+            kept.worker.leave()
+
+    tokens = typer.Typer(no_args_is_help=True, help="Bearer tokens of the service.")
+    app.add_typer(tokens, name="token")
+
+    @tokens.command()
+    def add(
+        name: Annotated[str, typer.Argument(help="Of whoever gets it.")],
+        scope: Annotated[str, typer.Option(help="read, run (launch and stop), or admin (delete).")] = "run",
+    ) -> None:
+        """Make a token and print it; it is kept nowhere and cannot be shown again."""
+        from framework.api.access import SCOPES, new_token
+
+        known = {one: one for one in SCOPES}
+        if scope not in known:
+            raise InputError(f"--scope: found {scope!r}; allowed: {', '.join(SCOPES)}")
+        token, digest = new_token()
+        opened().tokens.add(name, digest, known[scope])
+        output.print(token, soft_wrap=True)
+
+    @tokens.command("list")
+    def list_(as_json: Json = False) -> None:
+        """The tokens' names and scopes."""
+        found = opened().tokens.tokens()
+        if as_json:
+            print_json([{"name": one.name, "scope": one.scope, "created_at": one.created_at} for one in found])
+            return
+        table = Table(box=None, pad_edge=False)
+        for column in ("name", "scope", "made"):
+            table.add_column(column)
+        for one in found:
+            table.add_row(one.name, one.scope, one.created_at)
+        output.print(table)
+
+    @tokens.command()
+    def remove(name: str) -> None:
+        """Take a token back."""
+        opened().tokens.remove(name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

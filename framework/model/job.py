@@ -1,0 +1,24 @@
+"""A study that waits for a worker, or that one works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Stop = Literal["", "now", "after trial"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``priority``: higher first.  ``owner``: who asked for it; owners take turns.  ``place``: what it needs for itself
+    alone while it runs (a testbed's machine), empty where it needs nothing.  ``worker``: who has it, empty while it
+    waits.  ``stop``: what somebody asked for.
+    """
+
+    study: str
+    priority: int
+    owner: str
+    place: str
+    queued_ns: int
+    worker: str = ""
+    stop: Stop = ""

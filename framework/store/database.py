@@ -1,0 +1,91 @@
+"""The database that everything recorded shares: its connection, its migrations, its errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from framework.errors import StoreBusy, StoreError
+
+WRITES = "tailor_writes"
+MIGRATION_LOCK = 7_461_205  # any number, the same for every process: one of them migrates, the others wait
+
+
+class Database:
+    """``url`` such as ``sqlite:////home/me/.tailor/tailor.db`` or ``postgresql+psycopg://user:password@host/tailor``.
+
+    Raises StoreError where it cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(
+            url, json_serializer=lambda value: json.dumps(value, allow_nan=False), pool_pre_ping=True
+        )
+        self._writing = self._engine.execution_options(**{WRITES: True})
+        self.is_sqlite = self._engine.dialect.name == "sqlite"
+        if self.is_sqlite:
+            sa.event.listen(self._engine, "connect", _sqlite_settings)
+            sa.event.listen(self._engine, "begin", _sqlite_begin)
+        self._migrate()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """One moment of the database, for looking only.  Raises StoreBusy, StoreError."""
+        return self._begun(self._engine)
+
+    def transaction(self) -> AbstractContextManager[sa.Connection]:
+        """All or nothing, one after the other.  Raises StoreBusy, StoreError."""
+        return self._begun(self._writing)
+
+    @contextmanager
+    def _begun(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except IntegrityError as error:
+            raise StoreError(f"the store refused a row: {error.orig}") from error
+        except OperationalError as error:
+            if "locked" in str(error.orig) or not self.is_sqlite:  # a database server that is away comes back
+                raise StoreBusy(f"the store does not answer: {_first_line(error)}") from error
+            raise StoreError(f"the store cannot be used ({self._engine.url!r}): {error.orig}") from error
+        except DBAPIError as error:
+            raise StoreError(f"the store failed: {error.orig}") from error
+
+    def _migrate(self) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        with self.transaction() as connection:
+            if not self.is_sqlite:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0]
+
+
+def _sqlite_begin(connection: sa.Connection) -> None:
+    """A writer takes its turn when it begins: one that read first could not become a writer while another writes."""
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _sqlite_settings(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions are begun here and not by the driver
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
+    cursor.execute("PRAGMA synchronous=FULL")  # a finished trial survives a power cut
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.close()

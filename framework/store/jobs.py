@@ -1,0 +1,101 @@
+"""The queue of studies: who is next, and who has what.
+
+A worker takes a study and its lease in one transaction, so that no two have the same.  Owners take turns: the next job
+is the one of the highest priority, among these of the owner with the fewest running, among these the oldest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from framework.errors import NotFound
+from framework.model.job import Job, Stop
+from framework.ports import Clock
+from framework.store.database import Database
+from framework.store.schema import jobs, leases
+
+
+class SqlJobQueue:
+    """JobQueue on SQLAlchemy Core."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None:
+        """Let a study wait for a worker; one that waits or runs already keeps its turn."""
+        with self._database.transaction() as connection:
+            if connection.execute(jobs.select().where(jobs.c.study == study)).first() is None:
+                row = {"study": study, "priority": priority, "owner": owner, "place": place, "worker": "", "stop": ""}
+                connection.execute(jobs.insert().values(**row, queued_ns=self._clock.now_ns()))
+
+    def take(self, worker: str, places: Collection[str], seconds: float) -> Job | None:
+        """The next job that this worker can do, leased to it; None where there is none.
+
+        ``places``: those that the worker has.  A job whose worker's lease ran out waits again.
+        """
+        now = self._clock.now_ns()
+        with self._database.transaction() as connection:
+            held = {row.study for row in connection.execute(leases.select().where(leases.c.expires_ns > now))}
+            waiting = [_job(row) for row in connection.execute(jobs.select().with_for_update())]
+            busy = [job for job in waiting if job.study in held]
+            taken = {job.place for job in busy if job.place}
+            running = {owner: sum(job.owner == owner for job in busy) for owner in {job.owner for job in waiting}}
+            free = [
+                job
+                for job in waiting
+                if job.study not in held and job.place not in taken and (not job.place or job.place in places)
+            ]
+            if not free:
+                return None
+            job = min(free, key=lambda one: (-one.priority, running[one.owner], one.queued_ns, one.study))
+            connection.execute(leases.delete().where(leases.c.study == job.study))
+            row = {"study": job.study, "holder": worker, "expires_ns": now + int(seconds * 1e9)}
+            connection.execute(leases.insert().values(row))
+            connection.execute(jobs.update().where(jobs.c.study == job.study).values(worker=worker))
+        return job
+
+    def done(self, study: str) -> None:
+        """The study no longer waits nor runs: it ended, failed or was stopped."""
+        with self._database.transaction() as connection:
+            connection.execute(jobs.delete().where(jobs.c.study == study))
+
+    def stop(self, study: str, how: Stop) -> Job:
+        """Ask whoever has it to stop; one that only waits leaves the queue.  Raises NotFound for none of both."""
+        with self._database.transaction() as connection:
+            row = connection.execute(jobs.select().where(jobs.c.study == study).with_for_update()).first()
+            if row is None:
+                raise NotFound(f"study {study} neither waits nor runs")
+            if row.worker:
+                connection.execute(jobs.update().where(jobs.c.study == study).values(stop=how))
+            else:
+                connection.execute(jobs.delete().where(jobs.c.study == study))
+            return _job(row)
+
+    def stop_wanted(self, study: str) -> Stop:
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(jobs.c.stop).where(jobs.c.study == study)).first()
+        found: Stop = row.stop if row is not None else ""
+        return found
+
+    def set_progress(self, study: str, progress: Mapping[str, Any]) -> None:
+        """What a worker is at, for whoever looks."""
+        with self._database.transaction() as connection:
+            connection.execute(jobs.update().where(jobs.c.study == study).values(progress=dict(progress)))
+
+    def progress(self, study: str) -> Mapping[str, Any] | None:
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(jobs.c.progress).where(jobs.c.study == study)).first()
+        return row.progress if row is not None else None
+
+    def jobs(self) -> Sequence[Job]:
+        """All that wait or run, in the order in which they were put."""
+        with self._database.reading() as connection:
+            return [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.queued_ns, jobs.c.study))]
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    return Job(row.study, row.priority, row.owner, row.place, row.queued_ns, row.worker, row.stop)

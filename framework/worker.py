@@ -1,0 +1,115 @@
+"""A worker: takes the next study of the queue, runs it to its end or until somebody stops it, and takes the next.
+
+A worker that dies leaves a lease that runs out; whoever takes the study then goes on with what is recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from threading import Event
+from typing import Any
+
+from framework.errors import Interrupted, TailorError, Transient
+from framework.lease import LEASE_S
+from framework.model import TWIN
+from framework.model.job import Job
+from framework.ports import JobQueue
+from framework.service import Tailor
+
+LOG = logging.getLogger("tailor.worker")
+IDLE_S = 1.0
+ASKED_EVERY_S = 1.0  # how often the queue is asked whether to stop: a trial takes many seconds
+MOST_RETRIES = 3  # of a study that an engine or a database kept from going on
+
+
+def place_of(testbed: str, hostname: str) -> str:
+    """What a study needs for itself alone: the engine of a machine; a model needs nothing."""
+    return "" if testbed == TWIN else f"engine of {hostname}"
+
+
+class Worker:
+    """``places``: what this worker has for one study at a time, such as the Docker Engine of this machine."""
+
+    def __init__(self, tailor: Tailor, queue: JobQueue, places: Collection[str]) -> None:
+        self._tailor = tailor
+        self._queue = queue
+        self._name = tailor.holder  # whoever takes a job holds its lease
+        self._places = places
+        self._leaving = Event()
+        self._tries: dict[str, int] = {}
+
+    def leave(self) -> None:
+        """Stop at the next step; what runs is paused and stays in the queue for another worker."""
+        self._leaving.set()
+
+    def run(self, *, until_empty: bool = False) -> None:
+        """Work until ``leave`` is called, or the queue has nothing for this worker."""
+        while not self._leaving.is_set():
+            job = self._queue.take(self._name, self._places, LEASE_S)
+            if job is not None:
+                self._work(job)
+            elif until_empty:
+                return
+            else:
+                self._leaving.wait(IDLE_S)
+
+    def _work(self, job: Job) -> None:
+        LOG.info("study begins", extra={"study": job.study, "worker": self._name})
+        try:
+            self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving))
+            self._queue.done(job.study)
+        except Interrupted:
+            if not self._leaving.is_set() or self._queue.stop_wanted(job.study):
+                self._queue.done(job.study)  # somebody stopped it; it is resumed when somebody asks for it
+        except Transient as error:
+            self._again(job, error)
+        except TailorError as error:
+            LOG.warning("study failed", extra={"study": job.study, "reason": str(error)})
+            self._queue.done(job.study)
+        LOG.info("study ends", extra={"study": job.study, "worker": self._name})
+
+    def _again(self, job: Job, error: Transient) -> None:
+        """What is away may come back: the job keeps its turn, a few times."""
+        tries = self._tries[job.study] = self._tries.get(job.study, 0) + 1
+        LOG.warning("study paused", extra={"study": job.study, "reason": str(error), "tries": tries})
+        if tries >= MOST_RETRIES:
+            self._queue.done(job.study)
+        else:
+            self._leaving.wait(IDLE_S)
+
+
+class _Stopping:
+    """A watch that tells the queue what goes on, and ends a study when somebody asked for it: at the next step, or
+    after the trial.
+    """
+
+    def __init__(self, queue: JobQueue, study: str, leaving: Event) -> None:
+        self._queue, self._study, self._leaving = queue, study, leaving
+        self._asked = 0.0
+        self._wanted = ""
+        self._progress: dict[str, Any] = {"phase": "", "trial": 0, "purpose": "", "repetitions": 0, "incumbent": None}
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        if self._leaving.is_set():
+            raise Interrupted("the worker leaves")
+        self._note(kind, data)
+        if time.monotonic() - self._asked > ASKED_EVERY_S or kind == "trial finished":
+            self._wanted, self._asked = self._queue.stop_wanted(self._study), time.monotonic()
+            self._queue.set_progress(self._study, self._progress)
+        if self._wanted == "now" or (self._wanted == "after trial" and kind == "trial finished"):
+            raise Interrupted("somebody stopped it")
+
+    def _note(self, kind: str, data: Mapping[str, Any]) -> None:
+        noted = self._progress
+        if kind == "phase":
+            noted["phase"] = data["phase"]
+        elif kind == "trial":
+            noted |= {"trial": data["number"], "purpose": data["purpose"]}
+        elif kind == "repetition" and not data["measurement"].invalid:
+            noted["repetitions"] += 1
+        elif kind == "trial finished":
+            value, before = data["trial"].value, noted["incumbent"]
+            if value is not None and data["trial"].purpose in ("default", "search"):
+                noted["incumbent"] = value if before is None else min(value, before)

@@ -1,0 +1,230 @@
+"""The REST API on the twin made by hand: launched, watched, compared, downloaded; nothing but the engine is away."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx import Client
+
+from framework import errors
+from framework.api.access import new_token
+from framework.api.app import MOST_BYTES, app_of
+from framework.api.problems import status_of
+from framework.bootstrap import Opened, opened
+from framework.config import Settings
+from framework.config.twin_file import twin_path, twin_text
+from framework.report.document import summary_document
+from tests.serving import served
+from tests.unit.test_twin_testbed import SLICE, TWIN
+
+JOB: dict[str, Any] = {
+    "application": "url-shortener", "testbed": "twin", "iterations": 3, "repetitions": 2, "pairs": 6, "window_s": 4,
+    "warmup_s": 1, "rate_rps": 200, "drift_every": 0, "minimal": 0,
+}  # fmt: skip
+
+
+@dataclass
+class Here:
+    client: Client
+    kept: Opened
+
+    def launch(self, **changes: Any) -> str:
+        answer = self.client.post("/v1/studies", json={**JOB, **changes})
+        assert answer.status_code == 201, answer.text
+        assert answer.headers["location"] == f"/v1/studies/{answer.json()['study']}"
+        return str(answer.json()["study"])
+
+    def get(self, path: str, status: int = 200) -> Any:
+        answer = self.client.get(f"/v1{path}")
+        assert answer.status_code == status, answer.text
+        if status >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["status"] == status
+        return answer.json()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    shutil.copytree(SLICE.directory, tmp_path / "apps" / "url-shortener")
+    twin_path(tmp_path / "apps" / "url-shortener").write_text(twin_text(TWIN))
+    given = {"TAILOR_HOME": str(tmp_path / "home"), "TAILOR_APPLICATIONS": str(tmp_path / "apps")}
+    settings = Settings.from_environment(given)
+    kept = opened(settings)
+    with served(app_of(kept, settings)) as address, Client(base_url=address) as client:
+        yield Here(client, kept)
+    kept.tailor.close()
+
+
+def test_a_job_from_launch_to_download(here: Here) -> None:
+    study = here.launch()
+    waiting = here.get(f"/studies/{study}")
+    assert (waiting["state"], waiting["job"]["worker"]) == ("created", "")
+    here.kept.worker.run(until_empty=True)
+    done = here.get(f"/studies/{study}")
+    assert done["state"] == "completed"
+    assert done["modelled"] is True
+    assert done["job"] is None
+    same = summary_document(here.kept.tailor.summary(here.kept.tailor.store.get(study)))
+    assert done["headline"] == same["headline"], "as the command line says it"
+    trials = here.get(f"/studies/{study}/trials?limit=2")
+    assert [one["number"] for one in trials["items"]] == [1, 2]
+    assert here.get(f"/studies/{study}/trials?after={trials['next']}&limit=200")["items"][0]["number"] == 3
+    one = here.get(f"/studies/{study}/trials/1")
+    assert one["measurements"][0]["quantities"]["p95"]["value"] > 0
+    assert here.get(f"/studies/{study}/best")["trial"] == done["best"]["trial"]
+    page = here.client.get(f"/v1/studies/{study}/report")
+    assert "Modelled, not measured" in page.text
+    archive = here.client.get(f"/v1/studies/{study}/best.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(archive.content)) as file:
+        assert f"{study}/compose.yaml" in file.getnames()
+    groups = here.get(f"/compare?first={study}:default&second={study}")
+    assert groups["first"].endswith("(modelled)")
+    assert groups["groups"]["first_ms"]["value"] > 0
+    metrics = here.client.get("/v1/metrics").text
+    assert 'tailor_studies{state="completed"} 1' in metrics
+
+
+def test_lists_have_filters_and_pages(here: Here) -> None:
+    made = [here.launch(optimizer=name) for name in ("dds", "random", "dds")]
+    first = here.get("/studies?limit=2")
+    assert len(first["items"]) == 2
+    rest = here.get(f"/studies?limit=2&after={first['next']}")
+    assert sorted(one["study"] for one in first["items"] + rest["items"]) == sorted(made)
+    assert rest["next"] is None
+    assert len(here.get("/studies?optimizer=dds")["items"]) == 2
+    assert here.get("/studies?application=url-shortener&state=created&testbed=docker")["items"] == []
+
+
+def test_an_idempotency_key_makes_one_study(here: Here) -> None:
+    keyed = {"Idempotency-Key": "k1"}
+    first = here.client.post("/v1/studies", json=JOB, headers=keyed)
+    again = here.client.post("/v1/studies", json=JOB, headers=keyed)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["study"] == again.json()["study"]
+    assert len(here.get("/studies")["items"]) == 1
+    other = here.client.post("/v1/studies", json={**JOB, "seed": 9}, headers=keyed)
+    assert other.status_code == 422
+
+
+def test_stop_resume_delete(here: Here) -> None:
+    study = here.launch()
+    assert here.client.post(f"/v1/studies/{study}/stop", json={"when": "now"}).status_code == 202
+    assert here.get(f"/studies/{study}")["job"] is None
+    assert here.client.post(f"/v1/studies/{study}/resume", json={}).status_code == 202
+    here.kept.worker.run(until_empty=True)
+    assert here.get(f"/studies/{study}")["state"] == "completed"
+    assert here.client.post(f"/v1/studies/{study}/resume", json={}).status_code == 409
+    assert here.client.delete(f"/v1/studies/{study}").status_code == 204
+    here.get(f"/studies/{study}", 404)
+
+
+DONE = '"kind": "state", "state": "completed"'
+
+
+def heard(here: Here, study: str, until: str, **headers: str) -> list[tuple[int, str]]:
+    """(id, kind) of the events of a study, until one of this kind."""
+    found = []
+    with here.client.stream("GET", f"/v1/studies/{study}/events", headers=headers, timeout=60) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        identity = 0
+        for line in answer.iter_lines():
+            if line.startswith("id: "):
+                identity = int(line[4:])
+            if line.startswith("event: "):
+                found.append((identity, line[7:]))
+                identity = 0
+            if line.startswith("data: ") and until in line:
+                return found
+    return found
+
+
+def test_events_come_live_and_again(here: Here) -> None:
+    study = here.launch()
+    working = threading.Thread(target=here.kept.worker.run, kwargs={"until_empty": True})
+    working.start()
+    live = heard(here, study, DONE)
+    working.join()
+    kinds = [kind for _, kind in live]
+    assert kinds.count("trial-begins") == kinds.count("trial-ends") > 10
+    assert "progress" in kinds
+    kept = [one for one in live if one[0]]
+    assert [identity for identity, _ in kept] == sorted({identity for identity, _ in kept}), "each once, in order"
+    assert [one for one in heard(here, study, DONE) if one[0]] == kept, "the same again afterwards"
+    from_there = kept[len(kept) // 2][0]
+    rest = heard(here, study, DONE, **{"Last-Event-ID": str(from_there)})
+    assert [one for one in rest if one[0]] == [one for one in kept if one[0] > from_there]
+    assert here.client.get(f"/v1/studies/{study}/events", headers={"Last-Event-ID": "x"}).status_code == 422
+    here.get("/studies/nothing/events", 404)
+
+
+def test_catalogue(here: Here) -> None:
+    [application] = here.get("/applications")["items"]
+    assert application["twin"] is True
+    parameters = here.get("/applications/url-shortener")["parameters"]
+    assert "nginx.worker_processes" in {one["name"] for one in parameters}
+    assert "dds" in {one["name"] for one in here.get("/optimizers")["items"]}
+    assert here.get("/search-spaces/nginx")["name"] == "nginx"
+    assert here.get("/health")["status"] == here.get("/ready")["status"] == "ok"
+    assert here.get("/machine")["machine"]["cores"] >= 1
+    assert here.get("/openapi.json")["info"]["title"] == "Tailor"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({**JOB, "application": "../../etc"}, "unknown application"),
+        ({**JOB, "optimizer": "magic"}, "unknown optimizer"),
+        ({**JOB, "iterations": 0}, "body.iterations"),
+        ({**JOB, "surprise": 1}, "body.surprise"),
+        ({**JOB, "only": ["nothing"]}, "unknown service"),
+        ({}, "body.application"),
+    ],
+)
+def test_bad_jobs_are_problems(here: Here, body: dict[str, Any], says: str) -> None:
+    answer = here.client.post("/v1/studies", json=body)
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+    assert "/tmp" not in answer.text
+
+
+def test_what_is_too_long_is_refused(here: Here) -> None:
+    answer = here.client.post("/v1/studies", content=b"x" * (MOST_BYTES + 1))
+    assert answer.status_code == 413
+    assert here.client.get("/v1/nothing").json()["title"] == "Not Found"
+
+
+def test_tokens_have_scopes(here: Here) -> None:
+    tokens = {}
+    for scope in ("read", "run", "admin"):
+        tokens[scope], digest = new_token()
+        here.kept.tokens.add(scope, digest, scope)
+
+    def ask(method: str, path: str, scope: str, **more: Any) -> int:
+        headers = {"Authorization": f"Bearer {tokens[scope]}"} if scope else {}
+        return int(here.client.request(method, f"/v1{path}", headers=headers, **more).status_code)
+
+    assert ask("GET", "/health", "") == 200
+    assert ask("GET", "/studies", "") == 401
+    assert ask("GET", "/studies", "read") == 200
+    assert ask("POST", "/studies", "read", json=JOB) == 403
+    assert ask("POST", "/studies", "run", json=JOB) == 201
+    [study] = here.client.get("/v1/studies", headers={"Authorization": f"Bearer {tokens['read']}"}).json()["items"]
+    assert ask("DELETE", f"/studies/{study['study']}", "run") == 403
+    assert ask("DELETE", f"/studies/{study['study']}", "admin") == 204
+    assert all(token not in str(here.kept.tokens.tokens()) for token in tokens.values()), "kept as digests only"
+
+
+def test_every_error_has_a_status() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TailorError)]
+    for kind in kinds:
+        if kind is not errors.TailorError:
+            assert status_of(kind.__new__(kind)) >= 400
