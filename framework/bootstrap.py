@@ -12,6 +12,7 @@ from framework.config import Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
+from framework.external import External
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
 from framework.ports import Screen, Testbed
@@ -20,6 +21,7 @@ from framework.store.access import SqlKeyStore, SqlTokenStore
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
+from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.twin import TwinTestbed
@@ -51,6 +53,7 @@ class Opened:
     tokens: SqlTokenStore
     keys: SqlKeyStore
     worker: Worker
+    external: External
 
 
 def tailor(settings: Settings) -> Tailor:
@@ -97,4 +100,5 @@ def opened(settings: Settings) -> Opened:
     made = Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))
     queue = SqlJobQueue(database, clock)
     worker = Worker(made, queue, [place_of("docker", made.machine().hostname)])
-    return Opened(made, queue, SqlTokenStore(database, clock), SqlKeyStore(database, clock), worker)
+    external = External(store, SqlOfferStore(database, clock), clock, made.machine())
+    return Opened(made, queue, SqlTokenStore(database, clock), SqlKeyStore(database, clock), worker, external)

@@ -185,3 +185,10 @@ def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str,
             )
         found[name] = load_configuration(path, space).to_dict()
     return found
+
+
+def expected_repetitions(plan: StudyPlan) -> int:
+    """How many repetitions a study makes if nothing fails and nothing stops it early."""
+    drift = plan.iterations // plan.drift_every if plan.drift_every else 0
+    # Whether a smaller recommendation is tried shows only in the end; it is counted where it is begun.
+    return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))

@@ -24,6 +24,7 @@ from framework.model import (
     Verdict,
 )
 from framework.model.job import Job, Stop
+from framework.model.offer import Offer
 from framework.model.token import Token
 from framework.spans import SpanTable
 from optimizer.belief import Modelled
@@ -137,6 +138,9 @@ class StudyStore(Protocol):
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 
+    def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
+        """The trials of these numbers that there are, in order, without their measurements."""
+
     def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
         """In order, without their measurements."""
 
@@ -164,6 +168,15 @@ class JobQueue(Protocol):
     def set_progress(self, study: str, progress: Mapping[str, Any]) -> None: ...
     def progress(self, study: str) -> Mapping[str, Any] | None: ...
     def jobs(self) -> Sequence[Job]: ...
+
+
+class OfferStore(Protocol):
+    """Trials that clients measure elsewhere."""
+
+    def put(self, offer: Offer) -> None: ...
+    def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]: ...
+    def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]: ...
+    def remove(self, study: str, trial: int) -> None: ...
 
 
 class TokenStore(Protocol):

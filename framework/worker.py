@@ -58,7 +58,8 @@ class Worker:
     def _work(self, job: Job) -> None:
         LOG.info("study begins", extra={"study": job.study, "worker": self._name})
         try:
-            self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving))
+            done = sum(not m.invalid for t in self._tailor.store.trials(job.study) for m in t.measurements)
+            self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
             self._queue.done(job.study)
         except Interrupted:
             if not self._leaving.is_set() or self._queue.stop_wanted(job.study):
@@ -85,11 +86,12 @@ class _Stopping:
     after the trial.
     """
 
-    def __init__(self, queue: JobQueue, study: str, leaving: Event) -> None:
+    def __init__(self, queue: JobQueue, study: str, leaving: Event, repetitions: int) -> None:
         self._queue, self._study, self._leaving = queue, study, leaving
         self._asked = 0.0
         self._wanted = ""
-        self._progress: dict[str, Any] = {"phase": "", "trial": 0, "purpose": "", "repetitions": 0, "incumbent": None}
+        self._progress: dict[str, Any] = {"phase": "", "trial": 0, "purpose": "", "incumbent": None}
+        self._progress["repetitions"] = repetitions
 
     def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
         if self._leaving.is_set():

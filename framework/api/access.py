@@ -18,6 +18,7 @@ from framework.ports import TokenStore
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "run", "admin")  # each includes those before it
 PREFIX = "tailor_"
+COOKIE = "tailor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +40,28 @@ def digest(token: str) -> str:
 
 
 class Access:
-    """Reads the token of a request."""
+    """Reads the token of a request: of its Authorization header, or of a browser's cookie."""
 
     def __init__(self, tokens: TokenStore) -> None:
         self._tokens = tokens
 
     def caller(self, request: Request) -> Caller:
         """Raises Refused: 401 without a token that is known."""
-        known = self._tokens.tokens()
-        if not known:
+        if not self._tokens.tokens():
             return Caller("", "admin")
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        given = digest(token.strip())
-        for one in known:
-            if kind.lower() == "bearer" and hmac.compare_digest(one.digest, given):
-                return Caller(one.name, one.scope)
+        found = self.known(token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, ""))
+        if found is not None:
+            return found
         raise Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", **{"WWW-Authenticate": "Bearer"})
+
+    def known(self, token: str) -> Caller | None:
+        """Whose token it is; None where there is no such token."""
+        given = digest(token)
+        for one in self._tokens.tokens():
+            if hmac.compare_digest(one.digest, given):
+                return Caller(one.name, one.scope)
+        return None
 
     def needs(self, scope: Scope) -> Callable[[Request], Caller]:
         """A dependency: the caller, who must have this scope.  Raises Refused: 401, 403."""

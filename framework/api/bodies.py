@@ -82,6 +82,77 @@ class Resume(Body):
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
 
 
+class Parameter(Body):
+    """A parameter of a space of one's own, as ``optimizer.space.Parameter``."""
+
+    name: Name
+    kind: Literal["integer", "real", "categorical", "boolean"]
+    default: bool | int | float | Name
+    low: float | None = None
+    high: float | None = None
+    choices: Annotated[list[bool | int | float | Name], Field(max_length=1000)] = Field(default_factory=list)
+    step: float | None = None
+    scale: Literal["linear", "log"] = "linear"
+    group: Annotated[str, Field(max_length=128)] = ""
+
+
+class NewExternal(Body):
+    """A study that is measured elsewhere."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "my cluster",
+                    "budget": 30,
+                    "parameters": [{"name": "web.threads", "kind": "integer", "default": 8, "low": 1, "high": 64}],
+                }
+            ]
+        },
+    )
+
+    name: Name
+    parameters: Annotated[list[Parameter], Field(min_length=1, max_length=5000)]
+    optimizer: Name = "tailor"
+    budget: Annotated[int, Field(ge=1, le=1_000_000)] = 30
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    options: dict[Name, Any] = Field(default_factory=dict, max_length=50)
+
+
+class Ask(Body):
+    """``client``: who asks; its leases are its own."""
+
+    client: Name
+    count: Annotated[int, Field(ge=1, le=1000)] = 1
+    lease_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+
+
+class Result(Body):
+    """What a trial gave; a value, or a state that says why there is none."""
+
+    trial: Annotated[int, Field(ge=1)]
+    value: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    standard_error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    state: Literal["completed", "failed", "infeasible"] = "completed"
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+class Tell(Body):
+    """Results, in any order."""
+
+    results: Annotated[list[Result], Field(min_length=1, max_length=1000)]
+
+
+class Heartbeat(Body):
+    """The trials that a client is still measuring."""
+
+    client: Name
+    trials: Annotated[list[int], Field(max_length=1000)]
+    lease_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+
+
 class Page(BaseModel):
     """A part of a list.  ``next``: what to ask for as ``after``; null at the end."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from framework.errors import (
@@ -81,7 +81,9 @@ def install(app: FastAPI) -> None:
         return problem(status_of(error), detail)
 
     @app.exception_handler(Refused)
-    def refused(request: Request, error: Refused) -> JSONResponse:
+    def refused(request: Request, error: Refused) -> Response:
+        if error.status is HTTPStatus.UNAUTHORIZED and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
         return problem(error.status, error.detail, headers=error.headers or None)
 
     @app.exception_handler(RequestValidationError)

@@ -18,6 +18,7 @@ from framework.api.bodies import NewStudy, Page, Resume, Stop
 from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.errors import NotFound
+from framework.external import EXTERNAL
 from framework.model import Study, StudyState, Trial
 from framework.model.documents import encode
 from framework.planning import quick
@@ -79,7 +80,9 @@ def router(service: Service) -> APIRouter:
         """What it found so far, its phase and the time left."""
         found = exact(study)
         job = next((one for one in queue.jobs() if one.study == found.id), None)
-        summary: dict[str, Any] = encode(summary_document(tailor.summary(found)))
+        summary: dict[str, Any] = {}
+        if found.testbed != EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+            summary = encode(summary_document(tailor.summary(found)))
         return {**document(found), **summary, "job": encode(job), "progress": encode(queue.progress(found.id))}
 
     @routes.get("/studies/{study}/trials", dependencies=[reads])

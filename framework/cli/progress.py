@@ -22,14 +22,8 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
+from framework.planning import expected_repetitions
 from framework.telling import PRIOR
-
-
-def expected_repetitions(plan: StudyPlan) -> int:
-    """How many repetitions a study makes if nothing fails and nothing stops it early."""
-    drift = plan.iterations // plan.drift_every if plan.drift_every else 0
-    # Whether a smaller recommendation is tried shows only in the end; it is counted where it is begun.
-    return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
 
 
 class StudyProgress:

@@ -17,12 +17,15 @@ class Settings:
     ``spaces`` (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.  ``database``
     (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
     (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
+    ``allowed`` (TAILOR_ALLOW, none): "application:place", separated by commas, of what a compose file may ask for
+    though it leads out of its containers.
     """
 
     home: Path
     spaces: tuple[Path, ...] = ()
     database: str = ""
     applications: tuple[Path, ...] = ()
+    allowed: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -36,7 +39,8 @@ class Settings:
             _directories(name, given.get(name, "")) for name in ("TAILOR_SEARCH_SPACES", "TAILOR_APPLICATIONS")
         )
         database = given.get("TAILOR_DATABASE") or f"sqlite:///{home / 'tailor.db'}"
-        return cls(home, spaces, database, applications or (Path("apps").absolute(),))
+        allowed = tuple(part.strip() for part in given.get("TAILOR_ALLOW", "").split(",") if part.strip())
+        return cls(home, spaces, database, applications or (Path("apps").absolute(),), allowed)
 
 
 def _directories(name: str, text: str) -> tuple[Path, ...]:

@@ -32,15 +32,20 @@ ENVIRONMENT = Environment(
 
 def page(found: Summary, trials: Sequence[Trial]) -> str:
     """HTML of a study at any moment of its life; it loads nothing."""
-    return ENVIRONMENT.get_template("study.html").render(
-        found=found,
-        study=found.study,
-        trials=trials,
-        figures=_figures(found, trials),
-        checks=_checks(trials),
-        interval=_interval,
-        overlap=overlap,
-    )
+    return ENVIRONMENT.get_template("study.html").render(contents(found, trials))
+
+
+def contents(found: Summary, trials: Sequence[Trial]) -> dict[str, Any]:
+    """What the template of a study shows."""
+    return {
+        "found": found,
+        "study": found.study,
+        "trials": trials,
+        "figures": _figures(found, trials),
+        "checks": _checks(trials),
+        "interval": _interval,
+        "overlap": overlap,
+    }
 
 
 def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from framework.model import Sweep, Trial
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, marked, svg
 from optimizer.importance import Importance
+from optimizer.space import SearchSpace
 
 
 def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
@@ -166,6 +168,31 @@ def sweeps_plot(found: Mapping[str, Sweep]) -> str:
     axes.set_title(f"{application}: what its twin says", loc="left")
     axes.legend(frameon=False)
     return marked(svg(drawing))
+
+
+def parallel(trials: Sequence[Trial], names: Sequence[str], space: Mapping[str, Any]) -> str:
+    """A line for each trial over the parameters (in ranges, or places of their choices) and the told value, the best
+    third dark; ``trials`` have told values, ``space`` is ``SearchSpace.to_dict()``.
+    """
+    parameters = {one.name: one for one in SearchSpace.from_dict(space).parameters}
+    shown = [name for name in names if name in parameters]
+    told = np.array([float(trial.told_value or 0.0) for trial in trials])
+    span = float(np.ptp(told)) or 1.0
+    drawing, axes = figure(7.6, 3.2)
+    order = np.argsort(-told)  # the best are drawn last
+    for place in order.tolist():
+        configuration = trials[place].configuration
+        row = [parameters[name].to_unit(configuration[name]) for name in shown if name in configuration]
+        if len(row) < len(shown):
+            continue
+        best = told[place] <= np.quantile(told, 1 / 3)
+        height = (told[place] - float(told.min())) / span
+        axes.plot([*row, height], color=BEST if best else OTHER, linewidth=1.4 if best else 0.8, alpha=0.85)
+    axes.set_xticks(range(len(shown) + 1), [*(name.replace(".", "\n") for name in shown), "objective"], fontsize=7)
+    axes.set_yticks([0, 1], ["low", "high"])
+    for place in range(len(shown) + 1):
+        axes.axvline(place, color="#d1d5db", linewidth=0.6, zorder=0)
+    return svg(drawing)
 
 
 def _by_pair(trials: Sequence[Trial], label: str) -> dict[int, float]:

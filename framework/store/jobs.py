@@ -39,8 +39,9 @@ class SqlJobQueue:
         """
         now = self._clock.now_ns()
         with self._database.transaction() as connection:
+            waiting = [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.study).with_for_update())]
+            # After the jobs are locked: who waited for the lock sees the leases that were taken meanwhile.
             held = {row.study for row in connection.execute(leases.select().where(leases.c.expires_ns > now))}
-            waiting = [_job(row) for row in connection.execute(jobs.select().with_for_update())]
             busy = [job for job in waiting if job.study in held]
             taken = {job.place for job in busy if job.place}
             running = {owner: sum(job.owner == owner for job in busy) for owner in {job.owner for job in waiting}}

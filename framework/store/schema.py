@@ -99,6 +99,15 @@ tokens = Table(
     Column("created_at", String(40), nullable=False),
 )
 
+offers = Table(  # trials that clients measure elsewhere
+    "offers",
+    metadata,
+    Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+    Column("trial", Integer, primary_key=True, autoincrement=False),
+    Column("client", String(128), nullable=False),
+    Column("expires_ns", BigInteger, nullable=False),
+)
+
 keys = Table(  # idempotency keys: a request that is sent again finds what the first one made
     "keys",
     metadata,

@@ -20,7 +20,7 @@ from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, 
 from framework.model.documents import decode, encode
 from framework.ports import ArtefactStore, Clock
 from framework.store.database import Database
-from framework.store.schema import events, jobs, leases, measurements, studies, trials
+from framework.store.schema import events, jobs, leases, measurements, offers, studies, trials
 
 # The life cycles; everything else is refused.
 STUDY_TRANSITIONS: Mapping[StudyState, frozenset[StudyState]] = {
@@ -115,7 +115,7 @@ class SqlStudyStore:
     def delete(self, study: str) -> None:
         """Remove a study with all that belongs to it.  Raises NotFound."""
         with self._transaction() as connection:
-            for table in (measurements, trials, events, leases, jobs):  # children first, also without cascades
+            for table in (measurements, trials, events, leases, jobs, offers):  # children first, also without cascades
                 connection.execute(table.delete().where(table.c.study == study))
             if connection.execute(studies.delete().where(studies.c.id == study)).rowcount != 1:
                 raise NotFound(f"no study {study!r}")
@@ -201,6 +201,12 @@ class SqlStudyStore:
         for row in measured:
             by_trial.setdefault(row.trial, []).append(self._measurement(row))
         return [_trial(row, tuple(by_trial.get(row.number, ()))) for row in rows]
+
+    def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
+        """The trials of these numbers that there are, in order, without their measurements."""
+        wanted = (trials.c.study == study) & trials.c.number.in_(list(numbers))
+        with self._database.reading() as connection:
+            return [_trial(row, ()) for row in connection.execute(trials.select().where(wanted).order_by("number"))]
 
     def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
         """In order from the one after this number, without their measurements."""

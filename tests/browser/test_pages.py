@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from framework.critical_path.analysis import View, analyse
 from framework.critical_path.contrast import between
@@ -24,20 +21,6 @@ REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real"
 WIDTHS = (1400, 800)
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        missing = "no browser: apt-get install chromium"
-        if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

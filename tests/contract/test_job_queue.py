@@ -36,9 +36,9 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def kept(tmp_path: Path, url: str) -> Iterator[Kept]:
     clock = VirtualClock()
-    database = Database(f"sqlite:///{tmp_path / 's.db'}")
+    database = Database(url)
     store = SqlStudyStore(database, FileArtefacts(tmp_path / "artefacts"), clock)
     yield Kept(store, SqlJobQueue(database, clock), clock)
     store.close()

@@ -1,4 +1,4 @@
-"""What every study store promises.  SQLite is the one there is; PostgreSQL will pass the same suite."""
+"""What every study store promises, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def measurement(repetition: int = 0) -> Measurement:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStudyStore]:
-    database = Database(f"sqlite:///{tmp_path / 's.db'}")
+def store(tmp_path: Path, url: str) -> Iterator[SqlStudyStore]:
+    database = Database(url)
     opened = SqlStudyStore(database, FileArtefacts(tmp_path / "artefacts"), VirtualClock())
     opened.create(study())
     yield opened
@@ -123,9 +123,9 @@ def test_events_are_replayed_from_an_id(store: SqlStudyStore) -> None:
     assert [event["x"] for event in store.events(study().id, after=first)] == ["inf"]
 
 
-def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, tmp_path: Path) -> None:
+def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, url: str, tmp_path: Path) -> None:
     clock = VirtualClock()
-    other = SqlStudyStore(Database(f"sqlite:///{tmp_path / 's.db'}"), FileArtefacts(tmp_path / "artefacts"), clock)
+    other = SqlStudyStore(Database(url), FileArtefacts(tmp_path / "artefacts"), clock)
     assert store.acquire(study().id, "a:1", 60)
     assert not other.acquire(study().id, "b:2", 60)
     assert other.leased() == [(study().id, "a:1")]
@@ -180,7 +180,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         old = {**json.loads(text), "services": [{"name": "cache", "mean_ms": 1.5, "share": 0.25, "spans": 40}]}
         database.execute("UPDATE measurements SET document = ?", (json.dumps(old),))
         database.execute("UPDATE alembic_version SET version_num = '0001'")
-        for table in ("jobs", "tokens", "keys"):
+        for table in ("jobs", "offers", "tokens", "keys"):
             database.execute(f"DROP TABLE {table}")
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
     [read] = opened.trials(study().id)

@@ -3,65 +3,29 @@
 from __future__ import annotations
 
 import io
-import shutil
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import Client
 
 from framework import errors
 from framework.api.access import new_token
-from framework.api.app import MOST_BYTES, app_of
+from framework.api.app import MOST_BYTES
 from framework.api.problems import status_of
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
-from framework.config.twin_file import twin_path, twin_text
+from framework.client import Client as ApiClient
+from framework.client import Refused
 from framework.report.document import summary_document
-from tests.serving import served
-from tests.unit.test_twin_testbed import SLICE, TWIN
-
-JOB: dict[str, Any] = {
-    "application": "url-shortener", "testbed": "twin", "iterations": 3, "repetitions": 2, "pairs": 6, "window_s": 4,
-    "warmup_s": 1, "rate_rps": 200, "drift_every": 0, "minimal": 0,
-}  # fmt: skip
-
-
-@dataclass
-class Here:
-    client: Client
-    kept: Opened
-
-    def launch(self, **changes: Any) -> str:
-        answer = self.client.post("/v1/studies", json={**JOB, **changes})
-        assert answer.status_code == 201, answer.text
-        assert answer.headers["location"] == f"/v1/studies/{answer.json()['study']}"
-        return str(answer.json()["study"])
-
-    def get(self, path: str, status: int = 200) -> Any:
-        answer = self.client.get(f"/v1{path}")
-        assert answer.status_code == status, answer.text
-        if status >= 400:
-            assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["status"] == status
-        return answer.json()
+from tests.serving import JOB, Here, serving
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
-    shutil.copytree(SLICE.directory, tmp_path / "apps" / "url-shortener")
-    twin_path(tmp_path / "apps" / "url-shortener").write_text(twin_text(TWIN))
-    given = {"TAILOR_HOME": str(tmp_path / "home"), "TAILOR_APPLICATIONS": str(tmp_path / "apps")}
-    settings = Settings.from_environment(given)
-    kept = opened(settings)
-    with served(app_of(kept, settings)) as address, Client(base_url=address) as client:
-        yield Here(client, kept)
-    kept.tailor.close()
+    with serving(tmp_path, monkeypatch) as found:
+        yield found
 
 
 def test_a_job_from_launch_to_download(here: Here) -> None:
@@ -228,3 +192,122 @@ def test_every_error_has_a_status() -> None:
     for kind in kinds:
         if kind is not errors.TailorError:
             assert status_of(kind.__new__(kind)) >= 400
+
+
+def test_the_dashboard_is_behind_a_token_too(here: Here) -> None:
+    assert "Studies" in here.client.get("/").text
+    token, digest = new_token()
+    here.kept.tokens.add("ann", digest, "run")
+    html = {"Accept": "text/html"}
+    asked = here.client.get("/", headers=html)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/login")
+    assert here.client.post("/login", data={"token": "wrong"}).status_code == 401
+    entered = here.client.post("/login", data={"token": token})
+    cookie = entered.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "ann: leave" in here.client.get("/", headers=html).text, "the client kept the cookie"
+    elsewhere = {"Origin": "http://evil.example"}
+    assert here.client.post("/v1/studies", json=JOB, headers=elsewhere).status_code == 403
+    page = here.client.get("/launch")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert here.client.get("/static/../app.py").status_code == 404
+
+
+SPACE: list[dict[str, Any]] = [
+    {"name": "web.threads", "kind": "integer", "default": 8, "low": 1, "high": 64, "scale": "log"},
+    {"name": "web.policy", "kind": "categorical", "default": "lru", "choices": ["lru", "lfu", "random"]},
+    {"name": "db.ratio", "kind": "real", "default": 0.5, "low": 0, "high": 1, "group": "db"},
+]
+
+
+def post(here: Here, path: str, body: Any, status: int = 200) -> Any:
+    answer = here.client.post(f"/v1/external{path}", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json() if answer.content else None
+
+
+def value(configuration: Any) -> float:
+    return float(10 + abs(configuration["web.threads"] - 20) + 5 * configuration["db.ratio"])
+
+
+def test_ask_and_tell(here: Here) -> None:
+    made = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12, "optimizer": "dds"}, 201)
+    study = made["study"]
+    assert made["default"]["web.threads"] == 8
+    for _ in range(3):
+        asked = post(here, f"/{study}/ask", {"client": "a", "count": 3})["trials"]
+        results = [{"trial": one["trial"], "value": value(one["configuration"])} for one in asked]
+        post(here, f"/{study}/tell", {"results": results[::-1]})
+        post(here, f"/{study}/tell", {"results": results})
+    looked = here.get(f"/external/{study}")
+    assert looked["best"]["value"] == min(t.value for t in here.kept.tailor.store.trials(study) if t.value is not None)
+    [one] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
+    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": None}]}, 422)
+    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "state": "failed", "reason": "no memory"}]})
+    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": 3.0}]}, 409)
+    post(here, f"/{study}/tell", {"results": [{"trial": 99, "value": 3.0}]}, 404)
+    assert len(post(here, f"/{study}/ask", {"client": "a", "count": 50})["trials"]) == 2, "the budget ends"
+    assert here.get(f"/studies/{study}")["testbed"] == "external"
+    assert "measured elsewhere" in here.client.get(f"/studies/{study}").text
+    post(here, f"/{study}/finish", {}, 204)
+    post(here, f"/{study}/ask", {"client": "a"}, 409)
+
+
+def test_the_trial_of_a_client_that_vanished_is_offered_again(here: Here) -> None:
+    study = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "random"}, 201)["study"]
+    lost, kept = post(here, f"/{study}/ask", {"client": "a", "count": 2, "lease_s": 0.01})["trials"]
+    assert post(here, f"/{study}/heartbeat", {"client": "a", "trials": [kept["trial"]]})["renewed"] == [kept["trial"]]
+    time.sleep(0.05)
+    [again] = post(here, f"/{study}/ask", {"client": "c"})["trials"]
+    assert again == lost
+    beat = post(here, f"/{study}/heartbeat", {"client": "a", "trials": [lost["trial"]]})
+    assert beat == {"renewed": [], "lost": [lost["trial"]]}
+
+
+def test_another_process_goes_on_by_replay(here: Here, tmp_path: Path) -> None:
+    study = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "tailor", "budget": 9}, 201)["study"]
+    for _ in range(4):
+        [one] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
+        post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": value(one["configuration"])}]})
+    here.kept.external._optimizers.clear()  # as a new process begins
+    [after] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
+    twin = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "tailor", "budget": 9}, 201)["study"]
+    for _ in range(5):
+        [one] = post(here, f"/{twin}/ask", {"client": "a"})["trials"]
+        post(here, f"/{twin}/tell", {"results": [{"trial": one["trial"], "value": value(one["configuration"])}]})
+    assert one["configuration"] == after["configuration"]
+    kinds = [event["kind"] for event in here.kept.tailor.store.events(study)]
+    assert "replay diverged" not in kinds
+
+
+def test_a_space_that_cannot_be(here: Here) -> None:
+    wrong = [{**SPACE[0], "low": 100}]
+    said = post(here, "", {"name": "mine", "parameters": wrong}, 422)
+    assert "web.threads" in said["detail"]
+
+
+def test_a_compose_file_may_not_lead_out_of_its_containers(here: Here) -> None:
+    [root] = here.roots
+    compose = root / "url-shortener" / "compose.yaml"
+    compose.write_text(compose.read_text().replace("  nginx:\n", "  nginx:\n    privileged: true\n", 1))
+    answer = here.client.post("/v1/studies", json=JOB)
+    assert answer.status_code == 422
+    assert "asks for services.nginx.privileged" in answer.json()["detail"]
+
+
+def test_the_client(here: Here) -> None:
+    with ApiClient(str(here.client.base_url)) as client:
+        study = client.launch(key="k", **JOB)
+        assert client.launch(key="k", **JOB) == study
+        here.kept.worker.run(until_empty=True)
+        assert client.wait(study)["headline"].startswith("Modelled")
+        assert [one["study"] for one in client.studies(optimizer="dds")] == [study]
+        assert len(list(client.trials(study))) > 10
+        mine = client.create("mine", SPACE, optimizer="random", budget=3)
+        for asked in client.ask(mine, "me", 3):
+            assert client.heartbeat(mine, "me", [asked.trial]) == []
+            client.tell(mine, asked.trial, value(asked.configuration) if asked.trial != 2 else None)
+        assert client.ask(mine, "me") == []
+        with pytest.raises(Refused, match="404: no study"):
+            client.study("nothing")

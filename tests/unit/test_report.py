@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 from framework.cli import present
-from framework.cli.progress import StudyProgress, expected_repetitions
+from framework.cli.progress import StudyProgress
 from framework.compose import render
 from framework.config import search_space
 from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
+from framework.planning import expected_repetitions
 from framework.procedure import Procedure
 from framework.report.document import summary_document
 from framework.report.export import export

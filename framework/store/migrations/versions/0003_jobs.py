@@ -1,4 +1,4 @@
-"""Jobs that wait for workers, tokens, idempotency keys."""
+"""Jobs that wait for workers, trials that clients measure, tokens, idempotency keys."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def upgrade() -> None:
         sa.Column("created_at", sa.String(40), nullable=False),
     )
     op.create_table(
+        "offers",
+        sa.Column("study", sa.String(64), sa.ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("trial", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("client", sa.String(128), nullable=False),
+        sa.Column("expires_ns", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
         "keys",
         sa.Column("owner", sa.String(64), primary_key=True),
         sa.Column("key", sa.String(128), primary_key=True),
@@ -41,5 +48,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for name in ("keys", "tokens", "jobs"):
+    for name in ("keys", "offers", "tokens", "jobs"):
         op.drop_table(name)

@@ -1,0 +1,76 @@
+"""External ask and tell: configurations for whoever measures in a way of their own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Depends
+
+from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
+from framework.api.service import Service
+from framework.errors import InputError
+from framework.external import Told
+from framework.model import TrialState
+from optimizer.errors import OptimizerError
+from optimizer.space import Parameter, SearchSpace
+
+
+def router(service: Service) -> APIRouter:
+    """The routes below /v1/external."""
+    routes = APIRouter(prefix="/external", tags=["external"], dependencies=[Depends(service.access.needs("run"))])
+    external = service.external
+
+    @routes.post("", status_code=HTTPStatus.CREATED)
+    def create(body: NewExternal) -> dict[str, Any]:
+        """A study of parameters of your own."""
+        try:
+            space = SearchSpace(
+                Parameter(**{**one.model_dump(), "choices": tuple(one.choices)}) for one in body.parameters
+            )
+        except OptimizerError as error:
+            raise InputError(f"parameters: {error}") from error
+        study = external.create(body.name, space.to_dict(), body.optimizer, body.budget, body.seed, dict(body.options))
+        return {"study": study.id, "default": space.default().to_dict()}
+
+    @routes.post("/{study}/ask")
+    def ask(study: str, body: Ask) -> dict[str, Any]:
+        """Configurations to measure, leased; an empty list when the budget or the space is used up."""
+        trials = external.ask(study, body.count, body.client, body.lease_s)
+        asked = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in trials]
+        return {"trials": asked, "lease_s": body.lease_s}
+
+    @routes.post("/{study}/tell")
+    def tell(study: str, body: Tell) -> dict[str, Any]:
+        """Results; telling the same again changes nothing, telling another result is a conflict."""
+        external.tell(
+            study,
+            [Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason) for one in body.results],
+        )
+        return {"told": len(body.results)}
+
+    @routes.post("/{study}/heartbeat")
+    def heartbeat(study: str, body: Heartbeat) -> dict[str, Any]:
+        """Renew leases; ``lost`` were offered to somebody else, or are told."""
+        kept = external.heartbeat(study, body.trials, body.client, body.lease_s)
+        return {"renewed": list(kept), "lost": sorted(set(body.trials) - set(kept))}
+
+    @routes.get("/{study}")
+    def look(study: str) -> dict[str, Any]:
+        """The best so far, and how many trials were told."""
+        found = service.tailor.store.get(study)
+        best = next(iter(service.tailor.store.numbered(study, [found.best] if found.best else [])), None)
+        return {
+            "study": found.id,
+            "state": found.state.value,
+            "best": None
+            if best is None
+            else {"trial": best.number, "value": best.value, "configuration": best.configuration.to_dict()},
+        }
+
+    @routes.post("/{study}/finish", status_code=HTTPStatus.NO_CONTENT)
+    def finish(study: str) -> None:
+        """Nothing more is asked."""
+        external.finish(study)
+
+    return routes

@@ -1,0 +1,73 @@
+"use strict";
+
+const said = (text) => { const place = document.getElementById("said"); if (place) place.textContent = text; };
+
+async function send(path, body, headers = {}) {
+  const answer = await fetch(path, { method: "POST", body, headers: { "Content-Type": "application/json", ...headers } });
+  const content = answer.status === 204 ? {} : await answer.json();
+  if (!answer.ok) throw new Error(content.detail || answer.statusText);
+  return content;
+}
+
+// Parts of a page that are fetched again and again; what has the focus stays.
+for (const part of document.querySelectorAll("[data-live]")) {
+  setInterval(async () => {
+    if (document.hidden || part.contains(document.activeElement)) return;
+    const answer = await fetch(part.dataset.live);
+    if (answer.ok) part.innerHTML = await answer.text();
+  }, Number(part.dataset.every));
+}
+
+for (const button of document.querySelectorAll("[data-post]")) {
+  button.addEventListener("click", async () => {
+    try { await send(button.dataset.post, button.dataset.body); said("asked"); } catch (error) { said(error.message); }
+  });
+}
+
+const live = document.getElementById("live");
+if (live) {
+  const study = live.dataset.study;
+  const events = new EventSource(`/v1/studies/${study}/events`);
+  let wanted = 0;
+  const again = () => {
+    clearTimeout(wanted);
+    wanted = setTimeout(async () => {
+      const answer = await fetch(`/studies/${study}/body`);
+      if (answer.ok) document.getElementById("body").innerHTML = await answer.text();
+    }, 500);
+  };
+  events.addEventListener("state", (event) => {
+    const state = JSON.parse(event.data).state, place = document.getElementById("state");
+    place.textContent = state; place.className = `state ${state}`;
+    if (state === "completed" || state === "failed") document.getElementById("phase").textContent = "";
+    again();
+  });
+  events.addEventListener("trial-ends", again);
+  events.addEventListener("progress", (event) => {
+    const now = JSON.parse(event.data);
+    if (!now) return;
+    document.getElementById("progress").value = now.repetitions;
+    document.getElementById("phase").textContent = `trial ${now.trial} (${now.purpose}), ${now.phase}`;
+  });
+}
+
+const form = document.getElementById("launch");
+if (form) {
+  form.elements.application.addEventListener("change", (event) => {
+    location.search = `?application=${encodeURIComponent(event.target.value)}`;
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const job = {};
+    for (const name of ["application", "optimizer", "testbed"]) job[name] = form.elements[name].value;
+    for (const name of ["iterations", "repetitions", "window_s", "pairs", "rate_rps", "seed"])
+      if (form.elements[name].value !== "") job[name] = Number(form.elements[name].value);
+    job.quick = form.elements.quick.checked;
+    const boxes = [...form.querySelectorAll("input[name=only]")];
+    if (boxes.some((box) => !box.checked)) job.only = boxes.filter((box) => box.checked).map((box) => box.value);
+    try {
+      const made = await send("/v1/studies", JSON.stringify(job), { "Idempotency-Key": `${Date.now()}-${Math.random()}` });
+      location.href = `/studies/${made.study}`;
+    } catch (error) { said(error.message); }
+  });
+}

@@ -1,0 +1,129 @@
+"""A small client of Tailor's REST API, for scripts and for teams that measure in a way of their own.
+
+    with Client("http://127.0.0.1:8420", token="tailor_...") as tailor:
+        study = tailor.launch(application="social-network", testbed="twin", iterations=15)
+        print(tailor.wait(study)["headline"])
+
+It needs httpx and nothing else of Tailor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+ENDED = ("completed", "failed", "paused")
+
+
+class Refused(Exception):
+    """The service said no: ``status`` and its ``detail``."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        self.status, self.detail = status, detail
+        super().__init__(f"{status}: {detail}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A configuration to measure."""
+
+    trial: int
+    configuration: Mapping[str, Any]
+
+
+class Client:
+    """``address`` such as http://127.0.0.1:8420.  Every method raises Refused, httpx.TransportError."""
+
+    def __init__(self, address: str, token: str = "", timeout_s: float = 30.0) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=address.rstrip("/") + "/v1", headers=headers, timeout=timeout_s)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # ------------------------------------------------------------------ jobs
+
+    def launch(self, *, key: str = "", **job: Any) -> str:
+        """A new study (the fields of POST /v1/studies); its id.  The same ``key`` again gives the same study."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return str(self._ask("POST", "/studies", json=job, headers=headers)["study"])
+
+    def study(self, study: str) -> Mapping[str, Any]:
+        """What it found so far."""
+        found: Mapping[str, Any] = self._ask("GET", f"/studies/{study}")
+        return found
+
+    def studies(self, **filters: str) -> Iterator[Mapping[str, Any]]:
+        """All of them, the newest first."""
+        yield from self._pages("/studies", filters)
+
+    def trials(self, study: str) -> Iterator[Mapping[str, Any]]:
+        yield from self._pages(f"/studies/{study}/trials", {})
+
+    def wait(self, study: str, every_s: float = 1.0) -> Mapping[str, Any]:
+        """The study once it has ended or was paused and nobody has it."""
+        while True:
+            found = self.study(study)
+            if found["state"] in ENDED and found["job"] is None:
+                return found
+            time.sleep(every_s)
+
+    def stop(self, study: str, when: str = "now") -> None:
+        self._ask("POST", f"/studies/{study}/stop", json={"when": when})
+
+    def resume(self, study: str) -> None:
+        self._ask("POST", f"/studies/{study}/resume", json={})
+
+    # ------------------------------------------------------------------ measuring in a way of one's own
+
+    def create(self, name: str, parameters: Sequence[Mapping[str, Any]], **more: Any) -> str:
+        """A study of parameters of one's own; its id."""
+        return str(self._ask("POST", "/external", json={"name": name, "parameters": list(parameters), **more})["study"])
+
+    def ask(self, study: str, client: str, count: int = 1, lease_s: float = 600.0) -> list[Asked]:
+        """Configurations to measure; none when the budget or the space is used up."""
+        body = {"client": client, "count": count, "lease_s": lease_s}
+        found = self._ask("POST", f"/external/{study}/ask", json=body)["trials"]
+        return [Asked(one["trial"], one["configuration"]) for one in found]
+
+    def tell(self, study: str, trial: int, value: float | None, *, error: float | None = None, why: str = "") -> None:
+        """What a trial gave; None where it failed."""
+        result = {"trial": trial, "value": value, "standard_error": error, "reason": why}
+        result["state"] = "completed" if value is not None else "failed"
+        self._ask("POST", f"/external/{study}/tell", json={"results": [result]})
+
+    def heartbeat(self, study: str, client: str, trials: Sequence[int]) -> list[int]:
+        """Renew leases; the trials that are lost."""
+        body = {"client": client, "trials": list(trials)}
+        return list(self._ask("POST", f"/external/{study}/heartbeat", json=body)["lost"])
+
+    # ------------------------------------------------------------------ inside
+
+    def _pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        after: Mapping[str, str] = {}
+        while True:
+            page = self._ask("GET", path, params={**filters, **after})
+            yield from page["items"]
+            if page["next"] is None:
+                return
+            after = {"after": page["next"]}
+
+    def _ask(self, method: str, path: str, **more: Any) -> Any:
+        answer = self._http.request(method, path, **more)
+        content = answer.json() if answer.content else {}
+        if answer.is_error:
+            raise Refused(answer.status_code, str(content.get("detail", answer.reason_phrase)))
+        return content

@@ -1,0 +1,51 @@
+"""Trials that clients measure elsewhere, with their leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from framework.model.offer import Offer
+from framework.ports import Clock
+from framework.store.database import Database
+from framework.store.schema import offers
+
+
+class SqlOfferStore:
+    """OfferStore on SQLAlchemy Core."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, offer: Offer) -> None:
+        with self._database.transaction() as connection:
+            row = {name: getattr(offer, name) for name in ("study", "trial", "client", "expires_ns")}
+            connection.execute(offers.insert().values(row))
+
+    def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
+        """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
+        now = self._clock.now_ns()
+        lapsed = (offers.c.study == study) & (offers.c.expires_ns <= now)
+        with self._database.transaction() as connection:
+            wanted = sa.select(offers.c.trial).where(lapsed).order_by(offers.c.trial).limit(count).with_for_update()
+            numbers = [row.trial for row in connection.execute(wanted)]
+            if numbers:
+                here = (offers.c.study == study) & offers.c.trial.in_(numbers)
+                values = {"client": client, "expires_ns": now + int(seconds * 1e9)}
+                connection.execute(offers.update().where(here).values(values))
+        return numbers
+
+    def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]:
+        """Of these trials those that are still this client's, now for longer."""
+        expires = self._clock.now_ns() + int(seconds * 1e9)
+        here = (offers.c.study == study) & (offers.c.client == client) & offers.c.trial.in_(list(trials))
+        with self._database.transaction() as connection:
+            numbers = [row.trial for row in connection.execute(sa.select(offers.c.trial).where(here).order_by("trial"))]
+            connection.execute(offers.update().where(here).values(expires_ns=expires))
+        return numbers
+
+    def remove(self, study: str, trial: int) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(offers.delete().where((offers.c.study == study) & (offers.c.trial == trial)))

@@ -1,0 +1,96 @@
+"""The dashboard in a real browser: launch on the twin, watch to the end, and read what the API says."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.serving import Here, serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    with serving(tmp_path, monkeypatch) as found:
+        working = threading.Thread(target=found.kept.worker.run)
+        working.start()
+        yield found
+        found.kept.worker.leave()
+        working.join(30)
+
+
+def page_of(browser: Browser, here: Here, width: int = 1200, **options: object) -> tuple[Page, list[str]]:
+    """A page, and whatever went wrong or was asked of another place."""
+    where: Any = {"viewport": {"width": width, "height": 900}, "base_url": str(here.client.base_url), **options}
+    context = browser.new_context(**where)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on(
+        "request",
+        lambda request: wrong.append(request.url) if not request.url.startswith(str(here.client.base_url)) else None,
+    )
+    return page, wrong
+
+
+def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
+    page, wrong = page_of(browser, here)
+    page.goto("/")
+    page.get_by_role("link", name="Launch one").click()
+    asked = {"iterations": "3", "repetitions": "2", "window_s": "4", "pairs": "6", "rate_rps": "200"}
+    for name, value in asked.items():
+        page.locator(f"input[name={name}]").fill(value)
+    page.locator("select[name=testbed]").select_option("twin")
+    page.get_by_role("button", name="launch", exact=True).click()
+    page.wait_for_url(re.compile("/studies/"))
+    study = page.url.rsplit("/", 1)[-1]
+    expect(page.locator("#state")).to_have_text("completed", timeout=90_000)
+    told = here.get(f"/studies/{study}")
+    expect(page.locator(".headline").first).to_have_text(told["headline"], timeout=10_000)
+    numbers = page.locator(".big").all_inner_texts()
+    assert numbers[0] == f"{told['default']['value']:.2f} ms"
+    assert numbers[1] == f"{told['best']['value']:.2f} ms"
+    assert page.get_by_text("Modelled, not measured").count() > 0
+    page.goto(f"/compare?first={study}:default&second={study}")
+    expect(page.get_by_text("Where the time of requests goes")).to_be_visible()
+    page.goto("/")
+    expect(page.get_by_role("link", name=study)).to_be_visible()
+    assert page.get_by_role("cell", name="modelled").count() == 1
+    assert wrong == []
+
+
+def test_stop_and_resume(browser: Browser, here: Here) -> None:
+    study = here.launch(iterations=40)
+    page, wrong = page_of(browser, here)
+    page.goto(f"/studies/{study}")
+    expect(page.locator("#phase")).to_have_text(re.compile("trial"), timeout=60_000)
+    page.get_by_role("button", name="stop now").click()
+    expect(page.locator("#state")).to_have_text("paused", timeout=60_000)
+    page.get_by_role("button", name="resume").click()
+    expect(page.locator("#state")).to_have_text("running", timeout=60_000)
+    page.get_by_role("button", name="stop now").click()
+    expect(page.locator("#state")).to_have_text("paused", timeout=60_000)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", ["/", "/launch", "/compare"])
+def test_on_a_phone_in_the_dark_by_keyboard(browser: Browser, here: Here, path: str) -> None:
+    page, wrong = page_of(browser, here, 380, color_scheme="dark")
+    page.goto(path)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(int(part) for part in re.findall(r"\d+", ground)[:3]) < 200
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "to the content"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "/"
+    assert wrong == []
