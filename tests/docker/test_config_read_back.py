@@ -61,8 +61,8 @@ def value_of(parameter: Parameter, round_: int) -> Value:
     return (parameter.default, low, high)[min(round_, 2)]
 
 
-def read_back(deployment: Deployment, directory: Path) -> list[str]:
-    """Deploy; the parameters that did not take effect, and the services that did not answer."""
+def read_back(deployment: Deployment, directory: Path, patience_s: float = 60.0) -> list[str]:
+    """Deploy; the parameters that did not take effect in this time, and the services that did not answer."""
     for name, text in deployment.files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
@@ -74,8 +74,8 @@ def read_back(deployment: Deployment, directory: Path) -> list[str]:
         for listed in engine.containers(f"com.docker.compose.project={PROJECT}")
     }
     wrong = []
+    deadline = time.monotonic() + patience_s
     for wanted in deployment.expectations:
-        deadline = time.monotonic() + 60
         container, address = containers[wanted.service]
         while True:
             try:
@@ -120,7 +120,8 @@ def test_a_value_that_did_not_take_effect_is_found(
     whole = render(application, types, Configuration(), project=PROJECT, labels={})
     document = {"services": {"memcached": whole.documents["local"]["services"]["memcached"]}}
     expectations = tuple(replace(e, value=7) for e in whole.expectations if e.service == "memcached")
-    wrong = read_back(replace(whole, documents={"local": document}, files={}, expectations=expectations), directory)
+    only = replace(whole, documents={"local": document}, files={}, expectations=expectations)
+    wrong = read_back(only, directory, patience_s=10.0)
     assert len(wrong) == len(types["memcached"].parameters)
     assert "memcached.threads: wanted 7, found 4" in wrong
 
