@@ -41,4 +41,4 @@ COPY --from=compose /docker-compose /usr/local/lib/docker/cli-plugins/docker-com
 COPY --from=environment /venv /venv
 COPY --from=environment /tailor /tailor
 ENTRYPOINT ["tailor"]
-CMD ["--help"]
+CMD ["serve"]

@@ -3,7 +3,6 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.complete
-UV := uv==0.13.8
 # Experiments in Python, which their names do not say.
 RUNNERS = $$(grep -l python3 experiments/*/run experiments/bench/*/run)
 # True where a Docker Engine answers.
@@ -16,7 +15,7 @@ help:  ## this list
 .PHONY: setup
 setup: $(STAMP)  ## .venv with the pinned dependencies (quick when nothing changed)
 
-$(STAMP): requirements-dev.txt pyproject.toml scripts/setup
+$(STAMP): requirements-dev.txt requirements-uv.txt pyproject.toml scripts/setup
 	@rm -f $@
 	@PYTHON="$(PYTHON)" scripts/setup
 	@touch $@
@@ -53,7 +52,8 @@ study: prepare  ## a study of the social network by the full protocol
 .PHONY: test
 test: prepare  ## all tests; those that need a Docker Engine are skipped, saying so, where none answers
 	@if command -v go > /dev/null; then cd apps && TAILOR_TEST_DOCKER=$$($(ENGINE) && echo 1) go test ./...; else echo "go is missing: the Go tests did not run"; fi
-	$(BIN)/pytest -rs
+	$(BIN)/pytest -rs -n auto -m "not docker"
+	$(BIN)/pytest -rs -m docker
 
 .PHONY: check
 check: setup  ## formatting, linting, types, layers
@@ -70,7 +70,7 @@ check: setup  ## formatting, linting, types, layers
 
 .PHONY: requirements
 requirements: setup  ## pin the dependencies of pyproject.toml anew, with their hashes
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	echo uv | $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header - -o requirements-uv.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.txt
 

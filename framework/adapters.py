@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from framework.config import load_service_types, resolved
 from framework.config.twin_file import twin_digest, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import MissingPrerequisite, UnknownName
-from framework.model import DOCKER, TWIN, Application, Machine, ServiceType
-from framework.ports import ArtefactStore, Clock, StudyStore, Testbed
+from framework.model import DOCKER, TWIN, Application, Machine, ServiceType, Study
+from framework.placement.topology import Topology
+from framework.ports import ArtefactStore, Clock, Neighbours, StudyStore, Testbed
 from framework.spans import Format, TraceSet
 
 AUTO = "auto"
@@ -20,7 +22,9 @@ AUTO = "auto"
 @dataclass(frozen=True, slots=True)
 class Adapters:
     """``testbed``: of a name, for an application where it needs one, with these service types.  ``bench``: a testbed
-    with its load and its traces.  ``spaces``: directories of further service types.
+    with its load and its traces.  ``spaces``: directories of further service types.  ``observed``: a watch that also
+    tells whoever observes Tailor itself.  ``topology``: of the engine's CPUs.
+    ``neighbours``: who shares them.
     """
 
     store: StudyStore
@@ -31,6 +35,9 @@ class Adapters:
     traces: Callable[[Sequence[str], Format | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
+    topology: Callable[[], Topology]
+    neighbours: Callable[[], Neighbours]
+    observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
     def machine(self, testbed: str = DOCKER, application: Application | None = None) -> Machine:
         """What a testbed runs on."""

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from framework.adapters import Adapters
-from framework.config import Settings
+from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
 from framework.external import External
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
-from framework.ports import Screen, Testbed
+from framework.observing import observed
+from framework.placement.topology import read_topology
+from framework.ports import Screen, SpanSink, Testbed
+from framework.retention import Keeper
 from framework.service import Tailor
+from framework.sharing import Sharing
 from framework.store.access import SqlKeyStore, SqlTokenStore
-from framework.store.artefacts import FileArtefacts
+from framework.store.archive import SqlArchive
+from framework.store.artefacts import FileArtefacts, SqlArtefacts
 from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
+from framework.testbeds.beside import DockerNeighbours
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from framework.twin.screen import screened
-from framework.worker import Worker, place_of
+from framework.worker import Worker
 
 
 class SystemClock:
@@ -54,6 +61,8 @@ class Opened:
     keys: SqlKeyStore
     worker: Worker
     external: External
+    sharing: Sharing
+    keeper: Keeper
 
 
 def tailor(settings: Settings) -> Tailor:
@@ -62,14 +71,15 @@ def tailor(settings: Settings) -> Tailor:
 
 
 def opened(settings: Settings) -> Opened:
-    """The same with the queue, a worker for this machine, tokens and idempotency keys."""
+    """The same with all else that works on the database."""
     clock = SystemClock()
     try:
         settings.home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"TAILOR_HOME: cannot create {settings.home}: {error.strerror}") from error
-    artefacts = FileArtefacts(settings.home / "artefacts")
     database = Database(settings.database)
+    # A SQLite file is one machine's; who shares a server with other machines shares the large things too.
+    artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
     store = SqlStudyStore(database, artefacts, clock)
 
     def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
@@ -97,8 +107,37 @@ def opened(settings: Settings) -> Opened:
             screen=screen_of(application, types),
         )
 
-    made = Tailor(Adapters(store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces))
+    adapters = Adapters(
+        store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces, read_topology,
+        DockerNeighbours,
+        observed=partial(observed, sinks(settings)),
+    )  # fmt: skip
+    made = Tailor(adapters)
     queue = SqlJobQueue(database, clock)
-    worker = Worker(made, queue, [place_of("docker", made.machine().hostname)])
-    external = External(store, SqlOfferStore(database, clock), clock, made.machine())
-    return Opened(made, queue, SqlTokenStore(database, clock), SqlKeyStore(database, clock), worker, external)
+    archive = SqlArchive(database, artefacts)
+    keeper = Keeper(store, archive, artefacts, clock)
+    worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
+    external = External(store, SqlOfferStore(database, clock), clock, made.machine)
+    sharing = Sharing(store, archive, artefacts, settings.home)
+    tokens, keys = SqlTokenStore(database, clock), SqlKeyStore(database, clock)
+    return Opened(made, queue, tokens, keys, worker, external, sharing, keeper)
+
+
+def sinks(settings: Settings) -> list[SpanSink]:
+    """Where spans of Tailor's own work go; their libraries are loaded where they are wanted only."""
+    found: list[SpanSink] = []
+    if settings.otlp:
+        from framework.observing.otlp import OtlpSpans
+
+        found.append(OtlpSpans())
+    if settings.jaeger_agent:
+        from framework.observing.jaeger_client import JaegerClientSpans
+
+        found.append(JaegerClientSpans(settings.jaeger_agent))
+    return found
+
+
+def chores(keeper: Keeper, retention: Retention) -> None:
+    """What a worker does now and then: forget what the operator does not want to keep."""
+    if retention != Retention():
+        keeper.forget(retention)

@@ -73,6 +73,13 @@ class Client:
     def trials(self, study: str) -> Iterator[Mapping[str, Any]]:
         yield from self._pages(f"/studies/{study}/trials", {})
 
+    def export(self, study: str) -> bytes:
+        """The whole study as a zip file, as ``tailor export`` writes it."""
+        answer = self._http.get(f"/studies/{study}/export")
+        if answer.is_error:
+            raise Refused(answer.status_code, answer.text)
+        return answer.content
+
     def wait(self, study: str, every_s: float = 1.0) -> Mapping[str, Any]:
         """The study once it has ended or was paused and nobody has it."""
         while True:

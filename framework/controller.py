@@ -6,13 +6,13 @@ recreated, data restored, caches prepared; then warm-up and window run as one un
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.compose import render
+from framework.compose.secrets import documents_artefact
 from framework.critical_path.service_time import service_times
 from framework.errors import IncorrectAnswer, MeasurementInvalid, StoreError, Transient, TrialFailed
 from framework.model import (
@@ -36,6 +36,7 @@ from optimizer.space import Configuration
 
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
+MOST_TRIALS = 10**6
 ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
 Watch = Callable[[str, Mapping[str, Any]], None]
@@ -85,6 +86,8 @@ class Controller:
         self._bench = bench
         self._study = study
         self._plan = plan
+        known = bench.store.trial_page(study, 0, MOST_TRIALS)
+        self._finished = sum(one.state not in (TrialState.ABORTED, TrialState.RUNNING) for one in known)
 
     def run(
         self,
@@ -135,6 +138,7 @@ class Controller:
             phases = {"ask": ask_s, "total": bench.clock.monotonic() - began}
             trial = replace(trial, phases=phases, measurements=tuple(measurements), **outcome)
             trial = bench.store.finish_trial(complete(trial) if trial.value is not None else trial)
+            self._finished += trial.state is not TrialState.ABORTED
         bench.watch("trial finished", {"trial": trial})
         return trial
 
@@ -212,6 +216,7 @@ class Controller:
             "tailor.application": bench.application.name,
             "tailor.trial": str(trial.number),
             "tailor.repetition": str(repetition),
+            "tailor.place": str(self._finished),  # the trial's number in a study that nothing broke off
         }
         return render(
             bench.application,
@@ -250,12 +255,12 @@ class Controller:
             return trial
         containers = running.containers.values()
         deployment = running.deployment
-        documents = {"documents": deployment.documents, "files": deployment.files}
+        documents = documents_artefact(deployment.documents, deployment.files)
         return replace(
             trial,
             images={c.service: f"{c.image}@{c.image_digest}" for c in containers},
             standins=tuple(sorted({c.image for c in containers if c.standin})),
-            documents=self._bench.artefacts.put(json.dumps(documents, sort_keys=True).encode()),
+            documents=self._bench.artefacts.put(documents),
         )
 
 

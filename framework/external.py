@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from framework.errors import IllegalTransition, InputError, NotFound
 from framework.lease import LEASE_S, Lease
-from framework.model import Machine, Study, StudyPlan, StudyState, Trial, TrialState
+from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.model.offer import Offer
 from framework.ports import Clock, OfferStore, StudyStore
 from framework.procedure import new_optimizer
@@ -26,7 +26,6 @@ from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 from optimizer.trial import Observation, ObservationState
 
-EXTERNAL = "external"
 MOST_ASKED = 1_000
 LONGEST_LEASE_S = 7 * 24 * 3600.0
 
@@ -45,7 +44,7 @@ class Told:
 class External:
     """All such studies of one store, in this process."""
 
-    def __init__(self, store: StudyStore, offers: OfferStore, clock: Clock, machine: Machine) -> None:
+    def __init__(self, store: StudyStore, offers: OfferStore, clock: Clock, machine: Callable[[], Machine]) -> None:
         self._store, self._offers, self._clock, self._machine = store, offers, clock, machine
         self._lease = Lease(store)
         self._optimizers: dict[str, Optimizer] = {}
@@ -72,7 +71,7 @@ class External:
             plan=plan,
             application_hash="",
             space=known.to_dict(),
-            machine=self._machine,
+            machine=self._machine(),
             versions={},
             testbed=EXTERNAL,
         )
@@ -145,6 +144,13 @@ class External:
     def finish(self, study: str) -> None:
         """Nothing more is asked."""
         self._store.set_state(self._running(study).id, StudyState.COMPLETED)
+        self.leave(study)
+
+    def leave(self, study: str) -> None:
+        """This process has nothing to do with a study any more."""
+        self._lease.release(study)
+        for kept in (self._optimizers, self._locks, self._lowest, self._renewed):
+            kept.pop(study, None)
 
     # ------------------------------------------------------------------ inside
 

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from framework.config import load_bottlenecks, load_configuration
+import framework
+from framework.config import load_bottlenecks, load_configuration, search_space
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.config.twin_file import twin_path
 from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
 from framework.errors import InputError, UnknownName
-from framework.model import Application, Limits, OutcomeConstraint, Study, StudyPlan, StudyState, TuneRequest
+from framework.model import (
+    Application,
+    Limits,
+    Machine,
+    OutcomeConstraint,
+    ServiceType,
+    Study,
+    StudyPlan,
+    StudyState,
+    TuneRequest,
+)
+from framework.placement.profile import Profile, read_profile
+from framework.placement.topology import Topology
+from framework.placing import PLACEMENTS, domains_of, placement_alone, with_placement
 from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
@@ -38,6 +54,46 @@ def quick(request: TuneRequest) -> TuneRequest:
         quick=True,
         limits=limits,
     )
+
+
+def space_of(
+    application: Application,
+    request: TuneRequest,
+    types: Mapping[str, ServiceType],
+    machine: Machine,
+    topology: Callable[[], Topology],
+) -> SearchSpace:
+    """What a request tunes on a machine.  Raises InputError, UnknownName."""
+    if request.placement not in PLACEMENTS:
+        raise UnknownName("--placement", request.placement, PLACEMENTS)
+    profile = None if request.profile is None else _profile(request.profile, request.placement, application)
+    if request.placement == "only":
+        return placement_alone(application, domains_of(request.domains, topology()), profile, request.only)
+    space = search_space(
+        application,
+        types,
+        cores=machine.cores,
+        memory_mib=machine.memory_mib,
+        only=request.only,
+        allow_weaker=request.allow_weaker,
+        without=request.without,
+    )
+    if request.placement == "none":
+        return space
+    return with_placement(space, domains_of(request.domains, topology()), profile)
+
+
+def _profile(path: Path, placement: str, application: Application) -> Profile:
+    """Raises InputError where it is of another application, or nothing is placed."""
+    if placement == "none":
+        raise InputError("--profile says where services are best placed; allowed: with --placement also or only")
+    try:
+        found = read_profile(path.read_text(), str(path))
+    except OSError as error:
+        raise InputError(f"--profile: cannot read {path}: {error.strerror or error}") from error
+    if found.about.application != application.name:
+        raise InputError(f"--profile: {path} is of {found.about.application}, not of {application.name}")
+    return found
 
 
 def check_request(request: TuneRequest, application: Application) -> None:
@@ -192,3 +248,11 @@ def expected_repetitions(plan: StudyPlan) -> int:
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
     # Whether a smaller recommendation is tried shows only in the end; it is counted where it is begun.
     return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
+
+
+def versions() -> dict[str, str]:
+    """What decides over a study's numbers besides the application."""
+    names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
+    return {"tailor": framework.__version__, "python": platform.python_version()} | {
+        name: version(name) for name in names
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from framework.model import (
@@ -14,6 +15,7 @@ from framework.model import (
     LoadResult,
     Machine,
     Measurement,
+    Purpose,
     Running,
     Study,
     StudyPlan,
@@ -24,6 +26,7 @@ from framework.model import (
     Verdict,
 )
 from framework.model.job import Job, Stop
+from framework.model.neighbours import Stressed, Stressor, Threads
 from framework.model.offer import Offer
 from framework.model.token import Token
 from framework.spans import SpanTable
@@ -79,6 +82,22 @@ class Testbed(Protocol):
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """What this machine can do for this testbed and these applications, what is missing and how to get it."""
+
+
+class Neighbours(Protocol):
+    """Who shares CPUs with whom while a deployment runs."""
+
+    def check(self) -> None:
+        """Raises MissingPrerequisite with the remedy."""
+
+    def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
+        """Move services to lists of CPUs; they go on running.  Raises DeploymentFailed."""
+
+    def beside(self, running: Running, stressor: Stressor) -> AbstractContextManager[Callable[[], Stressed]]:
+        """A stressor runs inside the block; what is yielded tells afterwards what it did.  Raises DeploymentFailed."""
+
+    def threads(self, running: Running) -> Mapping[str, Threads]:
+        """Service -> how its threads were scheduled so far; empty where nobody can tell."""
 
 
 class LoadGenerator(Protocol):
@@ -141,8 +160,19 @@ class StudyStore(Protocol):
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
 
-    def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
-        """In order, without their measurements."""
+    def trial(self, study: str, number: int) -> Trial:
+        """One trial with its measurements.  Raises NotFound."""
+
+    def trial_page(
+        self,
+        study: str,
+        after: int,
+        limit: int,
+        *,
+        state: TrialState | None = None,
+        purpose: Purpose | None = None,
+    ) -> Sequence[Trial]:
+        """In order from the one after this number, without their measurements."""
 
     def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int: ...
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]: ...
@@ -161,7 +191,7 @@ class JobQueue(Protocol):
     """Studies that wait for workers.  Every method is one transaction; raises StoreError's family."""
 
     def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None: ...
-    def take(self, worker: str, places: Collection[str], seconds: float) -> Job | None: ...
+    def take(self, worker: str, engine: str, seconds: float) -> Job | None: ...
     def done(self, study: str) -> None: ...
     def stop(self, study: str, how: Stop) -> Job: ...
     def stop_wanted(self, study: str) -> Stop: ...
@@ -195,10 +225,36 @@ class KeyStore(Protocol):
 
 
 class ArtefactStore(Protocol):
-    """Large things by content hash: compose documents, mounted files, latency samples, logs."""
+    """Large things by content hash: compose documents, mounted files, latency samples, traces."""
 
     def put(self, data: bytes) -> str: ...
     def get(self, digest: str) -> bytes: ...
+    def remove_but(self, referred: Collection[str], before_ns: int) -> int:
+        """Remove those that were last put before a time and are not ``referred`` to; returns how many."""
+
+
+class StudyArchive(Protocol):
+    """Whole studies: those that nobody works on any more, and those that come from elsewhere."""
+
+    def restore(self, study: Study, trials: Sequence[Trial], events: Sequence[Mapping[str, Any]]) -> None:
+        """Record a study as it was elsewhere, in one transaction.  Raises InputError where there is one of its id."""
+
+    def idle_since(self, at: str) -> Sequence[str]:
+        """Studies to which nothing happened after a time (ISO 8601, UTC), and that nobody runs."""
+
+    def forget_samples(self, study: str) -> int:
+        """Drop each request's latency and the traces; all that was computed stays.  Returns how many were dropped."""
+
+    def referred(self) -> Collection[str]:
+        """Digests of all artefacts that some study refers to."""
+
+
+class SpanSink(Protocol):
+    """Where spans of Tailor's own work go; it never keeps a study waiting, nor fails."""
+
+    def begin(self, study: str, name: str, parent: object | None, attributes: Mapping[str, Any]) -> object: ...
+    def end(self, span: object, attributes: Mapping[str, Any], error: str) -> None: ...
+    def flush(self) -> None: ...
 
 
 class Clock(Protocol):

@@ -82,7 +82,7 @@ class Procedure:
             default = done[-1] if done else self._first_default()
             if default.state is not TrialState.COMPLETED:
                 raise TrialFailed(f"the default configuration could not be measured: {default.reason}")
-            needed = _warmup_needed(default)
+            needed = _warmup_needed(default, self._bench.application.limits.unsettled)
             if needed <= self._plan.warmup_s or "warm-up" in self._plan.extra:
                 return default
             # One length for the whole study, taken from runs of the default (measurement.md); lengthened once.
@@ -194,6 +194,7 @@ class Procedure:
                 return
             if index in self._drift_places() and not self._baseline_since(index):
                 self._trial(self._space.default(), "drift", label="default")
+            self._bench.watch("phase", {"phase": "ask"})
             began = self._bench.clock.monotonic()
             try:
                 [suggestion] = optimizer.ask()
@@ -205,6 +206,7 @@ class Procedure:
             trial = self._trial(
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
             )
+            self._bench.watch("phase", {"phase": "tell"})
             began = self._bench.clock.monotonic()
             optimizer.tell(self._observations(trial))
             tell_s = self._bench.clock.monotonic() - began
@@ -298,7 +300,8 @@ class Procedure:
         self._study = replace(self._study, plan=self._plan)
         self._controller = Controller(self._bench, self._study.id, self._plan)
         self._bench.store.set_plan(self._study.id, self._plan)
-        self._bench.store.add_event(self._study.id, "plan changed", {"why": why, **changes})
+        said = {name: value for name, value in changes.items() if name != "extra"}  # which is long, and in the plan
+        self._bench.store.add_event(self._study.id, "plan changed", {"why": why, **said})
         self._bench.watch("plan changed", {"why": why, **changes})
 
     def _all(self) -> Sequence[Trial]:
@@ -325,7 +328,8 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
         if modelled and not kind.uses_belief:
             start, modelled = min(modelled, key=lambda one: one.log_ratio).configuration, []
         budget = max(1, plan.iterations)  # without a search it is never asked
-        return kind(space, seed=plan.seed, budget=budget, start=start, modelled=modelled, **plan.optimizer_options)
+        known: dict[str, Any] = {"modelled": modelled} if modelled else {}
+        return kind(space, seed=plan.seed, budget=budget, start=start, **known, **plan.optimizer_options)
     except OptimizerError as error:
         raise InputError(str(error)) from error
 
@@ -355,15 +359,15 @@ def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Config
     return space.validate({**space.default(), **known})
 
 
-def _warmup_needed(default: Trial) -> float:
+def _warmup_needed(default: Trial, most_unsettled: float) -> float:
     """Median over the default's repetitions of the truncation that MSER chooses, in seconds.
 
     MSER is a noisy estimate on one run, so one unsettled repetition says nothing.  Raises TrialFailed when there are
-    several and none of them had settled by the middle of warm-up and window together.
+    several and more than this share of them had not settled by the middle of warm-up and window together.
     """
     valid = [m.warmup_needed_s for m in default.measurements if not m.invalid]
     settled = [needed for needed in valid if needed is not None]
-    if len(valid) > 1 and not settled:
+    if len(valid) > 1 and len(settled) < (1 - most_unsettled) * len(valid):
         raise TrialFailed(
             "the default has not settled by the middle of warm-up and window; use a longer --warm-up or --duration"
         )

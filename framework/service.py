@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-import framework
 from framework.adapters import Adapters
 from framework.catalogue import optimizers
-from framework.config import load_application, search_space
+from framework.config import load_application
 from framework.config.twin_file import twin_path
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.critical_path.analysis import Analysis, View, analyse
@@ -25,6 +22,7 @@ from framework.earlier import history, screened
 from framework.errors import (
     InputError,
     Interrupted,
+    StoreBusy,
     StoreError,
     TailorError,
     Transient,
@@ -46,11 +44,12 @@ from framework.model import (
     TuneRequest,
 )
 from framework.modelling import Modelling
-from framework.planning import check_request, edited, planned, study_plan
+from framework.planning import check_request, edited, planned, space_of, study_plan, versions
 from framework.ports import Testbed
 from framework.procedure import Procedure, new_optimizer
+from framework.profiling import Profiling
 from framework.report.arms import repetitions
-from framework.report.export import export, said, write_text
+from framework.report.export import export, needs_application, said, write_text
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
@@ -71,6 +70,7 @@ class Tailor:
         self.store = adapters.store
         self.artefacts = adapters.artefacts
         self.modelling = Modelling(adapters)
+        self.profiling = Profiling(adapters)
         self._lease = Lease(adapters.store)
 
     def close(self) -> None:
@@ -80,6 +80,10 @@ class Tailor:
     def holder(self) -> str:
         """This process, as leases name it."""
         return self._lease.holder
+
+    def release_dead(self) -> None:
+        """What processes of this machine held that were killed, others may go on with at once."""
+        self._lease.release_dead()
 
     # ------------------------------------------------------------------ knowledge
 
@@ -93,16 +97,8 @@ class Tailor:
     def space(self, application: Application, request: TuneRequest | None = None, testbed: str = DOCKER) -> SearchSpace:
         """The search space of an application on a testbed's machine.  Raises InputError."""
         asked = request or TuneRequest(application.directory)
-        machine = self._adapters.machine(testbed, application)
-        return search_space(
-            application,
-            self._adapters.types(testbed, application),
-            cores=machine.cores,
-            memory_mib=machine.memory_mib,
-            only=asked.only,
-            allow_weaker=asked.allow_weaker,
-            without=asked.without,
-        )
+        types, machine = self._adapters.types(testbed, application), self._adapters.machine(testbed, application)
+        return space_of(application, asked, types, machine, self._adapters.topology)
 
     def machine(self) -> Machine:
         """What this process runs on."""
@@ -135,7 +131,7 @@ class Tailor:
             application_hash=application.content_hash,
             space=space.to_dict(),
             machine=testbed.machine(),
-            versions=_versions() | self._adapters.model(where, application),
+            versions=versions() | self._adapters.model(where, application),
             testbed=testbed.name,
         )
         self.store.create(study)
@@ -174,8 +170,14 @@ class Tailor:
             raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
         application = planned(application, study.plan)
         self._lease.take(study.id)
+        with self._adapters.observed(study, self._lease.renewing(study.id, watch)) as told:
+            return self._leased(study, application, told, work)
+
+    def _leased(
+        self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
+    ) -> T:
         types = self._adapters.types(study.testbed, application)
-        bench = self._adapters.bench(study.testbed, application, types, self._lease.renewing(study.id, watch))
+        bench = self._adapters.bench(study.testbed, application, types, watch)
         try:
             bench.testbed.check(application)
             self.store.set_state(study.id, StudyState.RUNNING)
@@ -205,7 +207,7 @@ class Tailor:
 
     def _stopped(self, study: str, state: StudyState, message: str) -> None:
         """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
-        with suppress(StoreError):
+        with suppress(StoreError, StoreBusy):
             self.store.set_state(study, state, message)
 
     def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
@@ -220,19 +222,21 @@ class Tailor:
 
     def delete(self, study_id: str) -> None:
         """Remove a study and all that it measured.  Raises InputError while somebody runs it, NotFound."""
-        self._lease.take(study_id)
+        self._lease.take_alone(study_id)
         self.store.delete(study_id)
 
     # ------------------------------------------------------------------ looking
 
     def page(self, study: Study) -> str:
         """The study's report, HTML."""
-        return page(self.summary(study), self.store.trials(study.id))
+        trials = self.store.trials(study.id)
+        return page(self.summary(study, trials), trials)
 
-    def summary(self, study: Study) -> Summary:
-        """What a study found so far.  Raises InputError when its application is no longer there."""
+    def summary(self, study: Study, trials: Sequence[Trial] | None = None) -> Summary:
+        """What a study found so far (``trials``: those at hand).  Raises InputError without its application."""
         application = planned(self.application(Path(study.plan.application)), study.plan)
-        return summarise(study, self.store.trials(study.id), application, self.service_types())
+        found = self.store.trials(study.id) if trials is None else trials
+        return summarise(study, found, application, self.service_types())
 
     def summaries(self) -> Sequence[Summary]:
         return [self.summary(study) for study in self.store.studies() if Path(study.plan.application).exists()]
@@ -243,8 +247,9 @@ class Tailor:
         return write_text(path, self.page(study))
 
     def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
-        """Write the best configuration, ready to deploy; returns the files' names."""
+        """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound."""
         study = self.store.get(study_id)
+        needs_application(study, self._adapters.home)
         summary = self.summary(study)
         if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
@@ -387,10 +392,3 @@ class Tailor:
         alive = {study for study, _ in self.store.leased()}
         ours = {project_name(study.id) for study in self.store.studies() if study.id not in alive}
         return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]
-
-
-def _versions() -> dict[str, str]:
-    names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
-    return {"tailor": framework.__version__, "python": platform.python_version()} | {
-        name: version(name) for name in names
-    }

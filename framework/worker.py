@@ -7,38 +7,45 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any
 
 from framework.errors import Interrupted, TailorError, Transient
 from framework.lease import LEASE_S
-from framework.model import TWIN
-from framework.model.job import Job
+from framework.model import TWIN, StudyState
+from framework.model.job import ENGINE, Job
 from framework.ports import JobQueue
 from framework.service import Tailor
 
 LOG = logging.getLogger("tailor.worker")
 IDLE_S = 1.0
+AWAY_S = 5.0
+CHORES_EVERY_S = 3_600.0
 ASKED_EVERY_S = 1.0  # how often the queue is asked whether to stop: a trial takes many seconds
-MOST_RETRIES = 3  # of a study that an engine or a database kept from going on
+MOST_RETRIES = 6  # in a row, of a study that an engine or a database kept from going on: some three minutes
+LONGEST_WAIT = 60  # times IDLE_S between two of them; each wait is four times the one before
 
 
-def place_of(testbed: str, hostname: str) -> str:
-    """What a study needs for itself alone: the engine of a machine; a model needs nothing."""
-    return "" if testbed == TWIN else f"engine of {hostname}"
+def needs(testbed: str) -> str:
+    """What a study needs for itself alone while it runs: an engine; a model needs nothing."""
+    return "" if testbed == TWIN else ENGINE
 
 
 class Worker:
-    """``places``: what this worker has for one study at a time, such as the Docker Engine of this machine."""
+    """``engine``: the Docker Engine that this worker has for one study at a time; empty for none.  ``chores``: what it
+    does once an hour while nothing waits.
+    """
 
-    def __init__(self, tailor: Tailor, queue: JobQueue, places: Collection[str]) -> None:
+    def __init__(self, tailor: Tailor, queue: JobQueue, engine: str, chores: Callable[[], None] = lambda: None) -> None:
         self._tailor = tailor
         self._queue = queue
         self._name = tailor.holder  # whoever takes a job holds its lease
-        self._places = places
+        self._engine = engine
+        self._chores = chores
+        self._next_chores = 0.0
         self._leaving = Event()
-        self._tries: dict[str, int] = {}
+        self._tries: dict[str, tuple[int, int]] = {}  # study -> (repetitions it had, tries since)
 
     def leave(self) -> None:
         """Stop at the next step; what runs is paused and stays in the queue for another worker."""
@@ -47,16 +54,31 @@ class Worker:
     def run(self, *, until_empty: bool = False) -> None:
         """Work until ``leave`` is called, or the queue has nothing for this worker."""
         while not self._leaving.is_set():
-            job = self._queue.take(self._name, self._places, LEASE_S)
+            try:
+                self._tailor.release_dead()
+                job = self._queue.take(self._name, self._engine, LEASE_S)
+                if job is not None:
+                    self._work(job)
+                else:
+                    self._tidy()
+            except TailorError as error:  # a store that is away comes back
+                LOG.warning("the store does not answer: %s", error)
+                self._leaving.wait(AWAY_S)
+                continue
             if job is not None:
-                self._work(job)
-            elif until_empty:
+                continue
+            if until_empty:
                 return
-            else:
-                self._leaving.wait(IDLE_S)
+            self._leaving.wait(IDLE_S)
+
+    def _tidy(self) -> None:
+        if time.monotonic() >= self._next_chores:
+            self._next_chores = time.monotonic() + CHORES_EVERY_S
+            self._chores()
 
     def _work(self, job: Job) -> None:
         LOG.info("study begins", extra={"study": job.study, "worker": self._name})
+        done = 0
         try:
             done = sum(not m.invalid for t in self._tailor.store.trials(job.study) for m in t.measurements)
             self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
@@ -65,20 +87,26 @@ class Worker:
             if not self._leaving.is_set() or self._queue.stop_wanted(job.study):
                 self._queue.done(job.study)  # somebody stopped it; it is resumed when somebody asks for it
         except Transient as error:
-            self._again(job, error)
+            self._again(job, error, done)
         except TailorError as error:
             LOG.warning("study failed", extra={"study": job.study, "reason": str(error)})
             self._queue.done(job.study)
+        except Exception as error:  # a bug ends its study, not the worker
+            LOG.exception("study ended by a bug", extra={"study": job.study})
+            self._tailor.store.set_state(job.study, StudyState.FAILED, f"a bug of Tailor: {type(error).__name__}")
+            self._queue.done(job.study)
         LOG.info("study ends", extra={"study": job.study, "worker": self._name})
 
-    def _again(self, job: Job, error: Transient) -> None:
-        """What is away may come back: the job keeps its turn, a few times."""
-        tries = self._tries[job.study] = self._tries.get(job.study, 0) + 1
+    def _again(self, job: Job, error: Transient, done: int) -> None:
+        """What is away may come back: the job keeps its turn, a few times without a repetition more."""
+        before, tries = self._tries.get(job.study, (done, 0))
+        tries = tries + 1 if done == before else 1
+        self._tries[job.study] = done, tries
         LOG.warning("study paused", extra={"study": job.study, "reason": str(error), "tries": tries})
         if tries >= MOST_RETRIES:
             self._queue.done(job.study)
         else:
-            self._leaving.wait(IDLE_S)
+            self._leaving.wait(IDLE_S * min(4**tries, LONGEST_WAIT))
 
 
 class _Stopping:

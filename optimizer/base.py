@@ -93,6 +93,7 @@ class Optimizer(ABC):
     handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
     handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
+    places: ClassVar[bool] = False  # it takes spaces of placement only (see ``assignment``)
 
     def __init__(
         self,

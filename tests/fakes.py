@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from framework.adapters import Adapters
 from framework.controller import Bench, Watch
 from framework.model import (
     Application,
@@ -33,11 +35,14 @@ from framework.model import (
     Workload,
 )
 from framework.model import Container as RunningContainer
-from framework.ports import Progress
+from framework.placement.topology import Cpu, Topology
+from framework.ports import Neighbours, Progress
+from framework.service import Tailor
 from framework.spans import SpanTable
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
+from framework.traces.files import read_all
 from optimizer.space import Configuration, Value
 
 MACHINE = Machine("test", 2, 4096, "6.1", "cpu", "pretend engine", "none", "3.11", "0")
@@ -239,3 +244,31 @@ def pretend_bench(
         machine.clock,
         watch,
     )
+
+
+def nobody() -> Neighbours:
+    """For tests in which nothing runs beside anything."""
+    raise AssertionError("this test has no neighbours")
+
+
+def pretend_tailor(directory: Path, machine: PretendMachine, **more: Any) -> tuple[Tailor, Database]:
+    """The use cases on the pretend machine, whatever testbed is named, with a real store in ``directory``."""
+    artefacts, clock = FileArtefacts(directory / "artefacts"), machine.clock
+    database = Database(f"sqlite:///{directory / 's.db'}")
+    store = SqlStudyStore(database, artefacts, clock)
+    adapters = Adapters(
+        store=store,
+        artefacts=artefacts,
+        clock=clock,
+        testbed=lambda name, application, types: machine,
+        bench=lambda name, application, types, watch: Bench(
+            application, types, machine, machine, machine, store, artefacts, clock, watch
+        ),
+        traces=read_all,
+        home=directory,
+        spaces=(),
+        neighbours=more.pop("neighbours", nobody),
+        topology=lambda: Topology(tuple(Cpu(number, number, 0, 0) for number in range(8))),
+        **more,
+    )
+    return Tailor(adapters), database

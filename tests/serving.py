@@ -75,7 +75,11 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
     shutil.copytree(SLICE.directory, tmp_path / "apps" / "url-shortener")
     twin_path(tmp_path / "apps" / "url-shortener").write_text(twin_text(TWIN))
-    given = {"TAILOR_HOME": str(tmp_path / "home"), "TAILOR_APPLICATIONS": str(tmp_path / "apps")}
+    given = {
+        "TAILOR_HOME": str(tmp_path / "home"),
+        "TAILOR_APPLICATIONS": str(tmp_path / "apps"),
+        "TAILOR_REQUESTS_PER_S": "0",
+    }
     settings = Settings.from_environment(given)
     kept = opened(settings)
     with served(app_of(kept, settings)) as address, Client(base_url=address) as client:

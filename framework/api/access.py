@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal
 
 from fastapi import Request
 
+from framework.api.pace import Pace
 from framework.api.problems import Refused
+from framework.model.token import Token
 from framework.ports import TokenStore
 
 Scope = Literal["read", "run", "admin"]
@@ -40,31 +42,35 @@ def digest(token: str) -> str:
 
 
 class Access:
-    """Reads the token of a request: of its Authorization header, or of a browser's cookie."""
+    """Reads the token of a request: of its Authorization header, or of a browser's cookie.
 
-    def __init__(self, tokens: TokenStore) -> None:
-        self._tokens = tokens
+    Callers are paced apart: by their token where it is known, else by their address.
+    """
+
+    def __init__(self, tokens: TokenStore, pace: Pace) -> None:
+        self._tokens, self._pace = tokens, pace
 
     def caller(self, request: Request) -> Caller:
-        """Raises Refused: 401 without a token that is known."""
-        if not self._tokens.tokens():
-            return Caller("", "admin")
+        """Raises Refused: 401 without a token that is known, 429."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        found = self.known(token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, ""))
+        found = self.known(request, token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, ""))
         if found is not None:
             return found
         raise Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", **{"WWW-Authenticate": "Bearer"})
 
-    def known(self, token: str) -> Caller | None:
-        """Whose token it is; None where there is no such token."""
-        given = digest(token)
-        for one in self._tokens.tokens():
-            if hmac.compare_digest(one.digest, given):
-                return Caller(one.name, one.scope)
-        return None
+    def known(self, request: Request, token: str) -> Caller | None:
+        """Whose token it is; None where there is no such token.  Everybody is admin where there are no tokens at all.
+
+        Raises Refused: 429.
+        """
+        known = self._tokens.tokens()
+        found = _whose(token, known) if known else Caller("", "admin")
+        address = request.client.host if request.client else ""
+        self._pace.keep(f"token {found.name}" if found and found.name else f"address {address}")
+        return found
 
     def needs(self, scope: Scope) -> Callable[[Request], Caller]:
-        """A dependency: the caller, who must have this scope.  Raises Refused: 401, 403."""
+        """A dependency: the caller, who must have this scope.  Raises Refused: 401, 403, 429."""
 
         def check(request: Request) -> Caller:
             caller = self.caller(request)
@@ -75,3 +81,8 @@ class Access:
             return caller
 
         return check
+
+
+def _whose(token: str, known: Sequence[Token]) -> Caller | None:
+    given = digest(token)
+    return next((Caller(one.name, one.scope) for one in known if hmac.compare_digest(one.digest, given)), None)

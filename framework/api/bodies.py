@@ -52,6 +52,8 @@ class NewStudy(Body):
     drift_every: Annotated[int, Field(ge=0, le=1000)] = 5
     quick: bool = False
     reduce: Name = "none"
+    placement: Literal["none", "also", "only"] = "none"
+    domains: Annotated[str, Field(max_length=2000)] = Field("2", description="CPU sets: how many, or 0-3/4-7")
     thresholds: dict[Name, float] = Field(default_factory=dict, max_length=20)
     limits: dict[Name, float] = Field(default_factory=dict, max_length=20)
     subject_to: Names = Field(default_factory=list)

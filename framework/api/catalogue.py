@@ -18,19 +18,20 @@ def router(service: Service) -> APIRouter:
     @routes.get("/applications")
     def applications() -> dict[str, Any]:
         """Those of the folders that the operator allows; ``broken`` says why others cannot be used."""
-        return {"items": [about(name) for name in service.applications()], "broken": dict(service.broken())}
+        known, broken = service.applications()
+        return {"items": [service.about(one) for one in known.values()], "broken": broken}
 
     @routes.get("/applications/{name}")
     def application(name: str) -> dict[str, Any]:
         """One, with the parameters of each service."""
-        found = tailor.application(service.application(name))
+        found = service.application(name)
         space = tailor.space(found)
         parameters = [
             {"name": one.name, "service": one.group, "kind": one.kind, "default": one.default, "low": one.low,
              "high": one.high, "choices": list(one.choices), "unit": one.attributes.get("unit", "")}
             for one in space.parameters
         ]  # fmt: skip
-        return {**about(name), "parameters": parameters}
+        return {**service.about(found), "parameters": parameters}
 
     @routes.get("/optimizers")
     def optimizers() -> dict[str, Any]:
@@ -45,14 +46,5 @@ def router(service: Service) -> APIRouter:
     def search_space(name: str) -> dict[str, Any]:
         whole: dict[str, Any] = encode(tailor.service_types_named(name)[0])
         return whole
-
-    def about(name: str) -> dict[str, Any]:
-        found = tailor.application(service.application(name))
-        return {
-            "name": name,
-            "services": [one.name for one in found.services],
-            "rate_rps": found.workload.rate_rps,
-            "twin": tailor.has_twin(found),
-        }
 
     return routes

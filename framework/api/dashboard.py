@@ -5,7 +5,7 @@ A browser that has entered a token keeps it in a cookie that no script reads and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from framework.api.access import COOKIE, Caller
 from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.api.studies import document
-from framework.errors import NotFound, TailorError
-from framework.external import EXTERNAL
-from framework.model import Estimate, Study, StudyState, Trial
+from framework.errors import TailorError
+from framework.model import EXTERNAL, Study, StudyState, Trial
 from framework.planning import expected_repetitions
+from framework.report.contenders import contenders, race_plot
 from framework.report.importance import importance
-from framework.report.page import ENVIRONMENT, contents
+from framework.report.page import ENVIRONMENT, contents, interval
 from framework.report.plots import parallel
 from framework.report.trace_plots import contrast
 
@@ -35,6 +35,7 @@ PAGES = ENVIRONMENT.overlay(
     loader=ChoiceLoader([PackageLoader("framework.api", "templates"), PackageLoader("framework.report", "templates")])
 )
 ON_A_PAGE = 50
+MOST_COMPARED = 200  # studies, the latest
 AXES = 8  # of the parallel coordinates
 
 
@@ -50,7 +51,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/")
     def studies(state: str = "", application: str = "", after: str = "", caller: Caller = reads) -> HTMLResponse:
         return page(
-            "studies.html", caller, "studies", states=list(StudyState), applications=list(service.applications()),
+            "studies.html", caller, "studies", states=list(StudyState), applications=list(service.applications()[0]),
             **listed(state, application, after),
         )  # fmt: skip
 
@@ -67,7 +68,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/studies/{study}")
     def study(study: str, caller: Caller = reads) -> HTMLResponse:
-        found = exact(study)
+        found = service.study(study)
         if found.testbed == EXTERNAL:
             trials = tailor.store.trial_page(found.id, 0, 1_000)
             return page("external.html", caller, study=found, trials=trials)
@@ -78,28 +79,24 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/studies/{study}/body")
     def body(study: str, caller: Caller = reads) -> HTMLResponse:
-        return page("live_body.html", caller, **shown(exact(study)))
+        return page("live_body.html", caller, **shown(service.study(study)))
 
     def shown(found: Study) -> dict[str, Any]:
         trials = tailor.store.trials(found.id)
-        summary = tailor.summary(found)
+        summary = tailor.summary(found, trials)
         return {**contents(summary, trials), "parallel": Markup(coordinates(found, trials))}
 
     @routes.get("/launch")
     def launch(application: str = "", caller: Caller = reads) -> HTMLResponse:
-        known = [about(name) for name in service.applications()]
-        chosen = application if application in {one["name"] for one in known} else ""
-        chosen = chosen or (known[0]["name"] if known else "")
-        groups = tailor.space(tailor.application(service.application(chosen))).groups if chosen else {}
+        found, broken = service.applications()
+        known = [service.about(one) for one in found.values()]
+        usable = [one["name"] for one in known if not one["asks_for"]]
+        chosen = application if application in usable else next(iter(usable), "")
+        groups = tailor.space(found[chosen]).groups if chosen else {}
         return page(
-            "launch.html", caller, "launch", applications=known, broken=service.broken(), chosen=chosen,
-            groups=groups, optimizers=tailor.optimizers(),
+            "launch.html", caller, "launch", applications=known, chosen=chosen,
+            broken={**broken, **refused(known)}, groups=groups, optimizers=tailor.optimizers(),
         )  # fmt: skip
-
-    def about(name: str) -> dict[str, Any]:
-        found = tailor.application(service.application(name))
-        names = [one.name for one in found.services]
-        return {"name": name, "services": names, "rate_rps": found.workload.rate_rps, "twin": tailor.has_twin(found)}
 
     @routes.get("/compare")
     def compare(first: str = "", second: str = "", caller: Caller = reads) -> HTMLResponse:
@@ -114,6 +111,17 @@ def router(service: Service) -> APIRouter:
         known = [document(one) for one in tailor.store.page(ON_A_PAGE)]
         return page("compare.html", caller, "compare", studies=known, interval=interval, **values)
 
+    @routes.get("/optimizers")
+    def optimizers(application: str = "", caller: Caller = reads) -> HTMLResponse:
+        names = sorted({Path(one.plan.application).name for one in tailor.store.studies() if one.testbed != EXTERNAL})
+        chosen = application if application in names else next(iter(names), "")
+        latest = tailor.store.page(MOST_COMPARED, application=chosen) if chosen else ()
+        found = contenders((one, tailor.store.trial_page(one.id, 0, 1_000)) for one in latest)
+        return page(
+            "optimizers.html", caller, "optimizers", applications=names, application=chosen, contenders=found,
+            figure=Markup(race_plot(found)) if found else "",
+        )  # fmt: skip
+
     @routes.get("/login")
     def asking() -> HTMLResponse:
         return page("login.html", Caller("", "read"), problem="")
@@ -121,7 +129,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/login")
     async def login(request: Request) -> Response:
         [token, *_] = parse_qs((await request.body()).decode("latin-1")).get("token", [""])
-        if service.access.known(token) is None:
+        if service.access.known(request, token) is None:
             said = page("login.html", Caller("", "read"), problem="no such token")
             said.status_code = HTTPStatus.UNAUTHORIZED
             return said
@@ -143,16 +151,15 @@ def router(service: Service) -> APIRouter:
             raise Refused(HTTPStatus.NOT_FOUND, "no such file")
         return FileResponse(known[name], media_type=TYPES[known[name].suffix])
 
-    def exact(name: str) -> Study:
-        found = tailor.store.get(name)
-        if found.id != name:
-            raise NotFound(f"no study {name!r}")
-        return found
-
     return routes
 
 
-def coordinates(study: Study, trials: list[Trial] | Any) -> str:
+def refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Applications that may not be launched here, and why."""
+    return {one["name"]: f"asks for {', '.join(one['asks_for'])}" for one in known if one["asks_for"]}
+
+
+def coordinates(study: Study, trials: Sequence[Trial]) -> str:
     """Parallel coordinates over what mattered, else over what the best changes; empty where there is nothing."""
     valued = [t for t in trials if t.told_value is not None and t.purpose in ("default", "search")]
     if len(valued) < 3:
@@ -164,7 +171,3 @@ def coordinates(study: Study, trials: list[Trial] | Any) -> str:
         best = min(valued, key=lambda t: float(t.told_value or 0.0)).configuration
         names = [name for name in best if best[name] != default.get(name)][:AXES]
     return parallel(valued, names, study.space) if names else ""
-
-
-def interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 
 from framework.api.problems import Refused
 from framework.api.service import Service
-from framework.errors import NotFound
+from framework.errors import TailorError
 
 EVERY_S = 0.5
 QUIET_S = 15.0  # a comment, so that proxies keep the connection
@@ -52,7 +52,11 @@ class Watching:
 
     async def _ask(self) -> None:
         while self._queues:
-            for text in await run_in_threadpool(self._news):
+            try:
+                news = await run_in_threadpool(self._news)
+            except TailorError:  # a store that is away comes back, and nothing is lost meanwhile
+                news = []
+            for text in news:
                 for queue in list(self._queues):
                     if queue.full():
                         self._queues.discard(queue)
@@ -91,9 +95,7 @@ def router(service: Service) -> APIRouter:
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> StreamingResponse:
         """All events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` events have no id."""
-        found = await run_in_threadpool(service.tailor.store.get, study)
-        if found.id != study:
-            raise NotFound(f"no study {study!r}")
+        await run_in_threadpool(service.study, study)
         if last_event_id is not None:
             if not last_event_id.isdigit():
                 raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "Last-Event-ID: allowed: a number")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from framework.api.access import Access
+from framework.api.access import Access, Caller
 from framework.compose.safety import unsafe
-from framework.errors import InputError, TailorError, UnknownName
+from framework.errors import InputError, NotFound, TailorError, UnknownName
 from framework.external import External
+from framework.model import Application, Study
 from framework.ports import JobQueue, KeyStore
 from framework.service import Tailor
-from framework.worker import place_of
+from framework.sharing import Sharing
+from framework.worker import needs
 
 
 @dataclass(frozen=True)
@@ -27,46 +30,62 @@ class Service:
     keys: KeyStore
     access: Access
     external: External
+    sharing: Sharing
     roots: Sequence[Path]
     allowed: Collection[str] = ()
 
-    def applications(self) -> Mapping[str, Path]:
-        """Name -> directory; one that cannot be read is left out, and ``broken`` says why."""
-        found: dict[str, Path] = {}
-        for path in self._files():
+    def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
+        """(those of the folders by name, directory name -> why what is there cannot be used)."""
+        found: dict[str, Application] = {}
+        broken: dict[str, str] = {}
+        for path in (path for root in self.roots for path in sorted(root.glob("*/application.yaml"))):
             try:
-                found.setdefault(self.tailor.application(path).name, path.parent)
-            except TailorError:
-                continue
-        return found
-
-    def broken(self) -> Mapping[str, str]:
-        """Directory name -> why its application cannot be used."""
-        found = {}
-        for path in self._files():
-            try:
-                self.tailor.application(path)
+                one = self.tailor.application(path)
+                found.setdefault(one.name, one)
             except TailorError as error:
-                found[path.parent.name] = str(error).replace(str(path.parent), path.parent.name)
-        return found
+                broken[path.parent.name] = str(error).replace(str(path.parent), path.parent.name)
+        return found, broken
 
-    def application(self, name: str) -> Path:
-        """Raises UnknownName, InputError where its compose file asks for more than the operator allows."""
-        known = self.applications()
+    def application(self, name: str) -> Application:
+        """Raises UnknownName."""
+        known, _ = self.applications()
         if name not in known:
             raise UnknownName("application", name, known)
-        found = self.tailor.application(known[name])
-        wanted = [what for what in unsafe(found.compose, found.directory) if f"{name}:{what}" not in self.allowed]
+        return known[name]
+
+    def launchable(self, name: str) -> Path:
+        """Its directory.  Raises UnknownName, InputError where its compose file asks for more than is allowed."""
+        found = self.application(name)
+        wanted = self._wanted(found)
         if wanted:
             raise InputError(
                 f"{name} asks for {', '.join(wanted)}, which leads out of its containers; "
                 f"the operator can allow it: TAILOR_ALLOW='{name}:{wanted[0]}'"
             )
-        return known[name]
+        return found.directory
 
-    def place(self, testbed: str) -> str:
-        """What a study needs for itself alone: the engine of a machine; a model needs nothing."""
-        return place_of(testbed, self.tailor.machine().hostname)
+    def _wanted(self, application: Application) -> list[str]:
+        """What its compose file asks for that nobody allowed."""
+        asked = unsafe(application.compose, application.directory)
+        return [what for what in asked if f"{application.name}:{what}" not in self.allowed]
 
-    def _files(self) -> list[Path]:
-        return [path for root in self.roots for path in sorted(root.glob("*/application.yaml"))]
+    def about(self, application: Application) -> dict[str, Any]:
+        """An application in a list.  ``asks_for``: why it may not be launched here."""
+        return {
+            "name": application.name,
+            "services": [one.name for one in application.services],
+            "rate_rps": application.workload.rate_rps,
+            "twin": self.tailor.has_twin(application),
+            "asks_for": self._wanted(application),
+        }
+
+    def study(self, name: str) -> Study:
+        """The study of this whole id: a beginning would be a guess.  Raises NotFound."""
+        found = self.tailor.store.get(name)
+        if found.id != name:
+            raise NotFound(f"no study {name!r}")
+        return found
+
+    def wait(self, study: Study, caller: Caller, priority: int) -> None:
+        """Let a study wait for a worker; one that waits already keeps its turn."""
+        self.queue.put(study.id, priority=priority, owner=caller.name, place=needs(study.testbed))

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import Path as InPath
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
 from framework.api.bodies import NewStudy, Page, Resume, Stop
 from framework.api.problems import Refused
 from framework.api.service import Service
-from framework.errors import NotFound
-from framework.external import EXTERNAL
-from framework.model import Study, StudyState, Trial
+from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
 from framework.planning import quick
 from framework.report.document import summary_document
 
 MOST = 200  # of a page
+MOST_TRIALS = 2**31 - 1  # a number that every database takes
 
 
 def router(service: Service) -> APIRouter:
@@ -46,16 +46,17 @@ def router(service: Service) -> APIRouter:
 
         With an Idempotency-Key, sending the same again makes no second one.
         """
-        request = body.request(service.application(body.application))
+        request = body.request(service.launchable(body.application))
         study = tailor.create(quick(request) if body.quick else request)
         if idempotency_key is not None:
             digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
             first = service.keys.claim(caller.name, idempotency_key, digest, study.id)
             if first != study.id:
                 tailor.delete(study.id)
+                study = tailor.store.get(first)
                 response.status_code = HTTPStatus.OK
-                return document(tailor.store.get(first))
-        queue.put(study.id, priority=body.priority, owner=caller.name, place=service.place(study.testbed))
+        if study.state is StudyState.CREATED:  # also where the first request broke off before it was put
+            service.wait(study, caller, body.priority)
         response.headers["Location"] = f"/v1/studies/{study.id}"
         return document(study)
 
@@ -78,7 +79,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}", dependencies=[reads])
     def study(study: str) -> dict[str, Any]:
         """What it found so far, its phase and the time left."""
-        found = exact(study)
+        found = service.study(study)
         job = next((one for one in queue.jobs() if one.study == found.id), None)
         summary: dict[str, Any] = {}
         if found.testbed != EXTERNAL:  # of what was measured elsewhere there is no more than its trials
@@ -87,38 +88,38 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/studies/{study}/trials", dependencies=[reads])
     def trials(
-        study: str, after: Annotated[int, Query(ge=0)] = 0, limit: Annotated[int, Query(ge=1, le=MOST)] = 50
+        study: str,
+        after: Annotated[int, Query(ge=0, le=MOST_TRIALS)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
+        state: TrialState | None = None,
+        purpose: Purpose | None = None,
     ) -> Page:
         """In their order, without their measurements."""
-        found = tailor.store.trial_page(exact(study).id, after, limit + 1)
+        found = tailor.store.trial_page(service.study(study).id, after, limit + 1, state=state, purpose=purpose)
         items = [trial_document(one) for one in found[:limit]]
         return Page(items=items, next=str(found[limit - 1].number) if len(found) > limit else None)
 
     @routes.get("/studies/{study}/trials/{number}", dependencies=[reads])
-    def trial(study: str, number: int) -> dict[str, Any]:
+    def trial(study: str, number: Annotated[int, InPath(ge=0, le=MOST_TRIALS)]) -> dict[str, Any]:
         """One trial with its measurements."""
-        identity = exact(study).id
-        found = next((one for one in tailor.store.trials(identity) if one.number == number), None)
-        if found is None:
-            raise NotFound(f"study {identity} has no trial {number}")
-        whole: dict[str, Any] = encode(found)
+        whole: dict[str, Any] = encode(tailor.store.trial(service.study(study).id, number))
         return whole
 
     @routes.get("/studies/{study}/report", dependencies=[reads], response_class=HTMLResponse)
     def report(study: str) -> str:
         """The HTML page."""
-        return tailor.page(exact(study))
+        return tailor.page(service.study(study))
 
     @routes.get("/studies/{study}/critical-path", dependencies=[reads])
     def critical_path(study: str) -> dict[str, Any]:
         """Service by service: where requests spend their time with the default and with the best."""
-        identity = exact(study).id
+        identity = service.study(study).id
         return {"study": identity, "groups": encode(tailor.compare(f"{identity}:default", identity))}
 
     @routes.get("/studies/{study}/best", dependencies=[reads])
     def best(study: str) -> dict[str, Any]:
         """The best configuration: what differs from the default."""
-        summary = tailor.summary(exact(study))
+        summary = tailor.summary(service.study(study))
         if summary.best is None:
             raise Refused(HTTPStatus.CONFLICT, "no trial has a value yet")
         return {"trial": summary.best.trial, "changes": encode(summary.changes), "headline": summary.headline}
@@ -126,7 +127,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}/best.tar.gz", dependencies=[reads])
     def archive(study: str) -> Response:
         """The files to deploy it."""
-        found = exact(study)
+        found = service.study(study)
         with tempfile.TemporaryDirectory() as directory:
             target = Path(directory) / "best"
             names = tailor.export_best(found.id, target)
@@ -134,40 +135,41 @@ def router(service: Service) -> APIRouter:
             with tarfile.open(fileobj=packed, mode="w:gz") as file:
                 for name in names:
                     file.add(target / name, arcname=f"{found.id}/{name}")
-        disposition = f'attachment; filename="{found.id}.tar.gz"'
-        return Response(packed.getvalue(), media_type="application/gzip", headers={"Content-Disposition": disposition})
+        return download(packed.getvalue(), f"{found.id}.tar.gz", "application/gzip")
+
+    @routes.get("/studies/{study}/export", dependencies=[reads])
+    def export(study: str) -> Response:
+        """The whole study as a zip file: JSON for `tailor import`, Parquet to analyse; without secrets."""
+        found = service.study(study)
+        return download(service.sharing.pack(found.id), f"{found.id}.zip", "application/zip")
 
     @routes.post("/studies/{study}/stop", status_code=HTTPStatus.ACCEPTED, dependencies=[runs])
     def stop(study: str, body: Stop) -> dict[str, Any]:
         """Ask whoever runs it to stop, now or after the trial; it can be resumed."""
-        return {"job": encode(queue.stop(exact(study).id, body.when))}
+        return {"job": encode(queue.stop(service.study(study).id, body.when))}
 
     @routes.post("/studies/{study}/resume", status_code=HTTPStatus.ACCEPTED)
     def resume(study: str, body: Resume, caller: Caller = runs) -> dict[str, Any]:
         """Let it wait for a worker again."""
-        found = exact(study)
+        found = service.study(study)
         if found.state is StudyState.COMPLETED:
             raise Refused(HTTPStatus.CONFLICT, f"study {found.id} is completed")
-        queue.put(found.id, priority=body.priority, owner=caller.name, place=service.place(found.testbed))
+        service.wait(found, caller, body.priority)
         return document(found)
 
     @routes.delete("/studies/{study}", status_code=HTTPStatus.NO_CONTENT)
     def delete(study: str, caller: Caller = admins) -> None:
         """Remove a study with all that it measured; not while it runs."""
-        tailor.delete(exact(study).id)
+        found = service.study(study)
+        if found.testbed == EXTERNAL:
+            service.external.leave(found.id)
+        tailor.delete(found.id)
 
     @routes.get("/compare", dependencies=[reads])
     def compare(first: str, second: str) -> dict[str, Any]:
         """Service by service, two configurations: a study's best, or "ID:default"."""
         names = [tailor.labelled(name) for name in (first, second)]
         return {"first": names[0], "second": names[1], "groups": encode(tailor.compare(first, second))}
-
-    def exact(name: str) -> Study:
-        """The study of this whole id: a beginning would be a guess.  Raises NotFound."""
-        found = tailor.store.get(name)
-        if found.id != name:
-            raise NotFound(f"no study {name!r}")
-        return found
 
     return routes
 
@@ -200,3 +202,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
     for name in ("measurements", "documents", "images", "standins"):
         whole.pop(name)
     return whole
+
+
+def download(data: bytes, name: str, kind: str) -> Response:
+    return Response(data, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

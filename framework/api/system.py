@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -32,7 +33,9 @@ def router(service: Service) -> APIRouter:
     @routes.get("/machine", dependencies=[reads])
     def machine() -> dict[str, Any]:
         """The machine of this process, and what is missing on it."""
-        return {"machine": encode(service.tailor.machine()), "findings": encode(service.tailor.examine([]))}
+        home = str(service.sharing.home)  # where it lies is the operator's business
+        findings = [replace(one, found=one.found.replace(home, "TAILOR_HOME")) for one in service.tailor.examine([])]
+        return {"machine": encode(service.tailor.machine()), "findings": encode(findings)}
 
     @routes.get("/metrics", dependencies=[reads], response_class=PlainTextResponse)
     def metrics() -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import bench, look, machine, present, serve, traces, twin
+from framework.cli import bench, keeping, look, machine, placing, present, serve, traces, twin
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
@@ -125,6 +125,15 @@ def tune(
         str,
         typer.Option(help="twin: start from what the application's twin says of thousands of configurations."),
     ] = "none",
+    placement: Annotated[
+        str, typer.Option(help="also: tune on which CPUs each service runs, too; only: nothing but that.")
+    ] = "none",
+    profile: Annotated[
+        Path | None, typer.Option(help="What `tailor profile` wrote, for optimizers that place by it.")
+    ] = None,
+    domains: Annotated[
+        str, typer.Option(help="The CPU sets that services are placed on: how many, or which (0-3/4-7).")
+    ] = "2",
     testbed: Annotated[str, typer.Option(help=present.TESTBED_HELP)] = "auto",
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
     as_json: Json = False,
@@ -152,7 +161,7 @@ def tune(
         seed=seed,
         trace=not no_trace,
         limits=present.limits(limits or []),
-        options=_options(option or []),
+        options=present.values(option or [], "--option"),
         reduce=reduce,
         thresholds=present.limits(threshold or [], "--threshold"),
         subject_to=tuple(subject_to or ()),
@@ -160,6 +169,9 @@ def tune(
         history=tuple(history or ()),
         prior=prior,
         testbed=testbed,
+        placement=placement,
+        domains=domains,
+        profile=profile,
     )
     if quick:
         request = quick_request(request)
@@ -218,27 +230,15 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")
 
 
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """``name=value`` pairs; a value is JSON where it can be, else text."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise InputError(f"--option: found {pair!r}; allowed: name=value")
-        try:
-            found[name] = json.loads(text)
-        except json.JSONDecodeError:
-            found[name] = text
-    return found
-
-
 def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # SIGTERM ends a study as Ctrl-C does: cleaned up and resumable
 
 
 bench.register(app, tailor, output, messages, print_json)
+keeping.register(app, opened, output, print_json)
 look.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
+placing.register(app, tailor, output, messages, print_json, _run)
 serve.register(app, opened, output, messages, print_json)
 traces.register(app, tailor, output, print_json)
 twin.register(app, tailor, output, messages, print_json)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
-import re
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from framework.config.durations import seconds
 from framework.errors import InputError
 from framework.model import Estimate, Study, Trial
 from framework.report.summary import Level, Summary
@@ -25,6 +27,7 @@ __all__ = [
     "seconds",
     "summary",
     "trials_table",
+    "values",
 ]
 
 
@@ -33,16 +36,6 @@ TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only wh
 MODELLED = (
     "[yellow]MODELLED: no application runs; every number below comes from its twin, a queueing model (twin.json).[/]"
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
-_FACTORS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(option: str, text: str) -> float:
-    """Seconds of a duration such as ``500ms``, ``20s``, ``30m``, ``2h``.  Raises InputError."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise InputError(f"{option}: found {text!r}; allowed: a number with its unit, ms, s, m or h, such as 20s")
-    return float(match[1]) * _FACTORS[match[2]]
 
 
 def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
@@ -54,6 +47,20 @@ def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
             found[name] = float(text)
         except ValueError:
             raise InputError(f"{option}: found {pair!r}; allowed: name=value, a number") from None
+    return found
+
+
+def values(pairs: list[str], option: str) -> dict[str, Any]:
+    """``name=value`` pairs; a value is JSON where it can be, else text.  Raises InputError."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise InputError(f"{option}: found {pair!r}; allowed: name=value")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -12,9 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.bootstrap import Opened
+from framework.cli.logs import to_stderr
 from framework.config import Settings
 from framework.errors import InputError
 
+LOGS = ("auto", "json", "text")
+LOG_HELP = "json (a line an event), text, or auto: text on a terminal."
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 
 
@@ -32,24 +36,30 @@ def register(
         host: Annotated[
             str, typer.Option(help="Address to listen on; others than loopback need a token.")
         ] = "127.0.0.1",
-        port: Annotated[int, typer.Option(help="Port to listen on.")] = 8420,
+        port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8420,
         no_worker: Annotated[bool, typer.Option("--no-worker", help="Only the API; workers run elsewhere.")] = False,
+        log: Annotated[str, typer.Option(help=LOG_HELP)] = "auto",
     ) -> None:
         """Serve the REST API and the dashboard, with a worker that runs the studies."""
         import uvicorn  # here: other commands need not wait for it
 
         from framework.api.app import app_of
 
+        _log(log, messages)
         kept = opened()
         if not _is_loopback(host) and not kept.tokens.tokens():
             raise InputError(f"--host: found {host} and no token; make one first: tailor token add NAME")
-        server = uvicorn.Server(uvicorn.Config(app_of(kept, Settings.from_environment()), host, port, log_config=None))
+        listening = _listen(host, port)
+        # Watchers' connections never end by themselves.
+        config = uvicorn.Config(app_of(kept, Settings.from_environment()), log_config=None, timeout_graceful_shutdown=3)
+        server = uvicorn.Server(config)
         working = threading.Thread(target=kept.worker.run, name="worker")
         if not no_worker:
             working.start()
-        messages.print(f"http://{host}:{port} (Ctrl-C stops it; a study that runs is paused)")
+        address = f"http://{host}:{listening.getsockname()[1]}"
+        messages.print(f"{address} (Ctrl-C stops it; a study that runs is paused)", soft_wrap=True)
         try:
-            server.run()
+            server.run(sockets=[listening])
         finally:
             kept.worker.leave()
             if not no_worker:
@@ -59,8 +69,10 @@ def register(
     @app.command()
     def worker(
         until_empty: Annotated[bool, typer.Option("--until-empty", help="End when nothing waits.")] = False,
+        log: Annotated[str, typer.Option(help=LOG_HELP)] = "auto",
     ) -> None:
         """Run the studies that wait in the queue (TAILOR_DATABASE), one after the other."""
+        _log(log, messages)
         kept = opened()
         messages.print("working; Ctrl-C pauses the study that runs and leaves it to other workers")
         try:
@@ -104,6 +116,21 @@ def register(
     def remove(name: str) -> None:
         """Take a token back."""
         opened().tokens.remove(name)
+
+
+def _log(form: str, messages: Console) -> None:
+    if form not in LOGS:
+        raise InputError(f"--log: found {form!r}; allowed: {', '.join(LOGS)}")
+    to_stderr(form == "json" or (form == "auto" and not messages.is_terminal))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Raises InputError where nobody can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"--host, --port: {host}:{port} cannot be used ({error.strerror or error})") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import present
-from framework.errors import InputError
 from framework.modelling import Answer, Calibration, WhatIf
 from framework.service import Tailor
-from optimizer.space import Value
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
@@ -84,7 +81,7 @@ def register(
         with messages.status("asking the twin") as status:
             found = modelling.what_if(
                 application,
-                _settings(settings or []),
+                present.values(settings or [], "--set"),
                 rate_rps=rate,
                 seconds=present.seconds("--duration", duration),
                 count=count,
@@ -100,20 +97,6 @@ def register(
         _show(output, found)
         if drawn is not None:
             output.print(f"plot: {drawn}", soft_wrap=True)
-
-
-def _settings(pairs: list[str]) -> dict[str, Value]:
-    """``service.parameter=value``; a value is JSON where it can be, else text.  Raises InputError."""
-    found: dict[str, Value] = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise InputError(f"--set: found {pair!r}; allowed: service.parameter=value")
-        try:
-            found[name] = json.loads(text)
-        except json.JSONDecodeError:
-            found[name] = text
-    return found
 
 
 def _show_calibration(output: Console, found: Calibration) -> None:

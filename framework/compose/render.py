@@ -12,6 +12,7 @@ from typing import Literal
 
 from framework.compose.files import with_absolute_paths
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
+from framework.compose.placed import CPUSET, expected, placed
 from framework.compose.service import Rendered, Setting, apply_settings, with_item
 from framework.config.space import parameters_of
 from framework.errors import InputError, UnknownName
@@ -38,8 +39,9 @@ def render(
     FileError where a parameter does not fit the application's files.
     """
     place = on_one_host(application) if placement is None else placement
+    place = placed(place, (service.name for service in application.services), configuration)
     hosts = hosts_of(application, place)
-    used: set[str] = set()
+    used = {f"{service.name}.{CPUSET}" for service in application.services}
     rendered: dict[str, Rendered] = {}
     for service in application.services:
         cpuset = place.cpusets.get(service.name, "")
@@ -49,6 +51,7 @@ def render(
         result = apply_settings(service.name, entry, settings)
         if cpuset:
             result.entry["cpuset"] = cpuset
+            result.expectations.append(expected(service.name, cpuset))
         for name, text in labels.items():
             result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
         rendered[service.name] = result

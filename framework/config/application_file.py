@@ -113,6 +113,7 @@ class LimitsEntry(Strict):
     p95_disagreement: Positive | None = None
     stationarity_alpha: Fraction | None = None
     stationarity_change: Positive | None = None
+    unsettled: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 def _objective(terms: dict[str, float]) -> dict[str, float]:

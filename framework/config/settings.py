@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from framework.config.durations import seconds
 from framework.errors import InputError
+
+OTLP = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept how long [s] after the last thing that happened to a study; None: for ever.
+
+    ``samples_s``: each request's latency, and traces.  ``studies_s``: everything.
+    """
+
+    samples_s: float | None = None
+    studies_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +33,10 @@ class Settings:
     (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
     (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
     ``allowed`` (TAILOR_ALLOW, none): "application:place", separated by commas, of what a compose file may ask for
-    though it leads out of its containers.
+    though it leads out of its containers.  ``retention`` (TAILOR_RETENTION, everything for ever): such as
+    ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent, to where the standard
+    OTEL_EXPORTER_OTLP_ENDPOINT says.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets them by UDP.
+    ``requests_per_s`` (TAILOR_REQUESTS_PER_S, 200): that the service takes from one caller; 0 for any number.
     """
 
     home: Path
@@ -26,6 +44,10 @@ class Settings:
     database: str = ""
     applications: tuple[Path, ...] = ()
     allowed: tuple[str, ...] = ()
+    retention: Retention = field(default_factory=Retention)
+    otlp: bool = False
+    jaeger_agent: str = ""
+    requests_per_s: float = 200.0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -40,7 +62,38 @@ class Settings:
         )
         database = given.get("TAILOR_DATABASE") or f"sqlite:///{home / 'tailor.db'}"
         allowed = tuple(part.strip() for part in given.get("TAILOR_ALLOW", "").split(",") if part.strip())
-        return cls(home, spaces, database, applications or (Path("apps").absolute(),), allowed)
+        retention = _retention(given.get("TAILOR_RETENTION", ""))
+        return cls(
+            home,
+            spaces,
+            database,
+            applications or (Path("apps").absolute(),),
+            allowed,
+            retention,
+            otlp=any(given.get(name) for name in OTLP),
+            jaeger_agent=given.get("TAILOR_JAEGER_AGENT", ""),
+            requests_per_s=_rate(given.get("TAILOR_REQUESTS_PER_S") or "200"),
+        )
+
+
+def _rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise InputError(f"TAILOR_REQUESTS_PER_S: found {text!r}; allowed: a number, 0 for no limit")
+    return found
+
+
+def _retention(text: str) -> Retention:
+    found: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, duration = part.partition("=")
+        if name not in ("samples", "studies"):
+            raise InputError(f"TAILOR_RETENTION: found {part!r}; allowed: samples=30d, studies=365d or both")
+        found[f"{name}_s"] = seconds("TAILOR_RETENTION", duration)
+    return Retention(**found)
 
 
 def _directories(name: str, text: str) -> tuple[Path, ...]:

@@ -76,7 +76,7 @@ class ContainerLoad:
             _remove(api, name)
         try:
             with _translated():
-                container = self._create(api, name, running)
+                container = self._create(api, name, running, plan.cpus)
                 api.put_archive(container, "/", _archive(PLAN, _document(plan, self._otlp_endpoint)))
             limit_s = plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s
             return _Run(api, container, limit_s, usage, progress).result()
@@ -84,8 +84,9 @@ class ContainerLoad:
             with _translated():
                 _remove(api, name)
 
-    def _create(self, api: docker.APIClient, name: str, running: Running) -> str:
-        cpuset = generator_cpuset(int(api.info()["NCPU"])) if self._cpuset is None else self._cpuset
+    def _create(self, api: docker.APIClient, name: str, running: Running, cpus: str) -> str:
+        chosen = generator_cpuset(int(api.info()["NCPU"])) if self._cpuset is None else self._cpuset
+        cpuset = cpus or chosen
         deployment = running.deployment
         created = api.create_container(
             self._image,

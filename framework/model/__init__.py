@@ -44,6 +44,7 @@ from framework.model.measurement import (
 )
 from framework.model.study import (
     DOCKER,
+    EXTERNAL,
     TWIN,
     Purpose,
     Step,
@@ -60,6 +61,7 @@ from optimizer.space import Configuration, Value
 
 __all__ = [
     "DOCKER",
+    "EXTERNAL",
     "TWIN",
     "Application",
     "Apply",

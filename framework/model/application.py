@@ -132,6 +132,7 @@ class Limits:
     p95_disagreement: float = 0.05
     stationarity_alpha: float = 0.001
     stationarity_change: float = 0.5
+    unsettled: float = 0.9  # of several repetitions of the default
 
 
 @dataclass(frozen=True, slots=True)

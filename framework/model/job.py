@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+ENGINE = "engine"
 Stop = Literal["", "now", "after trial"]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """``priority``: higher first.  ``owner``: who asked for it; owners take turns.  ``place``: what it needs for itself
-    alone while it runs (a testbed's machine), empty where it needs nothing.  ``worker``: who has it, empty while it
-    waits.  ``stop``: what somebody asked for.
+    alone while it runs, empty where it needs nothing: an ``ENGINE`` while it waits, then the one that its worker has.
+    ``worker``: who has it, empty while it waits.  ``stop``: what somebody asked for.
     """
 
     study: str

@@ -14,12 +14,13 @@ class Probe:
     """How one number or word is read from a running service.
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
-    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``.  ``pattern`` is a regular
+    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``; "cpus" asks the kernel which CPUs the
+    container's first process may use (a knowledge base does not need it).  ``pattern`` is a regular
     expression with one group; all its matches must agree.  ``multiply`` turns the number found into the parameter's
     unit; ``words`` maps words found to values; ``absent`` is the value when nothing matches (None: an error).
     """
 
-    kind: Literal["command", "tcp", "http"]
+    kind: Literal["command", "tcp", "http", "cpus"]
     pattern: str
     command: tuple[str, ...] = ()
     port: int | None = None

@@ -22,6 +22,7 @@ class LoadPlan:
     window_s: float
     seed: int
     trace: bool = True
+    cpus: str = ""  # where the generator runs; empty: where it chooses
 
 
 @dataclass(frozen=True, slots=True)

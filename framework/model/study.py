@@ -33,7 +33,7 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
-DOCKER, TWIN = "docker", "twin"  # testbeds
+DOCKER, TWIN, EXTERNAL = "docker", "twin", "external"  # testbeds; external: clients measure
 
 Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 
@@ -113,6 +113,9 @@ class TuneRequest:
     minimal: int = 0  # recommendations with less changed to try after an improvement, at most 3
     prior: str = "none"  # "twin": the optimizer starts from what the application's model says
     testbed: str = "auto"  # docker, twin, or auto: docker where an engine answers
+    placement: str = "none"  # "also": the CPUs of each service are tuned too; "only": nothing else is
+    profile: Path | None = None  # of `tailor profile`: what services suffer and inflict
+    domains: str = "2"  # how many sets of CPUs services are placed on, or the sets: 0-3/4-7
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,17 @@ from framework.errors import InputError
 from framework.model import Application, Deployment, ServiceType, Study
 from optimizer.space import Configuration
 
+IMPORTED = "imported"  # below Tailor's home: descriptions of applications from elsewhere
+
+
+def needs_application(study: Study, home: Path) -> None:
+    """Raises InputError where a study came without its application: a description has no secrets and no mounts."""
+    if Path(study.plan.application).is_relative_to(home / IMPORTED):
+        raise InputError(
+            f"study {study.id} came without its application, whose passwords and files are not here; "
+            "allowed: a study that was imported with --application DIR"
+        )
+
 
 def export(
     application: Application,

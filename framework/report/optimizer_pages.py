@@ -24,6 +24,7 @@ CAPABILITIES = {
     "handles_constraints": "learns what keeps measured limits",
     "handles_objectives": "looks for the Pareto set of several objectives",
     "one_shot": "solves at once and ends",
+    "places": "places services on CPU sets, and takes no other space",
 }
 
 

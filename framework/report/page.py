@@ -43,7 +43,7 @@ def contents(found: Summary, trials: Sequence[Trial]) -> dict[str, Any]:
         "trials": trials,
         "figures": _figures(found, trials),
         "checks": _checks(trials),
-        "interval": _interval,
+        "interval": interval,
         "overlap": overlap,
     }
 
@@ -128,5 +128,5 @@ def _checks(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     ]
 
 
-def _interval(estimate: Estimate, factor: float = 1.0) -> str:
+def interval(estimate: Estimate, factor: float = 1.0) -> str:
     return f"{factor * estimate.value:.2f} [{factor * estimate.low:.2f}, {factor * estimate.high:.2f}]"

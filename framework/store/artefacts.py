@@ -1,4 +1,6 @@
-"""Large things as files named by the SHA-256 of their content, compressed."""
+"""Large things by the SHA-256 of their content, compressed: as files where one machine works, in the database where
+several do.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,16 @@ import hashlib
 import os
 import tempfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
 from framework.errors import NotFound, StoreError
+from framework.ports import Clock
+from framework.store.database import Database
+from framework.store.schema import artefacts
 
 
 class FileArtefacts:
@@ -21,9 +30,10 @@ class FileArtefacts:
         """Keep ``data``; returns its digest.  Raises StoreError when the disk refuses."""
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
-        if path.exists():
-            return digest
         try:
+            if path.exists():
+                path.touch()  # whoever removes what is old and not referred to leaves it alone
+                return digest
             path.parent.mkdir(parents=True, exist_ok=True)
             # Written aside and renamed, so that a crash never leaves half a file under a digest.
             handle, temporary = tempfile.mkstemp(dir=path.parent)
@@ -37,14 +47,76 @@ class FileArtefacts:
     def get(self, digest: str) -> bytes:
         """The data of a digest.  Raises NotFound, or StoreError when the file is damaged."""
         try:
-            data = zlib.decompress(self._path(digest).read_bytes())
+            compressed = self._path(digest).read_bytes()
         except OSError as error:
             raise NotFound(f"no artefact {digest}") from error
-        except zlib.error as error:
-            raise StoreError(f"artefact {digest} is damaged: {error}") from error
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError(f"artefact {digest} is damaged: its content has another digest")
-        return data
+        return _checked(digest, compressed)
+
+    def remove_but(self, referred: Collection[str], before_ns: int) -> int:
+        """Remove those that were last put before a time and are not ``referred`` to; returns how many.
+
+        Raises StoreError.
+        """
+        removed = 0
+        for path in self._directory.glob("??/*"):
+            try:
+                if path.name not in referred and path.stat().st_mtime_ns < before_ns:
+                    path.unlink()
+                    removed += len(path.name) == 64  # what a crash left behind is no artefact
+            except FileNotFoundError:  # somebody else removed it
+                continue
+            except OSError as error:
+                raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
+        return removed
 
     def _path(self, digest: str) -> Path:
         return self._directory / digest[:2] / digest
+
+
+class SqlArtefacts:
+    """ArtefactStore in the database that all workers share."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, data: bytes) -> str:
+        """Keep ``data``; returns its digest.  Raises StoreBusy, StoreError."""
+        digest = hashlib.sha256(data).hexdigest()
+        row = {"digest": digest, "data": zlib.compress(data, 6), "put_ns": self._clock.now_ns()}
+        insert = sqlite.insert(artefacts) if self._database.is_sqlite else postgresql.insert(artefacts)
+        again = insert.values(row).on_conflict_do_update(
+            index_elements=[artefacts.c.digest], set_={"put_ns": row["put_ns"]}
+        )
+        with self._database.transaction() as connection:
+            connection.execute(again)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The data of a digest.  Raises NotFound, StoreBusy, or StoreError when they are damaged."""
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(artefacts.c.data).where(artefacts.c.digest == digest)).first()
+        if row is None:
+            raise NotFound(f"no artefact {digest}")
+        return _checked(digest, row.data)
+
+    def remove_but(self, referred: Collection[str], before_ns: int) -> int:
+        """Remove those that were last put before a time and are not ``referred`` to; returns how many."""
+        with self._database.transaction() as connection:
+            old = artefacts.c.put_ns < before_ns
+            found = connection.execute(sa.select(artefacts.c.digest).where(old)).scalars().all()
+            unused = [digest for digest in found if digest not in referred]
+            for first in range(0, len(unused), 500):  # a statement has a bounded number of parameters
+                some = artefacts.c.digest.in_(unused[first : first + 500])
+                connection.execute(artefacts.delete().where(old & some))
+        return len(unused)
+
+
+def _checked(digest: str, compressed: bytes) -> bytes:
+    try:
+        data = zlib.decompress(compressed)
+    except zlib.error as error:
+        raise StoreError(f"artefact {digest} is damaged: {error}") from error
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise StoreError(f"artefact {digest} is damaged: its content has another digest")
+    return data

@@ -6,7 +6,8 @@ is the one of the highest priority, among these of the owner with the fewest run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from framework.errors import NotFound
 from framework.model.job import Job, Stop
 from framework.ports import Clock
 from framework.store.database import Database
+from framework.store.leased import alive
 from framework.store.schema import jobs, leases
 
 
@@ -32,23 +34,22 @@ class SqlJobQueue:
                 row = {"study": study, "priority": priority, "owner": owner, "place": place, "worker": "", "stop": ""}
                 connection.execute(jobs.insert().values(**row, queued_ns=self._clock.now_ns()))
 
-    def take(self, worker: str, places: Collection[str], seconds: float) -> Job | None:
+    def take(self, worker: str, engine: str, seconds: float) -> Job | None:
         """The next job that this worker can do, leased to it; None where there is none.
 
-        ``places``: those that the worker has.  A job whose worker's lease ran out waits again.
+        ``engine``: the one that the worker has, empty for none.  A job whose worker's lease ran out waits again, and
+        may go to another engine.
         """
         now = self._clock.now_ns()
         with self._database.transaction() as connection:
             waiting = [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.study).with_for_update())]
             # After the jobs are locked: who waited for the lock sees the leases that were taken meanwhile.
-            held = {row.study for row in connection.execute(leases.select().where(leases.c.expires_ns > now))}
+            held = {row.study for row in connection.execute(leases.select().where(alive(now)))}
             busy = [job for job in waiting if job.study in held]
             taken = {job.place for job in busy if job.place}
             running = {owner: sum(job.owner == owner for job in busy) for owner in {job.owner for job in waiting}}
             free = [
-                job
-                for job in waiting
-                if job.study not in held and job.place not in taken and (not job.place or job.place in places)
+                job for job in waiting if job.study not in held and (not job.place or (engine and engine not in taken))
             ]
             if not free:
                 return None
@@ -56,7 +57,9 @@ class SqlJobQueue:
             connection.execute(leases.delete().where(leases.c.study == job.study))
             row = {"study": job.study, "holder": worker, "expires_ns": now + int(seconds * 1e9)}
             connection.execute(leases.insert().values(row))
-            connection.execute(jobs.update().where(jobs.c.study == job.study).values(worker=worker))
+            job = replace(job, worker=worker, place=engine if job.place else "")
+            values = {"worker": job.worker, "place": job.place}
+            connection.execute(jobs.update().where(jobs.c.study == job.study).values(values))
         return job
 
     def done(self, study: str) -> None:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 # Named constraints, so that a later migration can address them on every database.
 metadata = MetaData(
@@ -75,6 +88,14 @@ events = Table(
     Column("at", String(40), nullable=False),
     Column("kind", String(32), nullable=False),
     Column("data", JSON, nullable=False),
+)
+
+artefacts = Table(  # only where workers on several machines share a database
+    "artefacts",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("put_ns", BigInteger, nullable=False),
 )
 
 jobs = Table(

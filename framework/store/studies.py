@@ -6,20 +6,28 @@ process at any moment loses no finished trial; a lease says which process works 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from framework.errors import IllegalTransition, NotFound
-from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
-from framework.model.documents import decode, encode
+from framework.model import Measurement, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.model.documents import encode
 from framework.ports import ArtefactStore, Clock
 from framework.store.database import Database
+from framework.store.leased import alive
+from framework.store.rows import (
+    kept_latencies,
+    measurement_of,
+    measurement_row,
+    study_of,
+    study_row,
+    trial_of,
+    trial_row,
+)
 from framework.store.schema import events, jobs, leases, measurements, offers, studies, trials
 
 # The life cycles; everything else is refused.
@@ -54,23 +62,8 @@ class SqlStudyStore:
     # ------------------------------------------------------------------ studies
 
     def create(self, study: Study) -> None:
-        row = {
-            "id": study.id,
-            "created_at": study.created_at,
-            "state": study.state.value,
-            "message": study.message,
-            "plan": encode(study.plan),
-            "application_hash": study.application_hash,
-            "space": encode(study.space),
-            "machine": encode(study.machine),
-            "versions": encode(study.versions),
-            "testbed": study.testbed,
-            "best": study.best,
-            "verdict": encode(study.verdict),
-            "rivals": encode(study.rivals),
-        }
         with self._transaction() as connection:
-            connection.execute(studies.insert().values(row))
+            connection.execute(studies.insert().values(study_row(study)))
 
     def get(self, study: str) -> Study:
         """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
@@ -80,11 +73,11 @@ class SqlStudyStore:
         if len(exact or rows) != 1:
             what = "no study" if not rows else f"{len(rows)} studies begin with"
             raise NotFound(f"{what} {study!r}; `tailor studies` lists them")
-        return _study((exact or rows)[0])
+        return study_of((exact or rows)[0])
 
     def studies(self) -> Sequence[Study]:
         with self._database.reading() as connection:
-            return [_study(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
+            return [study_of(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
 
     def page(
         self,
@@ -110,7 +103,7 @@ class SqlStudyStore:
             wanted.append(studies.c.plan["application"].as_string().endswith(f"/{application}", autoescape=True))
         with self._database.reading() as connection:
             rows = connection.execute(studies.select().where(*wanted).order_by(studies.c.id.desc()).limit(limit))
-            return [_study(row) for row in rows]
+            return [study_of(row) for row in rows]
 
     def delete(self, study: str) -> None:
         """Remove a study with all that belongs to it.  Raises NotFound."""
@@ -150,20 +143,12 @@ class SqlStudyStore:
             last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == trial.study))
             number = (last.scalar() or 0) + 1
             trial = replace(trial, number=number, state=TrialState.RUNNING, started_at=self._now())
-            connection.execute(trials.insert().values(_trial_row(trial)))
+            connection.execute(trials.insert().values(trial_row(trial)))
             self._note(connection, trial.study, "trial begins", {"number": trial.number, "purpose": trial.purpose})
         return trial
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
-        samples = measurement.latencies_ms.astype("<f4").tobytes()
-        row = {
-            "study": study,
-            "trial": trial,
-            "repetition": measurement.repetition,
-            "attempt": measurement.attempt,
-            "document": encode(measurement),
-            "latencies": self._artefacts.put(zlib.compress(samples)) if samples else "",
-        }
+        row = measurement_row(study, trial, measurement, kept_latencies(self._artefacts, measurement))
         with self._transaction() as connection:
             connection.execute(measurements.insert().values(row))
 
@@ -176,7 +161,7 @@ class SqlStudyStore:
             if not allowed_transition(TrialState(row.state), trial.state):
                 raise IllegalTransition(f"trial {trial.number} of {trial.study}: {row.state} -> {trial.state.value}")
             trial = replace(trial, finished_at=self._now())
-            connection.execute(trials.update().where(here).values(_trial_row(trial)))
+            connection.execute(trials.update().where(here).values(trial_row(trial)))
             said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
             self._note(connection, trial.study, "trial ends", {**said, "reason": trial.reason})
         return trial
@@ -199,21 +184,45 @@ class SqlStudyStore:
             ).all()
         by_trial: dict[int, list[Measurement]] = {}
         for row in measured:
-            by_trial.setdefault(row.trial, []).append(self._measurement(row))
-        return [_trial(row, tuple(by_trial.get(row.number, ()))) for row in rows]
+            by_trial.setdefault(row.trial, []).append(measurement_of(row, self._artefacts))
+        return [trial_of(row, tuple(by_trial.get(row.number, ()))) for row in rows]
 
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
         wanted = (trials.c.study == study) & trials.c.number.in_(list(numbers))
         with self._database.reading() as connection:
-            return [_trial(row, ()) for row in connection.execute(trials.select().where(wanted).order_by("number"))]
+            return [trial_of(row) for row in connection.execute(trials.select().where(wanted).order_by("number"))]
 
-    def trial_page(self, study: str, after: int, limit: int) -> Sequence[Trial]:
+    def trial(self, study: str, number: int) -> Trial:
+        """One trial with its measurements.  Raises NotFound."""
+        here = (measurements.c.study == study) & (measurements.c.trial == number)
+        with self._database.reading() as connection:
+            row = connection.execute(
+                trials.select().where((trials.c.study == study) & (trials.c.number == number))
+            ).first()
+            measured = connection.execute(measurements.select().where(here).order_by(measurements.c.id)).all()
+        if row is None:
+            raise NotFound(f"study {study} has no trial {number}")
+        return trial_of(row, tuple(measurement_of(one, self._artefacts) for one in measured))
+
+    def trial_page(
+        self,
+        study: str,
+        after: int,
+        limit: int,
+        *,
+        state: TrialState | None = None,
+        purpose: Purpose | None = None,
+    ) -> Sequence[Trial]:
         """In order from the one after this number, without their measurements."""
         wanted = (trials.c.study == study) & (trials.c.number > after)
+        if state is not None:
+            wanted &= trials.c.state == state.value
+        if purpose is not None:
+            wanted &= trials.c.purpose == purpose
         with self._database.reading() as connection:
             rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number).limit(limit))
-            return [_trial(row, ()) for row in rows]
+            return [trial_of(row) for row in rows]
 
     # ------------------------------------------------------------------ events and leases
 
@@ -238,8 +247,8 @@ class SqlStudyStore:
         expires = now + int(seconds * 1e9)
         with self._transaction() as connection:
             connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update())
-            row = connection.execute(leases.select().where(leases.c.study == study)).first()
-            if row is not None and row.holder != holder and row.expires_ns > now:
+            row = connection.execute(leases.select().where(leases.c.study == study, alive(now))).first()
+            if row is not None and row.holder != holder:
                 return False
             connection.execute(leases.delete().where(leases.c.study == study))
             connection.execute(leases.insert().values(study=study, holder=holder, expires_ns=expires))
@@ -252,7 +261,7 @@ class SqlStudyStore:
     def leased(self) -> Sequence[tuple[str, str]]:
         """(study, holder) of every lease that has not run out."""
         with self._database.reading() as connection:
-            rows = connection.execute(leases.select().where(leases.c.expires_ns > self._clock.now_ns()))
+            rows = connection.execute(leases.select().where(alive(self._clock.now_ns())))
             return [(row.study, row.holder) for row in rows]
 
     # ------------------------------------------------------------------ inside
@@ -262,42 +271,5 @@ class SqlStudyStore:
             if connection.execute(studies.update().where(studies.c.id == study).values(**values)).rowcount != 1:
                 raise NotFound(f"no study {study!r}")
 
-    def _measurement(self, row: sa.Row[Any]) -> Measurement:
-        measurement = decode(Measurement, row.document)
-        if not row.latencies:
-            return measurement
-        samples = np.frombuffer(zlib.decompress(self._artefacts.get(row.latencies)), dtype="<f4")
-        return replace(measurement, latencies_ms=samples.astype(np.float32))
-
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
-
-
-def _study(row: sa.Row[Any]) -> Study:
-    return Study(
-        id=row.id,
-        created_at=row.created_at,
-        state=StudyState(row.state),
-        plan=decode(StudyPlan, row.plan),
-        application_hash=row.application_hash,
-        space=row.space,
-        machine=decode(Machine, row.machine),
-        versions=row.versions,
-        testbed=row.testbed,
-        best=row.best,
-        verdict=decode(Verdict, row.verdict) if row.verdict else None,
-        rivals={name: decode(Verdict, document) for name, document in row.rivals.items()},
-        message=row.message,
-    )
-
-
-_TRIAL_COLUMNS = [column.name for column in trials.columns]
-
-
-def _trial_row(trial: Trial) -> dict[str, Any]:
-    return {name: encode(getattr(trial, name)) for name in _TRIAL_COLUMNS}
-
-
-def _trial(row: sa.Row[Any], repetitions: tuple[Measurement, ...]) -> Trial:
-    document = {name: getattr(row, name) for name in _TRIAL_COLUMNS}
-    return replace(decode(Trial, document), measurements=repetitions)

@@ -39,6 +39,7 @@ _INVALID = re.compile(
     r"depends on undefined|"
     r"invalid (?:compose|project|interpolation|spec|reference)|Unsupported config|cyclic|refers to undefined"
 )
+_STUCK = re.compile(r"removing network.*has active endpoints", re.S)
 _AWAY = re.compile(r"Cannot connect to the Docker daemon|Couldn't connect to Docker daemon|error during connect")
 
 
@@ -123,6 +124,8 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 def failure(project: str, output: str) -> DeploymentFailed | TestbedUnavailable:
     """What compose's output means, with its relevant last lines."""
     lines = _last(output)
+    if _STUCK.search(output):  # a flaw of engines before 28, which no configuration is to blame for
+        return TestbedUnavailable(f"the Docker Engine keeps an empty network until it is restarted: {lines}")
     if _AWAY.search(output):
         return TestbedUnavailable(f"the Docker Engine does not answer: {lines}")
     service = _named_service(project, lines)

@@ -19,7 +19,8 @@ from framework.model import Deployment
 PROJECT = "tailor.project"
 DEFINITION = "tailor.definition"
 TYPE = "tailor.type"
-CHANGING = frozenset({"tailor.trial", "tailor.repetition"})  # differ between deployments of one definition
+# What differs between deployments of one definition: a network with such a label would be made anew for each trial.
+CHANGING = frozenset({"tailor.trial", "tailor.repetition", "tailor.place"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,35 @@ class Engine:
             raise DeploymentFailed(f"{' '.join(command)} ended with {ended.get('StatusCode')}", log=output)
         return output
 
+    def start(self, image: str, command: Sequence[str], name: str, labels: Mapping[str, str], cpus: str) -> str:
+        """Start a container without a network on some CPUs; returns its id.  One of this name is replaced."""
+
+        def create(api: docker.APIClient) -> str:
+            config = api.create_host_config(network_mode="none", cpuset_cpus=cpus or None)
+            made = api.create_container(image, list(command), name=name, labels=dict(labels), host_config=config)
+            return str(made["Id"])
+
+        self._remove(name)
+        container = self._ask(f"create a container of {image}", create)
+        if container is None:
+            raise DeploymentFailed(f"image {image} is not on this machine")
+        try:
+            self._ask(f"start {image}", lambda api: api.start(container))
+        except BaseException:
+            self._remove(container)
+            raise
+        return container
+
+    def set_cpus(self, container: str, cpus: str) -> None:
+        """Move a container that runs to a list of CPUs.  Raises DeploymentFailed."""
+
+        def run(api: docker.APIClient) -> bool:
+            api.update_container(container, cpuset_cpus=cpus)
+            return True
+
+        if self._ask(f"move a container to the CPUs {cpus}", run) is None:
+            raise DeploymentFailed(f"its container is gone; could not move it to the CPUs {cpus}")
+
     # ------------------------------------------------------------------ volumes and networks
 
     def volumes(self, label: str) -> list[Mapping[str, Any]]:

@@ -12,12 +12,14 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from framework.errors import DeploymentFailed
 from framework.model import Container, Probe
 from framework.testbeds.engine import Engine, in_parallel
 from optimizer.space import Value
 
+PROC = Path("/proc")
 TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
 LARGEST = 4 << 20  # bytes of an answer
 TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
@@ -61,6 +63,8 @@ def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: f
     """The whole answer of one container to a probe.  Raises NoAnswer."""
     if probe.kind == "command":
         return _command(engine, container, probe.command)
+    if probe.kind == "cpus":
+        return _cpus(engine, container)
     if probe.port is None:
         raise NoAnswer(f"a {probe.kind} probe needs a port")
     if not address:
@@ -78,6 +82,22 @@ def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
     if code != 0:
         raise NoAnswer(f"{' '.join(command)} ended with {code}: {output.strip()[-300:]}")
     return output
+
+
+def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
+    """The list of CPUs of a container's first process: the kernel's, or where it runs elsewhere the engine's."""
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    directory = proc / str((about.get("State") or {}).get("Pid") or 0)
+    try:
+        if container[:12] in (directory / "cgroup").read_text():  # else another machine's process of this number
+            for line in (directory / "status").read_text().splitlines():
+                if line.startswith("Cpus_allowed_list:"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return str((about.get("HostConfig") or {}).get("CpusetCpus") or "")
 
 
 def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:

@@ -131,7 +131,11 @@ class TwinTestbed:
         self._outcome = None
         before = usage()
         outcome = simulate(
-            slowed(program, self._factor(running.deployment)), due, kinds, seed=plan.seed, until_s=seconds + DRAIN_S
+            slowed(program, self._factor(plan, running.deployment)),
+            due,
+            kinds,
+            seed=plan.seed,
+            until_s=seconds + DRAIN_S,
         )
         self._origin_ns = self._clock.now_ns()
         self._outcome, self._due, self._kinds = outcome, due, kinds
@@ -161,10 +165,13 @@ class TwinTestbed:
             usage_after=_in_window(before, after, plan.window_s, share),
         )
 
-    def _factor(self, deployment: Deployment) -> float:
-        """Runs of one configuration differ as they do on the real machine; the same run is always the same."""
-        key = {name: deployment.labels.get(f"tailor.{name}", "") for name in ("study", "trial", "repetition")}
-        seed = zlib.crc32(repr(sorted(key.items())).encode())
+    def _factor(self, plan: LoadPlan, deployment: Deployment) -> float:
+        """Runs of one configuration differ as they do on the real machine; a study with the same seed sees the same.
+
+        That it was broken off and resumed changes nothing: the trials that were finished before count.
+        """
+        key = [plan.seed, *(deployment.labels.get(f"tailor.{name}", "") for name in ("place", "repetition"))]
+        seed = zlib.crc32(repr(key).encode())
         return float(np.exp(self._twin.run_spread * np.random.default_rng(seed).standard_normal()))
 
     # ------------------------------------------------------------------ TraceReader

@@ -7,6 +7,7 @@ stores and caches that many services share.  Service types and their parameters 
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -53,15 +54,15 @@ class _Making:
         self.edges: dict[tuple[str, str], TwinEdge] = {}
 
     def made(self) -> tuple[Twin, Application]:
-        kinds = max(2, len(self.logic) // A_KIND)
+        kinds = max(2, math.ceil(len(self.logic) / A_KIND))
         weights = self._rng.dirichlet(np.full(kinds, 2.0))
         classes = {}
-        # Every logic service is in one kind at least.
+        # Every logic service is in one kind.
         order = self._rng.permutation(self.logic).tolist()
         parts = [order[number::kinds] for number in range(kinds)]
         for number, part in enumerate(parts):
             kind = f"kind{number}"
-            self._tree(part[:A_KIND], kind)
+            self._tree(part, kind)
             self._add("nginx", kind, [80.0, 40.0], [TwinCall(part[0], kind)], 0.4)
             classes[f"nginx {kind}"] = round(float(weights[number]), 6)
         for cache, store in self.pairs:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import Any
 
 import numpy as np
 
@@ -54,9 +55,8 @@ def run(
     All optimizers see the same noise at the same evaluation (common random numbers).
     """
     default = problem.space.default()
-    made = kind_of(optimizer)(
-        problem.space, seed=seed, budget=evaluations, start=default, modelled=modelled, **dict(options or {})
-    )
+    known: dict[str, Any] = {**(options or {}), **({"modelled": modelled} if modelled else {})}
+    made = kind_of(optimizer)(problem.space, seed=seed, budget=evaluations, start=default, **known)
     key = zlib.crc32(problem.name.encode())
     made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
     values, ask_s, failures = [_truth(problem, default)], [], 0

@@ -1,5 +1,6 @@
 """The search space as mathematics: values, parameters, constraints, and the map to the unit cube."""
 
+from optimizer.space.capacity import Capacity
 from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value
 from optimizer.space.constraint import Constraint, LinearConstraint
@@ -9,6 +10,7 @@ from optimizer.space.search_space import SearchSpace
 
 __all__ = [
     "GRAMMAR",
+    "Capacity",
     "Condition",
     "Configuration",
     "Constraint",

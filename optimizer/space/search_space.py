@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.space.capacity import Capacity
 from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value, digest_of
 from optimizer.space.constraint import Constraint, LinearConstraint
@@ -58,6 +59,8 @@ class SearchSpace(Mapping[str, Parameter]):
                 raise InvalidSpace(f"constraint {constraint}: there is no parameter {name!r}")
             if isinstance(constraint, LinearConstraint) and self._parameters[name].kind == "categorical":
                 raise InvalidSpace(f"constraint {constraint}: {name!r} is categorical")
+            if isinstance(constraint, Capacity) and constraint.place not in self._parameters[name].choices:
+                raise InvalidSpace(f"capacity {constraint}: {name!r} cannot be there")
         if not constraint.holds(self._default):
             raise InvalidSpace(f"the default configuration breaks the constraint {constraint}")
 
@@ -243,6 +246,9 @@ class SearchSpace(Mapping[str, Parameter]):
             if "text" in item:
                 _only(item, {"name", "text", "fixed"}, "a constraint")
                 constraints.append(Predicate(**item))
+            elif "place" in item:
+                _only(item, {"name", "weights", "place", "bound"}, "a constraint")
+                constraints.append(Capacity(**item))
             else:
                 _only(item, {"name", "coefficients", "bound"}, "a constraint")
                 constraints.append(LinearConstraint(**item))

@@ -22,10 +22,8 @@ from optimizer.testing.problems import (
     SEED,
     Maker,
     conversation,
-    mixed_space,
     observation_of,
     script,
-    tiny_space,
     value_of,
 )
 from optimizer.trial import Observation, ObservationState, Suggestion
@@ -67,7 +65,7 @@ def declares_itself(make: Maker) -> None:
 
 def stays_in_a_mixed_space(make: Maker) -> None:
     """Suggestions are of the space, feasible, numbered from 0, and never the same twice."""
-    space = mixed_space()
+    space = make.mixed()
     made = list(islice(conversation(make(space), space), BUDGET))
     _require(bool(made), "nothing was suggested")
     for index, suggestion in enumerate(made):
@@ -80,7 +78,7 @@ def stays_in_a_mixed_space(make: Maker) -> None:
 
 def ends_with_the_space(make: Maker) -> None:
     """A space of six configurations gives each once, then SearchExhausted (a one-shot solver may stop earlier)."""
-    space = tiny_space()
+    space = make.tiny()
     optimizer = make(space)
     keys = _keys(list(islice(conversation(optimizer, space), 7)))
     _require(len(keys) == len(set(keys)) <= 6, "a space of six configurations gave more, or one twice")
@@ -134,7 +132,7 @@ def leaves_global_random_state_alone(make: Maker) -> None:
 
 def replays_from_history(make: Maker) -> None:
     """A fresh instance that is given the recorded asks and tells makes the same asks."""
-    space = mixed_space()
+    space = make.mixed()
     first, second = make(space), make(space)
     records: list[tuple[list[Suggestion], list[Observation]]] = []
     for size in (1, 3, 2, 1, 2, 1):
@@ -150,7 +148,7 @@ def replays_from_history(make: Maker) -> None:
 
 def continues_a_history_told_as_observations(make: Maker) -> None:
     """Told the history instead of asked for it, a fresh instance counts on and repeats nothing."""
-    space = mixed_space()
+    space = make.mixed()
     made = list(islice(conversation(make(space), space), 6))
     fresh = make(space)
     fresh.tell([observation_of(space, suggestion) for suggestion in made])
@@ -161,7 +159,7 @@ def continues_a_history_told_as_observations(make: Maker) -> None:
 
 def many_asks_before_a_tell(make: Maker) -> None:
     """Eight asks without a tell give different configurations; all are then told, backwards, and it goes on."""
-    space = mixed_space()
+    space = make.mixed()
     optimizer = make(space)
     made = _ask(make, optimizer, 5) + _ask(make, optimizer, 3)
     _require(len(set(_keys(made))) == len(made), "asks before a tell gave one configuration twice")
@@ -174,7 +172,7 @@ def many_asks_before_a_tell(make: Maker) -> None:
 
 def tells_of_configurations_never_suggested(make: Maker) -> None:
     """The default and imported results may be told before, between and after asks, and are not suggested again."""
-    space = mixed_space()
+    space = make.mixed()
     rng = np.random.default_rng(0)
     drawn = (space.from_unit(rng.random(len(space))) for _ in range(100))
     imports = [space.default(), *islice((one for one in drawn if space.is_feasible(one)), 8)]
@@ -190,7 +188,7 @@ def tells_of_configurations_never_suggested(make: Maker) -> None:
 
 def survives_trials_without_a_value(make: Maker) -> None:
     """Failed, infeasible and aborted trials: some of them, and nothing else for a whole budget."""
-    space = mixed_space()
+    space = make.mixed()
     states = list(ObservationState)
     for mixture in (states, states[1:]):
         optimizer = make(space)
@@ -201,8 +199,8 @@ def survives_trials_without_a_value(make: Maker) -> None:
 
 def starts_where_it_is_told(make: Maker) -> None:
     """An unmeasured ``start`` is suggested first; one whose value has been told is not suggested again."""
-    space = mixed_space()
-    start = space.default().replace({"web.workers": 9})
+    space = make.mixed()
+    start = make.elsewhere(space)
     fresh = make(space, start=start)
     _require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
     told = make(space, start=start)
@@ -213,7 +211,7 @@ def starts_where_it_is_told(make: Maker) -> None:
 
 def mutates_nothing(make: Maker) -> None:
     """Space, start, options and observations are as they were."""
-    space = mixed_space()
+    space = make.mixed()
     start = space.default()
     hashed, options = space.content_hash, copy.deepcopy(make.options)
     optimizer = make(space, start=start)
@@ -229,7 +227,7 @@ def mutates_nothing(make: Maker) -> None:
 
 def checks_what_comes_in(make: Maker) -> None:
     """Unknown options, budgets and seeds that make no sense, and foreign configurations are refused, and named."""
-    space = tiny_space()
+    space = make.tiny()
     cls = make.optimizer_class
     _refuses(lambda: cls(space, seed=1, budget=BUDGET, no_such_option=1), "an unknown option", "no_such_option")
     _refuses(lambda: make(space, seed=-1), "a negative seed", "seed")
@@ -256,7 +254,7 @@ def _refuses(action: Callable[[], object], what: str, mentions: str) -> None:
 
 def order_of_tells_is_irrelevant(make: Maker) -> None:
     """Between two asks the order of tells does not matter (unless ``tell_order_matters``)."""
-    space = mixed_space()
+    space = make.mixed()
     forward, backward = make(space), make(space)
     for _ in range(3):
         made, again = _ask(make, forward, 4), _ask(make, backward, 4)
@@ -269,7 +267,7 @@ def order_of_tells_is_irrelevant(make: Maker) -> None:
 
 def learns(make: Maker) -> None:
     """With a budget of 15, negating the told values changes some ask before the 10th (unless ``learns`` is False)."""
-    space = mixed_space()
+    space = make.mixed()
     good = _keys(list(islice(conversation(make(space), space), 9)))
     bad = _keys(list(islice(conversation(make(space), space, sign=-1.0), 9)))
     _require(good != bad, "nine asks did not depend on the values told: the start-up design is too long for 15")
@@ -277,7 +275,7 @@ def learns(make: Maker) -> None:
 
 def seeds_differ(make: Maker) -> None:
     """Another seed gives other suggestions."""
-    space = mixed_space()
+    space = make.mixed()
     one = _keys(list(islice(conversation(make(space), space), 6)))
     other = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
     _require(one != other, "two seeds gave the same suggestions")
@@ -285,7 +283,7 @@ def seeds_differ(make: Maker) -> None:
 
 def uses_failures(make: Maker) -> None:
     """Failed trials change what is suggested, aborted ones of the same configurations do not say the same."""
-    space = mixed_space()
+    space = make.mixed()
     outcomes = []
     for state in (ObservationState.FAILED, ObservationState.ABORTED):
         optimizer = make(space)
@@ -301,7 +299,7 @@ def uses_failures(make: Maker) -> None:
 
 def survives_constraints_and_objectives(make: Maker) -> None:
     """Measured constraints, all broken or only some, and further objectives: a whole budget of each."""
-    space = mixed_space()
+    space = make.mixed()
     for excess in (1.0, -1.0):
         optimizer = make(space)
         for index in range(BUDGET):
@@ -314,7 +312,7 @@ def survives_constraints_and_objectives(make: Maker) -> None:
 
 def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, float]], as_limit: bool) -> list[str]:
     """The keys of a budget of suggestions whose trials tell ``measured`` beside the value."""
-    space = mixed_space()
+    space = make.mixed()
     optimizer = make(space)
     made = []
     for _ in range(BUDGET):
@@ -342,7 +340,7 @@ def handles_objectives(make: Maker) -> None:
 
 def uses_noise(make: Maker) -> None:
     """Standard errors change what is suggested."""
-    space = mixed_space()
+    space = make.mixed()
     outcomes = []
     for error in (0.001, 1.0):
         optimizer = make(space)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from optimizer.base import Optimizer
 from optimizer.errors import SearchExhausted
-from optimizer.space import Condition, Configuration, LinearConstraint, Parameter, Predicate, SearchSpace, Value
+from optimizer.space import (
+    Capacity,
+    Condition,
+    Configuration,
+    LinearConstraint,
+    Parameter,
+    Predicate,
+    SearchSpace,
+    Value,
+)
 from optimizer.trial import Observation, ObservationState, Suggestion
 
 BUDGET = 15  # what the paper gives each algorithm, and what `learns` is defined for
@@ -22,12 +32,26 @@ class Maker:
     """Makes fresh instances of the optimizer under test."""
 
     optimizer_class: type[Optimizer]
-    options: dict[str, Value]
+    options: dict[str, Any]
 
     def __call__(
         self, space: SearchSpace, *, seed: int = SEED, budget: int | None = BUDGET, start: Configuration | None = None
     ) -> Optimizer:
-        return self.optimizer_class(space, seed=seed, budget=budget, start=start, modelled=(), **self.options)
+        return self.optimizer_class(space, seed=seed, budget=budget, start=start, **self.options)
+
+    def mixed(self) -> SearchSpace:
+        """A space with all that a space can have; for a placement solver, one of placement."""
+        return placement_space(6) if self.optimizer_class.places else mixed_space()
+
+    def tiny(self) -> SearchSpace:
+        """A space of at most six configurations over a and b."""
+        return placement_space(2) if self.optimizer_class.places else tiny_space()
+
+    def elsewhere(self, space: SearchSpace) -> Configuration:
+        """A configuration of ``mixed`` that is not its default."""
+        if self.optimizer_class.places:
+            return space.default().replace({"a": "y", "b": "x"})
+        return space.default().replace({"web.workers": 9})
 
 
 def mixed_space() -> SearchSpace:
@@ -59,6 +83,24 @@ def tiny_space() -> SearchSpace:
     """Six configurations."""
     return SearchSpace(
         [Parameter("a", "integer", 1, low=1, high=3), Parameter("b", "categorical", "x", choices=("x", "y"))]
+    )
+
+
+def placement_space(services: int) -> SearchSpace:
+    """Services a, b, ... in the domains x and y, each of which holds two thirds of them."""
+    names = "abcdefgh"[:services]
+    parameters = [
+        Parameter(
+            name, "categorical", "xy"[number % 2], choices=("x", "y"), group=name,
+            attributes={
+                "score": 1.0 + number, "latency": 9.0 - number, "sensitivity.core": 1.0 + number % 3,
+                "pressure.core": 1.0 + number % 2, "pressure.cache": 0.5,
+            },
+        )
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    return SearchSpace(
+        parameters, [Capacity(dict.fromkeys(names, 1.0), place, services * 2 / 3, "cpu") for place in "xy"]
     )
 
 
@@ -96,6 +138,6 @@ def conversation(optimizer: Optimizer, space: SearchSpace, sign: float = 1.0) ->
 
 def script(make: Maker) -> list[dict[str, Value]]:
     """The suggestions of a fixed conversation: what two processes compare."""
-    space = mixed_space()
+    space = make.mixed()
     optimizer = make(space)
     return [suggestion.configuration.to_dict() for suggestion in islice(conversation(optimizer, space), 10)]

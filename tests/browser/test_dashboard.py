@@ -59,8 +59,15 @@ def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
     assert numbers[0] == f"{told['default']['value']:.2f} ms"
     assert numbers[1] == f"{told['best']['value']:.2f} ms"
     assert page.get_by_text("Modelled, not measured").count() > 0
+    rows = page.locator("[data-trials] tr[data-purpose]")
+    page.locator("select[name=trial-purpose]").select_option("verdict")
+    expect(rows.locator("visible=true")).to_have_count(12)
+    page.locator("select[name=trial-purpose]").select_option("")
+    expect(rows.locator("visible=true")).to_have_count(told["trials"]["completed"])
     page.goto(f"/compare?first={study}:default&second={study}")
     expect(page.get_by_text("Where the time of requests goes")).to_be_visible()
+    page.goto("/optimizers")
+    expect(page.get_by_role("cell", name="dds (modelled)")).to_be_visible()
     page.goto("/")
     expect(page.get_by_role("link", name=study)).to_be_visible()
     assert page.get_by_role("cell", name="modelled").count() == 1
@@ -81,7 +88,7 @@ def test_stop_and_resume(browser: Browser, here: Here) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("path", ["/", "/launch", "/compare"])
+@pytest.mark.parametrize("path", ["/", "/launch", "/compare", "/optimizers"])
 def test_on_a_phone_in_the_dark_by_keyboard(browser: Browser, here: Here, path: str) -> None:
     page, wrong = page_of(browser, here, 380, color_scheme="dark")
     page.goto(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import NotFound
-from framework.model.job import Job
+from framework.model.job import ENGINE, Job
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
@@ -30,8 +30,8 @@ class Kept:
         self.queue.put(name, **options)  # type: ignore[arg-type]  # as the test says
         self.clock.sleep(1)
 
-    def take(self, worker: str = "w1", places: tuple[str, ...] = ("engine",)) -> str | None:
-        job = self.queue.take(worker, places, 60.0)
+    def take(self, worker: str = "w1", engine: str = "engine of one") -> str | None:
+        job = self.queue.take(worker, engine, 60.0)
         return job.study if job else None
 
 
@@ -56,14 +56,16 @@ def test_owners_take_turns(kept: Kept) -> None:
     assert [kept.take() for _ in range(4)] == ["a1", "b1", "a2", "a3"]
 
 
-def test_a_place_has_one_study_at_a_time(kept: Kept) -> None:
-    for name, place in (("a", "engine"), ("b", "engine"), ("c", ""), ("d", "another engine")):
+def test_an_engine_has_one_study_at_a_time(kept: Kept) -> None:
+    for name, place in (("a", ENGINE), ("b", ENGINE), ("c", "")):
         kept.put(name, place=place)
-    # b waits for a, and d for a worker that has its place.
-    assert [kept.take(), kept.take(), kept.take()] == ["a", "c", None]
+    assert [kept.take(), kept.take(), kept.take()] == ["a", "c", None], "b waits for the engine"
+    assert kept.take("w2", "") is None, "one without an engine cannot help"
+    assert kept.take("w2", "engine of another") == "b", "another worker has one of its own"
     kept.store.release("a", "w1")
     kept.queue.done("a")
-    assert kept.take() == "b"
+    kept.clock.sleep(61)
+    assert kept.take("w1") == "b", "what a dead worker had on its engine goes on with this one"
 
 
 def test_the_study_of_a_worker_that_died_is_taken_over(kept: Kept) -> None:

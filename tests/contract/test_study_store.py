@@ -138,6 +138,18 @@ def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, url: str, 
     other.close()
 
 
+@pytest.mark.parametrize("step_s", [-7_200.0, -3_600.0, 3_600.0])
+def test_a_step_of_the_clock_holds_nobody_up(store: SqlStudyStore, step_s: float) -> None:
+    clock = store._clock
+    assert isinstance(clock, VirtualClock)
+    clock.sleep(10_000)
+    assert store.acquire(study().id, "a:1", 60)
+    clock.sleep(step_s)
+    assert store.leased() == [], "of whoever has it no more is known"
+    assert store.acquire(study().id, "b:2", 60)
+    assert not store.acquire(study().id, "a:1", 60), "who had it before notices at its next step"
+
+
 def test_what_is_unknown_is_not_found(store: SqlStudyStore) -> None:
     for change in (
         lambda: store.get("nothing"),
@@ -180,7 +192,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         old = {**json.loads(text), "services": [{"name": "cache", "mean_ms": 1.5, "share": 0.25, "spans": 40}]}
         database.execute("UPDATE measurements SET document = ?", (json.dumps(old),))
         database.execute("UPDATE alembic_version SET version_num = '0001'")
-        for table in ("jobs", "offers", "tokens", "keys"):
+        for table in ("jobs", "offers", "tokens", "keys", "artefacts"):
             database.execute(f"DROP TABLE {table}")
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
     [read] = opened.trials(study().id)

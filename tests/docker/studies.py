@@ -18,6 +18,7 @@ WIDE = {
     "stolen_cpu": 0.99,
     "p95_disagreement": 10.0,
     "stationarity_change": 1000.0,
+    "unsettled": 1.0,
     "achieved_rate": 0.5,
     "errors": 0.5,
 }

@@ -66,6 +66,16 @@ def test_incremental_keeps_what_did_not_change_and_says_so(home: Path, slice_app
     assert left_behind(document["study"]) == []
 
 
+def test_services_run_on_the_cpus_that_a_placement_names(home: Path, slice_application: Path) -> None:
+    said = tune(home, slice_application, "--placement", "only", "--optimizer", "random", "--domains", "2", "--json")
+    document = json.loads(said.stdout)
+    trials = json.loads(tailor(home, "show", document["study"], "--json").stdout)["trials_detail"]
+    searched = [one for one in trials if one["purpose"] == "search"]
+    assert {one["state"] for one in trials} == {"completed"}, "the kernel says that they run where they should"
+    assert {name.rpartition(".")[2] for one in searched for name in one["configuration"]} == {"cpuset"}
+    assert {cpus for one in searched for cpus in one["configuration"].values()} - {"all"}
+
+
 def test_a_server_type_that_no_code_mentions_works_from_its_file_alone(home: Path, tmp_path: Path) -> None:
     application = tmp_path / "haproxy"
     shutil.copytree(ROOT / "tests" / "cases" / "good" / "haproxy", application)

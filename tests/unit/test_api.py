@@ -6,6 +6,7 @@ import io
 import tarfile
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from framework import errors
 from framework.api.access import new_token
-from framework.api.app import MOST_BYTES
+from framework.api.guards import MOST_BYTES
 from framework.api.problems import status_of
 from framework.client import Client as ApiClient
 from framework.client import Refused
@@ -42,6 +43,12 @@ def test_a_job_from_launch_to_download(here: Here) -> None:
     trials = here.get(f"/studies/{study}/trials?limit=2")
     assert [one["number"] for one in trials["items"]] == [1, 2]
     assert here.get(f"/studies/{study}/trials?after={trials['next']}&limit=200")["items"][0]["number"] == 3
+    fresh = here.get(f"/studies/{study}/trials?purpose=verdict&state=completed&limit=200")["items"]
+    assert {one["purpose"] for one in fresh} == {"verdict"}
+    assert len(fresh) == 12, "six pairs"
+    here.get(f"/studies/{study}/trials/1000", 404)
+    whole = here.client.get(f"/v1/studies/{study}/export")
+    assert zipfile.is_zipfile(io.BytesIO(whole.content))
     one = here.get(f"/studies/{study}/trials/1")
     assert one["measurements"][0]["quantities"]["p95"]["value"] > 0
     assert here.get(f"/studies/{study}/best")["trial"] == done["best"]["trial"]
@@ -74,6 +81,9 @@ def test_an_idempotency_key_makes_one_study(here: Here) -> None:
     again = here.client.post("/v1/studies", json=JOB, headers=keyed)
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["study"] == again.json()["study"]
+    here.kept.queue.done(first.json()["study"])  # as if the first request had broken off before it was put
+    here.client.post("/v1/studies", json=JOB, headers=keyed)
+    assert [job.study for job in here.kept.queue.jobs()] == [first.json()["study"]]
     assert len(here.get("/studies")["items"]) == 1
     other = here.client.post("/v1/studies", json={**JOB, "seed": 9}, headers=keyed)
     assert other.status_code == 422
@@ -294,6 +304,9 @@ def test_a_compose_file_may_not_lead_out_of_its_containers(here: Here) -> None:
     answer = here.client.post("/v1/studies", json=JOB)
     assert answer.status_code == 422
     assert "asks for services.nginx.privileged" in answer.json()["detail"]
+    [listed] = here.get("/applications")["items"]
+    assert listed["asks_for"] == ["services.nginx.privileged"], "the list says why, and is there"
+    assert "asks for services.nginx.privileged" in here.client.get("/launch").text
 
 
 def test_the_client(here: Here) -> None:
@@ -304,6 +317,7 @@ def test_the_client(here: Here) -> None:
         assert client.wait(study)["headline"].startswith("Modelled")
         assert [one["study"] for one in client.studies(optimizer="dds")] == [study]
         assert len(list(client.trials(study))) > 10
+        assert zipfile.is_zipfile(io.BytesIO(client.export(study)))
         mine = client.create("mine", SPACE, optimizer="random", budget=3)
         for asked in client.ask(mine, "me", 3):
             assert client.heartbeat(mine, "me", [asked.trial]) == []
@@ -311,3 +325,10 @@ def test_the_client(here: Here) -> None:
         assert client.ask(mine, "me") == []
         with pytest.raises(Refused, match="404: no study"):
             client.study("nothing")
+
+
+def test_names_are_text_on_a_page(here: Here) -> None:
+    made = post(here, "", {"name": "<script>alert(1)</script>", "parameters": SPACE, "optimizer": "random"}, 201)
+    page = here.client.get(f"/studies/{made['study']}").text
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page

@@ -33,6 +33,8 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
         (["analyze", "README.md", "--format", "xml"], "allowed: jaeger"),
         (["analyze", "README.md"], "README.md"),
         (["analyze", "README.md", "--peer", "(mc_=cache"], "--peer: found '(mc_'; allowed: a regular expression"),
+        (["forget", "--samples", "30"], "--samples: found '30'; allowed: a number with its unit"),
+        (["import", "README.md"], "allowed: a file that `tailor export` wrote"),
         (["compare", "x", "y"], "tailor studies"),
     ],
 )

@@ -9,17 +9,11 @@ from typing import Any
 
 import pytest
 
-from framework.adapters import Adapters
 from framework.config import load_service_types
-from framework.controller import Bench
 from framework.errors import InputError, Interrupted
 from framework.model import StudyState, Trial, TrialState, TuneRequest
 from framework.service import Tailor
-from framework.store.artefacts import FileArtefacts
-from framework.store.database import Database
-from framework.store.studies import SqlStudyStore
-from framework.traces.files import read_all
-from tests.fakes import PretendMachine, VirtualClock
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests" / "cases" / "good" / "small"
@@ -32,24 +26,7 @@ def more_memory_is_faster(configuration: Mapping[str, Any]) -> float:
 
 @pytest.fixture
 def tailor(tmp_path: Path) -> Iterator[Tailor]:
-    clock = VirtualClock()
-    artefacts = FileArtefacts(tmp_path / "artefacts")
-    store = SqlStudyStore(Database(f"sqlite:///{tmp_path / 's.db'}"), artefacts, clock)
-    machine = PretendMachine(clock, more_memory_is_faster, noise=0.01)
-    opened = Tailor(
-        Adapters(
-            store=store,
-            artefacts=artefacts,
-            clock=clock,
-            testbed=lambda name, application, types: machine,
-            bench=lambda name, application, types, watch: Bench(
-                application, types, machine, machine, machine, store, artefacts, clock, watch
-            ),
-            traces=read_all,
-            home=tmp_path,
-            spaces=(),
-        )
-    )
+    opened, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), more_memory_is_faster, noise=0.01))
     yield opened
     opened.close()
 

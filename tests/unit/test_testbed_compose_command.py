@@ -67,9 +67,14 @@ def test_progress_and_warnings_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Cannot connect to the Docker daemon at unix:///x", "Couldn't connect to Docker daemon"]
+    "text",
+    [
+        "Cannot connect to the Docker daemon at unix:///x",
+        "Couldn't connect to Docker daemon",
+        "Error response from daemon: error while removing network: network a_default id 9 has active endpoints",
+    ],
 )
-def test_an_engine_that_is_away_is_transient(text: str) -> None:
+def test_an_engine_that_is_away_or_stuck_is_transient(text: str) -> None:
     assert isinstance(failure("p", text), TestbedUnavailable)
 
 

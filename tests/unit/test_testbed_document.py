@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framework.errors import DeploymentFailed
-from framework.model import Deployment
+from framework.model import Deployment, Running, TuneRequest
+from framework.ports import Progress
 from framework.testbeds.document import pairs, wanted
 from optimizer.space import Configuration
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+
+SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 
 
 def source(**changes: Any) -> dict[str, Any]:
@@ -84,3 +89,23 @@ def test_labels_in_either_form() -> None:
     assert pairs(["a=b=c", "d"]) == {"a": "b=c", "d": ""}
     assert pairs({"a": 1, "d": None}) == {"a": "1", "d": ""}
     assert pairs(None) == {}
+
+
+def test_no_label_of_a_study_makes_a_definition_another_one(tmp_path: Path) -> None:
+    """The deployments of a whole study: equal configurations are equal definitions, and there is one network."""
+
+    class Keeping(PretendMachine):
+        def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+            seen.append(deployment)
+            return super().deploy(deployment, progress)
+
+    seen: list[Deployment] = []
+    tailor, _ = pretend_tailor(tmp_path, Keeping(VirtualClock(), lambda configuration: 10.0, noise=0.01))
+    request = TuneRequest(SMALL, rate_rps=100.0, iterations=3, repetitions=2, pairs=3, drift_every=0, minimal=0)
+    tailor.run(tailor.create(request).id, lambda kind, data: None)
+    tailor.close()
+    found = [(one.configuration, wanted(one)) for one in seen]
+    assert len({one.labels["tailor.trial"] for one in seen}) > 3
+    assert len({str(want.document["networks"]) for _, want in found}) == 1
+    for configuration in {one for one, _ in found}:
+        assert len({str(want.definitions) for one, want in found if one == configuration}) == 1

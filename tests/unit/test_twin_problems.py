@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,10 +16,11 @@ from optimizer.benchmark.race import run
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan-out"])
-def test_an_application_that_was_made_up(shape: Literal["chain", "fan-out"], tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_an_application_that_was_made_up(shape: Literal["chain", "fan-out"], tmp_path: Path) -> None:
     twin, application = generated(3, 12, shape)
     assert generated(3, 12, shape)[0] == twin
     assert generated(4, 12, shape)[0] != twin
+    assert {one.service for one in twin.operations} == {one.name for one in application.services}, "all are called"
     path = tmp_path / "twin.json"
     path.write_text(twin_text(twin))
     assert load_twin(path).classes == twin.classes, "it is a sound twin"

@@ -188,13 +188,13 @@ def test_the_hit_ratio_grows_with_memory() -> None:
 def test_runs_differ_as_much_as_was_measured(tmp_path: Path) -> None:
     clock = VirtualClock()
     bench, testbed = bench_of(tmp_path, clock)
+    plan = LoadPlan(replace(SLICE.workload), 50.0, 1.0, 2.0, 1)
     factors = []
-    for trial in range(200):
-        deployment = Deployment("a", "p", Configuration({}), {}, {}, labels={"tailor.trial": str(trial)})
-        factors.append(testbed._factor(deployment))
+    for place in range(200):
+        deployment = Deployment("a", "p", Configuration({}), {}, {}, labels={"tailor.place": str(place)})
+        factors.append(testbed._factor(plan, deployment))
     assert np.log(factors).std() == pytest.approx(TWIN.run_spread, rel=0.15)
     assert bench.testbed.modelled
-    plan = LoadPlan(replace(SLICE.workload), 50.0, 1.0, 2.0, 1)
     running = testbed.deploy(deployment, lambda step: None)
     found = testbed.run(plan, running, lambda: testbed.usage(running), lambda step: None)
     assert found.ok.all()

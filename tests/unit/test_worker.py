@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from framework.adapters import Adapters
-from framework.controller import Bench
+import framework.worker
+from framework.errors import Transient
 from framework.model import StudyState, TuneRequest
+from framework.model.job import ENGINE
 from framework.service import Tailor
-from framework.store.artefacts import FileArtefacts
-from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
-from framework.store.studies import SqlStudyStore
-from framework.traces.files import read_all
-from framework.worker import Worker
-from tests.fakes import PretendMachine, VirtualClock
+from framework.worker import MOST_RETRIES, Worker
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=1, pairs=3, drift_every=0, minimal=0)
@@ -33,7 +31,7 @@ class Here:
 
     def put(self, request: TuneRequest = REQUEST) -> str:
         study = self.tailor.create(request)
-        self.queue.put(study.id, place="pretend")
+        self.queue.put(study.id, place=ENGINE)
         return study.id
 
     def state(self, study: str) -> StudyState:
@@ -42,26 +40,10 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
-    clock = VirtualClock()
-    artefacts = FileArtefacts(tmp_path / "artefacts")
-    database = Database(f"sqlite:///{tmp_path / 's.db'}")
-    store = SqlStudyStore(database, artefacts, clock)
-    machine = PretendMachine(clock, lambda configuration: 10.0, noise=0.01)
-    adapters = Adapters(
-        store=store,
-        artefacts=artefacts,
-        clock=clock,
-        testbed=lambda name, application, types: machine,
-        bench=lambda name, application, types, watch: Bench(
-            application, types, machine, machine, machine, store, artefacts, clock, watch
-        ),
-        traces=read_all,
-        home=tmp_path,
-        spaces=(),
-    )
-    tailor = Tailor(adapters)
-    queue = SqlJobQueue(database, clock)
-    yield Here(tailor, queue, machine, Worker(tailor, queue, ["pretend"]))
+    machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
+    tailor, database = pretend_tailor(tmp_path, machine)
+    queue = SqlJobQueue(database, machine.clock)
+    yield Here(tailor, queue, machine, Worker(tailor, queue, "pretend engine"))
     tailor.close()
 
 
@@ -85,7 +67,7 @@ def test_a_study_is_stopped_after_its_trial_and_can_go_on(here: Here) -> None:
     assert here.queue.jobs() == []
     finished = len(here.tailor.store.trials(study))
     assert finished == 2, "the trial was finished first"
-    here.queue.put(study, place="pretend")
+    here.queue.put(study, place=ENGINE)
     here.worker.run(until_empty=True)
     assert here.state(study) is StudyState.COMPLETED
 
@@ -102,7 +84,7 @@ def test_what_a_worker_that_leaves_has_not_finished_stays_in_the_queue(here: Her
     assert here.state(study) is StudyState.PAUSED
     assert [job.study for job in here.queue.jobs()] == [study]
     here.machine.on_deploy = lambda count: None
-    Worker(here.tailor, here.queue, ["pretend"]).run(until_empty=True)
+    Worker(here.tailor, here.queue, "pretend engine").run(until_empty=True)
     assert here.state(study) is StudyState.COMPLETED
 
 
@@ -112,3 +94,59 @@ def test_a_study_that_fails_leaves_the_queue(here: Here) -> None:
     here.worker.run(until_empty=True)
     assert here.state(study) is StudyState.FAILED
     assert here.queue.jobs() == []
+
+
+def test_a_bug_ends_its_study_and_not_the_worker(here: Here) -> None:
+    first = here.put()
+    here.machine.clock.sleep(1)  # or neither would be the older one
+    second = here.put()
+    bugs = iter([ZeroDivisionError("a bug")])
+
+    def stumble(count: int) -> None:
+        if (bug := next(bugs, None)) is not None:
+            raise bug
+
+    here.machine.on_deploy = stumble
+    here.worker.run(until_empty=True)
+    assert here.state(first) is StudyState.FAILED
+    assert "ZeroDivisionError" in here.tailor.store.get(first).message
+    assert here.state(second) is StudyState.COMPLETED
+
+
+def tries(caplog: pytest.LogCaptureFixture) -> list[int]:
+    """What the worker said when it paused a study."""
+    return [int(vars(one)["tries"]) for one in caplog.records if one.msg == "study paused"]
+
+
+def test_what_is_away_now_and_then_does_not_end_a_study(
+    here: Here, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(framework.worker, "IDLE_S", 0.0)
+    study = here.put()
+    asked = itertools.count(1)
+
+    def away(count: int) -> None:
+        if next(asked) % 5:  # longer than the study itself is patient, and one deployment in between
+            raise Transient("the engine is away")
+
+    here.machine.on_deploy = away
+    here.worker.run(until_empty=True)
+    assert here.state(study) is StudyState.COMPLETED
+    assert len(tries(caplog)) > MOST_RETRIES
+    assert max(tries(caplog)) < MOST_RETRIES
+
+
+def test_what_stays_away_is_not_asked_for_ever(
+    here: Here, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(framework.worker, "IDLE_S", 0.0)
+    study = here.put()
+
+    def away(count: int) -> None:
+        raise Transient("the engine is away")
+
+    here.machine.on_deploy = away
+    here.worker.run(until_empty=True)
+    assert here.state(study) is StudyState.PAUSED
+    assert here.queue.jobs() == []
+    assert tries(caplog) == list(range(1, MOST_RETRIES + 1))

@@ -110,6 +110,66 @@ func (m *Memcached) SetMany(ctx context.Context, values map[string][]byte) (err 
 	return nil
 }
 
+// AddMany offers values for keys that the cache does not have; what is there stays.
+func (m *Memcached) AddMany(ctx context.Context, values map[string][]byte) (err error) {
+	if len(values) == 0 {
+		return nil
+	}
+	ctx, span := m.spans.start(ctx, "add")
+	defer func() { m.spans.end(span, err) }()
+	for key, value := range values {
+		if err := ctx.Err(); err != nil {
+			return m.failure(err)
+		}
+		err := m.client.Add(&memcache.Item{Key: key, Value: value})
+		if err != nil && !errors.Is(err, memcache.ErrNotStored) {
+			return m.failure(err)
+		}
+	}
+	return nil
+}
+
+// maxUpdates bounds how often Update tries again when others change the same key.
+const maxUpdates = 100
+
+// Update replaces the value of a key by what change makes of it (nil where the cache has none), atomically: where
+// somebody else changed it meanwhile, it is tried again. A nil from change leaves what is there.
+func (m *Memcached) Update(ctx context.Context, key string, change func(old []byte) []byte) (err error) {
+	ctx, span := m.spans.start(ctx, "cas")
+	defer func() { m.spans.end(span, err) }()
+	for range maxUpdates {
+		if err := ctx.Err(); err != nil {
+			return m.failure(err)
+		}
+		err = m.updateOnce(key, change)
+		if !errors.Is(err, memcache.ErrCASConflict) && !errors.Is(err, memcache.ErrNotStored) {
+			return m.failure(err)
+		}
+	}
+	return m.failure(err)
+}
+
+func (m *Memcached) updateOnce(key string, change func(old []byte) []byte) error {
+	item, err := m.client.Get(key)
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		if value := change(nil); value != nil {
+			return m.client.Add(&memcache.Item{Key: key, Value: value})
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if item.Value = change(item.Value); item.Value == nil {
+		return nil
+	}
+	err = m.client.CompareAndSwap(item)
+	if errors.Is(err, memcache.ErrCacheMiss) { // it was evicted meanwhile
+		return memcache.ErrNotStored
+	}
+	return err
+}
+
 func (m *Memcached) failure(err error) error {
 	if err == nil {
 		return nil

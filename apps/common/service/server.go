@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,6 +138,12 @@ func WriteBody(w http.ResponseWriter, contentType string, body []byte) error {
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	_, _ = w.Write(body)
 	return nil
+}
+
+// WriteList sends a JSON list of values that are JSON already.
+func WriteList(w http.ResponseWriter, values [][]byte) error {
+	list := bytes.Join([][]byte{{'['}, bytes.Join(values, []byte{','}), {']'}}, nil)
+	return WriteBody(w, "application/json", list)
 }
 
 // IntegerOf reads a whole number from a request's query or form.

@@ -24,16 +24,51 @@ for (const button of document.querySelectorAll("[data-post]")) {
   });
 }
 
+// Which trials of a study are shown; kept when the page's body is fetched again.
+const chosen = { purpose: "", state: "" };
+function filters() {
+  const table = document.querySelector("[data-trials]");
+  if (!table) return;
+  const rows = [...table.querySelectorAll("tr[data-purpose]")];
+  const bar = document.createElement("p");
+  bar.className = "row";
+  const count = document.createElement("span");
+  count.className = "soft";
+  const show = () => {
+    for (const row of rows) row.hidden = Object.entries(chosen).some(([name, value]) => value && row.dataset[name] !== value);
+    count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+  };
+  for (const name of Object.keys(chosen)) {
+    const label = document.createElement("label"), select = document.createElement("select");
+    label.textContent = `${name} `;
+    select.name = `trial-${name}`;
+    for (const value of ["", ...new Set(rows.map((row) => row.dataset[name]))]) select.add(new Option(value || "all", value));
+    select.value = chosen[name];
+    if (select.selectedIndex < 0) select.value = chosen[name] = "";
+    select.addEventListener("change", () => { chosen[name] = select.value; show(); });
+    label.append(select);
+    bar.append(label);
+  }
+  bar.append(count);
+  table.before(bar);
+  show();
+}
+
 const live = document.getElementById("live");
 if (live) {
   const study = live.dataset.study;
+  filters();
   const events = new EventSource(`/v1/studies/${study}/events`);
   let wanted = 0;
   const again = () => {
     clearTimeout(wanted);
     wanted = setTimeout(async () => {
       const answer = await fetch(`/studies/${study}/body`);
-      if (answer.ok) document.getElementById("body").innerHTML = await answer.text();
+      if (!answer.ok) return;
+      const part = document.getElementById("body"), focused = part.contains(document.activeElement) && document.activeElement.name;
+      part.innerHTML = await answer.text();
+      filters();
+      if (focused) part.querySelector(`[name="${focused}"]`)?.focus();
     }, 500);
   };
   events.addEventListener("state", (event) => {

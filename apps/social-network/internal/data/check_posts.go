@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"tailor/apps/common/fixture"
 	"tailor/apps/social-network/internal/api"
 )
 
@@ -28,7 +29,7 @@ var caches = []string{
 
 // socialCheck is what the check of the whole application composes and where it looks for it.
 type socialCheck struct {
-	front   *caller
+	front   *fixture.Caller
 	plan    Plan
 	authors []checkAuthor
 }
@@ -41,7 +42,7 @@ type checkAuthor struct {
 }
 
 // newSocialCheck chooses authors: the two with the most followers, two in the middle and two with the fewest.
-func newSocialCheck(front *caller) *socialCheck {
+func newSocialCheck(front *fixture.Caller) *socialCheck {
 	plan := SocialNetwork
 	graph := NewGraph(plan.Seed, plan.Users)
 	users := make([]int32, plan.Users)
@@ -84,32 +85,32 @@ func (a checkAuthor) form() url.Values {
 
 func writePosts(ctx context.Context, check *socialCheck) error {
 	for _, author := range check.authors {
-		if err := check.front.postForm(ctx, api.PathComposePost, author.form(), nil); err != nil {
+		if err := check.front.PostForm(ctx, api.PathComposePost, author.form(), nil); err != nil {
 			return fmt.Errorf("composing for %s: %w", Username(author.user), err)
 		}
 	}
-	var lost losses
+	var lost fixture.Losses
 	views := check.read(ctx, &lost)
 	check.compareURLs(ctx, views, &lost)
-	return report(lost, "%d posts composed and read on %d timelines", len(check.authors), len(views))
+	return lost.Report("%d posts composed and read on %d timelines", len(check.authors), len(views))
 }
 
 // verifyPosts reads every timeline with warm caches and with empty ones, which must give the same.
 func verifyPosts(ctx context.Context, check *socialCheck) error {
-	var lost losses
+	var lost fixture.Losses
 	warm := check.read(ctx, &lost)
 	check.compareURLs(ctx, warm, &lost)
-	if err := flush(ctx, caches); err != nil {
+	if err := fixture.Flush(ctx, caches); err != nil {
 		return err
 	}
 	cold := check.read(ctx, &lost)
 	check.compareURLs(ctx, cold, &lost)
 	for name, posts := range warm {
 		if ids, again := idsOf(posts), idsOf(cold[name]); !slices.Equal(ids, again) {
-			lost.add("%s: %d posts with caches, %d without, and they are not the same", name, len(ids), len(again))
+			lost.Add("%s: %d posts with caches, %d without, and they are not the same", name, len(ids), len(again))
 		}
 	}
-	return report(lost, "%d posts read on %d timelines, with and without caches", len(check.authors), len(warm))
+	return lost.Report("%d posts read on %d timelines, with and without caches", len(check.authors), len(warm))
 }
 
 func idsOf(posts []api.Post) []api.ID {
@@ -121,7 +122,7 @@ func idsOf(posts []api.Post) []api.ID {
 }
 
 // read reads the timelines of all authors and readers, whole, and checks what must be on each.
-func (c *socialCheck) read(ctx context.Context, lost *losses) map[string][]api.Post {
+func (c *socialCheck) read(ctx context.Context, lost *fixture.Losses) map[string][]api.Post {
 	type view struct {
 		path   string
 		user   int32
@@ -153,7 +154,7 @@ func (c *socialCheck) read(ctx context.Context, lost *losses) map[string][]api.P
 			mutex.Lock()
 			defer mutex.Unlock()
 			if err != nil {
-				lost.add("%s: %v", name, err)
+				lost.Add("%s: %v", name, err)
 				return
 			}
 			found[name] = posts
@@ -178,7 +179,7 @@ func (c *socialCheck) timeline(ctx context.Context, path string, user int32) ([]
 			"user_id": {strconv.Itoa(int(user))},
 			"start":   {strconv.Itoa(page * pageLength)}, "stop": {strconv.Itoa((page + 1) * pageLength)},
 		}
-		if err := c.front.get(ctx, path, query, &posts); err != nil {
+		if err := c.front.Get(ctx, path, query, &posts); err != nil {
 			return nil, err
 		}
 		all = append(all, posts...)
@@ -191,35 +192,35 @@ func (c *socialCheck) timeline(ctx context.Context, path string, user int32) ([]
 
 // compare checks one timeline: each post once, newest first, the check's own posts as composed, the seeded posts
 // at the end and unchanged.
-func (c *socialCheck) compare(name string, posts []api.Post, wanted []checkAuthor, seeded int, lost *losses) {
+func (c *socialCheck) compare(name string, posts []api.Post, wanted []checkAuthor, seeded int, lost *fixture.Losses) {
 	seen := map[api.ID]bool{}
 	for i, post := range posts {
 		if seen[post.PostID] {
-			lost.add("%s: post %s is there twice", name, post.PostID)
+			lost.Add("%s: post %s is there twice", name, post.PostID)
 		}
 		seen[post.PostID] = true
 		if i > 0 && post.TimestampMS > posts[i-1].TimestampMS {
-			lost.add("%s: post %s is newer than the one before it", name, post.PostID)
+			lost.Add("%s: post %s is newer than the one before it", name, post.PostID)
 		}
 	}
 	for _, author := range wanted {
 		at := slices.IndexFunc(posts, func(post api.Post) bool { return strings.HasPrefix(post.Text, author.marker()) })
 		if at < 0 {
-			lost.add("%s: the post of user %d is missing among %d", name, author.user, len(posts))
+			lost.Add("%s: the post of user %d is missing among %d", name, author.user, len(posts))
 		} else if reason := author.differs(posts[at]); reason != "" {
-			lost.add("%s: the post of user %d: %s", name, author.user, reason)
+			lost.Add("%s: the post of user %d: %s", name, author.user, reason)
 		}
 	}
 	old := slices.DeleteFunc(slices.Clone(posts), func(post api.Post) bool {
 		return post.PostID < firstPostID || post.PostID >= firstPostID+api.ID(c.plan.Posts())
 	})
 	if len(old) != seeded {
-		lost.add("%s: %d of %d seeded posts", name, len(old), seeded)
+		lost.Add("%s: %d of %d seeded posts", name, len(old), seeded)
 	}
 	for i := 0; i < len(old); i += max(1, len(old)/checkedSeeds) {
 		kept := c.plan.Post(int(old[i].PostID - firstPostID))
 		if old[i].Text != kept.Text || old[i].Creator.UserID != int64(kept.Author) || old[i].TimestampMS != kept.CreatedMS {
-			lost.add("%s: the seeded post %s has changed", name, old[i].PostID)
+			lost.Add("%s: the seeded post %s has changed", name, old[i].PostID)
 		}
 	}
 }
@@ -268,7 +269,7 @@ func sorted[T int64 | string](values []T) []T {
 }
 
 // compareURLs resolves the short URLs of the check's posts at the service that keeps them.
-func (c *socialCheck) compareURLs(ctx context.Context, views map[string][]api.Post, lost *losses) {
+func (c *socialCheck) compareURLs(ctx context.Context, views map[string][]api.Post, lost *fixture.Losses) {
 	pairs := map[api.URL]bool{}
 	for _, posts := range views {
 		for _, post := range posts {
@@ -277,7 +278,7 @@ func (c *socialCheck) compareURLs(ctx context.Context, views map[string][]api.Po
 			}
 			var urls []api.URL
 			if err := json.Unmarshal(post.URLs, &urls); err != nil {
-				lost.add("post %s: %v", post.PostID, err)
+				lost.Add("post %s: %v", post.PostID, err)
 			}
 			for _, pair := range urls {
 				pairs[pair] = true

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tailor/apps/common/fixture"
 	"tailor/apps/social-network/internal/api"
 )
 
@@ -62,8 +63,8 @@ func TestTheCheckSeesEveryLoss(t *testing.T) {
 	plan := Plan{Seed: 3, Users: 50, PostsPerUser: 12, HomeTimeline: 20}
 	author := checkAuthor{user: 7, mentioned: [2]int32{3, 9}}
 	check := &socialCheck{plan: plan}
-	compare := func(posts []api.Post) losses {
-		var lost losses
+	compare := func(posts []api.Post) fixture.Losses {
+		var lost fixture.Losses
 		check.compare("timeline", posts, []checkAuthor{author}, plan.PostsPerUser, &lost)
 		return lost
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"tailor/apps/common/fixture"
 	"tailor/apps/social-network/internal/api"
 )
 
@@ -16,24 +17,24 @@ func checkURL(n int) string {
 	return fmt.Sprintf("http://check.example/%d/%s", n, strings.Repeat("x", 80))
 }
 
-func writeURLs(ctx context.Context, front *caller) error {
-	var lost losses
+func writeURLs(ctx context.Context, front *fixture.Caller) error {
+	var lost fixture.Losses
 	for n := range checkedURLs {
 		var shortened api.URLs
-		if err := front.postForm(ctx, api.PathShorten, url.Values{"url": {checkURL(n)}}, &shortened); err != nil {
+		if err := front.PostForm(ctx, api.PathShorten, url.Values{"url": {checkURL(n)}}, &shortened); err != nil {
 			return err
 		}
 		if len(shortened.URLs) != 1 || shortened.URLs[0].Long != checkURL(n) {
-			lost.add("shortening %s gave %v", checkURL(n), shortened)
+			lost.Add("shortening %s gave %v", checkURL(n), shortened)
 			continue
 		}
 		resolve(ctx, front, api.PathResolve, shortened.URLs[0], &lost)
 	}
-	return report(lost, "%d URLs shortened and resolved", checkedURLs)
+	return lost.Report("%d URLs shortened and resolved", checkedURLs)
 }
 
 // verifyURLs finds the short forms in the database, because shortening again would hide that one was lost.
-func verifyURLs(ctx context.Context, front *caller) error {
+func verifyURLs(ctx context.Context, front *fixture.Caller) error {
 	wanted := map[string]bool{}
 	for n := range checkedURLs {
 		wanted[checkURL(n)] = true
@@ -41,7 +42,7 @@ func verifyURLs(ctx context.Context, front *caller) error {
 	var stored []api.URL
 	var short, long string
 	query := `SELECT short, long FROM urls WHERE long LIKE 'http://check.example/%' OR short LIKE 'u__5'`
-	err := eachRow(ctx, URLShortenDB, query, []any{&short, &long}, func() error {
+	err := fixture.EachRow(ctx, URLShortenDB, query, []any{&short, &long}, func() error {
 		stored = append(stored, api.URL{Short: short, Long: long})
 		delete(wanted, long)
 		return nil
@@ -49,37 +50,28 @@ func verifyURLs(ctx context.Context, front *caller) error {
 	if err != nil {
 		return err
 	}
-	var lost losses
+	var lost fixture.Losses
 	for long := range wanted {
-		lost.add("%s is not in the database", long)
+		lost.Add("%s is not in the database", long)
 	}
 	for _, pair := range stored {
 		resolve(ctx, front, api.PathResolve, pair, &lost)
 	}
-	if err := flush(ctx, []string{URLShortenMemcached}); err != nil {
+	if err := fixture.Flush(ctx, []string{URLShortenMemcached}); err != nil {
 		return err
 	}
 	for _, pair := range stored {
 		resolve(ctx, front, api.PathResolve, pair, &lost)
 	}
-	return report(lost, "%d URLs resolved, with and without the cache", len(stored))
+	return lost.Report("%d URLs resolved, with and without the cache", len(stored))
 }
 
 // resolve asks for what a short URL stands for.
-func resolve(ctx context.Context, client *caller, address string, pair api.URL, lost *losses) {
+func resolve(ctx context.Context, client *fixture.Caller, address string, pair api.URL, lost *fixture.Losses) {
 	var found api.URL
-	if err := client.get(ctx, address, url.Values{"short": {pair.Short}}, &found); err != nil {
-		lost.add("%s does not resolve: %v", pair.Short, err)
+	if err := client.Get(ctx, address, url.Values{"short": {pair.Short}}, &found); err != nil {
+		lost.Add("%s does not resolve: %v", pair.Short, err)
 	} else if found.Long != pair.Long {
-		lost.add("%s resolves to %s instead of %s", pair.Short, found.Long, pair.Long)
+		lost.Add("%s resolves to %s instead of %s", pair.Short, found.Long, pair.Long)
 	}
-}
-
-// report says what a check found.
-func report(lost losses, format string, args ...any) error {
-	if err := lost.err(); err != nil {
-		return err
-	}
-	fmt.Printf(format+"\n", args...)
-	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"tailor/apps/common/fixture"
 )
 
 // TestGraphIsHeavyTailed states what the social graph must look like: the expected mean, and a tail that a binomial
@@ -103,20 +105,12 @@ func TestTheDataNeverChange(t *testing.T) {
 		graph := NewGraph(plan.Seed, plan.Users)
 		hash := sha256.New()
 		fmt.Fprintln(hash, graph, plan.HomeTimelines(graph))
-		for _, source := range []rows{
+		err := fixture.Write(hash,
 			plan.userRows()(), followRows(graph)(), plan.postRows()(), plan.userTimelineRows()(), plan.urlRows(0, 0)(),
 			plan.urlRows(50, 200)(), plan.mediaRows()(), homeTimelineRows(plan.HomeTimelines(graph)),
-		} {
-			for {
-				row, err := source()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if row == nil {
-					break
-				}
-				fmt.Fprintln(hash, row...)
-			}
+		)
+		if err != nil {
+			t.Fatal(err)
 		}
 		return hex.EncodeToString(hash.Sum(nil))
 	}

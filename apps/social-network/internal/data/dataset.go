@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tailor/apps/common/fixture"
 	"tailor/apps/social-network/internal/api"
 )
 
@@ -34,7 +35,6 @@ const (
 	textLength   = 256
 	postURLBytes = 64 // DeathStarBench's compose-post: "http://" and 64 random characters
 	mediaBytes   = 4096
-	alphabet     = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 )
 
 // Post is one seeded post: Text already carries short URLs, Mentions are user ids, URLs are numbers of URLs.
@@ -56,22 +56,7 @@ func ShortCode(n int) string { return "u" + strconv.Itoa(n) }
 // LongURL is URL number n: "http://" and length random characters.
 func LongURL(seed uint64, n, length int) string {
 	rng := rand.New(rand.NewPCG(seed, 1<<40+uint64(n)))
-	return "http://" + randomText(rng, length)
-}
-
-// randomText draws ten characters from each 64-bit number (62^10 < 2^64); the last of them is slightly uneven, which
-// does no harm.
-func randomText(rng *rand.Rand, length int) string {
-	var text strings.Builder
-	text.Grow(length)
-	for text.Len() < length {
-		bits := rng.Uint64()
-		for i := 0; i < 10 && text.Len() < length; i++ {
-			text.WriteByte(alphabet[bits%uint64(len(alphabet))])
-			bits /= uint64(len(alphabet))
-		}
-	}
-	return text.String()
+	return "http://" + fixture.RandomText(rng, length)
 }
 
 // Posts is the number of seeded posts.
@@ -120,7 +105,7 @@ func (p Plan) Post(n int) Post {
 		post.URLs = append(post.URLs, number)
 		text.WriteString(" " + api.ShortURLPrefix + ShortCode(number))
 	}
-	post.Text = randomText(rng, textLength) + text.String()
+	post.Text = fixture.RandomText(rng, textLength) + text.String()
 	return post
 }
 
@@ -157,14 +142,14 @@ func (p Plan) HomeTimelines(graph Graph) [][]Entry {
 
 // password gives the salt and the hash of "password_<id>": SHA-256 over password and salt, as DeathStarBench stores it.
 func (p Plan) password(user int32) (salt, hash string) {
-	salt = randomText(rand.New(rand.NewPCG(p.Seed, 4<<40+uint64(user))), 32)
+	salt = fixture.RandomText(rand.New(rand.NewPCG(p.Seed, 4<<40+uint64(user))), 32)
 	sum := sha256.Sum256([]byte("password_" + strconv.Itoa(int(user)) + salt))
 	return salt, hex.EncodeToString(sum[:])
 }
 
 // mediaData is the content of medium n.
 func (p Plan) mediaData(n int) []byte {
-	return []byte(randomText(rand.New(rand.NewPCG(p.Seed, 5<<40+uint64(n))), mediaBytes))
+	return []byte(fixture.RandomText(rand.New(rand.NewPCG(p.Seed, 5<<40+uint64(n))), mediaBytes))
 }
 
 func (p Post) mentionValues() []api.UserRef {

@@ -5,6 +5,8 @@
 // cache is emptied.  All three are deterministic: the same arguments give the same rows, whatever the machine.
 package data
 
+import "tailor/apps/common/fixture"
+
 // Hosts of the stores: the names of the compose services, as the logic services know them too.
 const (
 	UserDB         = "user-db"
@@ -25,65 +27,56 @@ const (
 	HomeTimelineRedis = "home-timeline-redis:6379"
 )
 
-// table is one table of one database: created empty, filled by COPY, and only then indexed, which is several
-// times quicker than inserting into indices (PostgreSQL manual, 14.4 "Populating a Database").
-type table struct {
-	name    string
-	columns []string
-	create  string
-	index   []string
-}
-
 var (
-	usersTable = table{
-		name:    "users",
-		columns: []string{"user_id", "username", "first_name", "last_name", "password_hash", "salt", "created_ms"},
-		create: `CREATE TABLE users (user_id bigint NOT NULL, username text NOT NULL, first_name text NOT NULL,
+	usersTable = fixture.Table{
+		Name:    "users",
+		Columns: []string{"user_id", "username", "first_name", "last_name", "password_hash", "salt", "created_ms"},
+		Create: `CREATE TABLE users (user_id bigint NOT NULL, username text NOT NULL, first_name text NOT NULL,
 			last_name text NOT NULL, password_hash text NOT NULL, salt text NOT NULL, created_ms bigint NOT NULL)`,
-		index: []string{`ALTER TABLE users ADD PRIMARY KEY (user_id)`, `ALTER TABLE users ADD UNIQUE (username)`},
+		Index: []string{`ALTER TABLE users ADD PRIMARY KEY (user_id)`, `ALTER TABLE users ADD UNIQUE (username)`},
 	}
-	followsTable = table{
-		name:    "follows",
-		columns: []string{"follower_id", "followee_id"},
-		create:  `CREATE TABLE follows (follower_id bigint NOT NULL, followee_id bigint NOT NULL)`,
-		index: []string{
+	followsTable = fixture.Table{
+		Name:    "follows",
+		Columns: []string{"follower_id", "followee_id"},
+		Create:  `CREATE TABLE follows (follower_id bigint NOT NULL, followee_id bigint NOT NULL)`,
+		Index: []string{
 			`ALTER TABLE follows ADD PRIMARY KEY (follower_id, followee_id)`,
 			`CREATE INDEX follows_followee ON follows (followee_id)`,
 		},
 	}
-	postsTable = table{
-		name: "posts",
-		columns: []string{
+	postsTable = fixture.Table{
+		Name: "posts",
+		Columns: []string{
 			"post_id", "creator_id", "creator_username", "text", "mentions", "urls", "media", "post_type", "created_ms",
 		},
-		create: `CREATE TABLE posts (post_id bigint NOT NULL, creator_id bigint NOT NULL, creator_username text NOT NULL,
+		Create: `CREATE TABLE posts (post_id bigint NOT NULL, creator_id bigint NOT NULL, creator_username text NOT NULL,
 			text text NOT NULL, mentions jsonb NOT NULL, urls jsonb NOT NULL, media jsonb NOT NULL,
 			post_type int NOT NULL, created_ms bigint NOT NULL)`,
-		index: []string{`ALTER TABLE posts ADD PRIMARY KEY (post_id)`},
+		Index: []string{`ALTER TABLE posts ADD PRIMARY KEY (post_id)`},
 	}
 	userTimelineTable = timelineTable("user_timeline")
 	homeTimelineTable = timelineTable("home_timeline")
-	urlsTable         = table{
-		name:    "urls",
-		columns: []string{"short", "long"},
-		create:  `CREATE TABLE urls (short text NOT NULL, long text NOT NULL)`,
-		index:   []string{`ALTER TABLE urls ADD PRIMARY KEY (short)`},
+	urlsTable         = fixture.Table{
+		Name:    "urls",
+		Columns: []string{"short", "long"},
+		Create:  `CREATE TABLE urls (short text NOT NULL, long text NOT NULL)`,
+		Index:   []string{`ALTER TABLE urls ADD PRIMARY KEY (short)`},
 	}
-	mediaTable = table{
-		name:    "media",
-		columns: []string{"media_id", "media_type", "data"},
-		create:  `CREATE TABLE media (media_id bigint NOT NULL, media_type text NOT NULL, data bytea NOT NULL)`,
-		index:   []string{`ALTER TABLE media ADD PRIMARY KEY (media_id)`},
+	mediaTable = fixture.Table{
+		Name:    "media",
+		Columns: []string{"media_id", "media_type", "data"},
+		Create:  `CREATE TABLE media (media_id bigint NOT NULL, media_type text NOT NULL, data bytea NOT NULL)`,
+		Index:   []string{`ALTER TABLE media ADD PRIMARY KEY (media_id)`},
 	}
 )
 
-func timelineTable(name string) table {
-	return table{
-		name:    name,
-		columns: []string{"user_id", "post_id", "created_ms"},
-		create: `CREATE TABLE ` + name + ` (user_id bigint NOT NULL, post_id bigint NOT NULL,
+func timelineTable(name string) fixture.Table {
+	return fixture.Table{
+		Name:    name,
+		Columns: []string{"user_id", "post_id", "created_ms"},
+		Create: `CREATE TABLE ` + name + ` (user_id bigint NOT NULL, post_id bigint NOT NULL,
 			created_ms bigint NOT NULL)`,
-		index: []string{
+		Index: []string{
 			`ALTER TABLE ` + name + ` ADD PRIMARY KEY (user_id, post_id)`,
 			`CREATE INDEX ` + name + `_newest ON ` + name + ` (user_id, created_ms DESC, post_id DESC)`,
 		},

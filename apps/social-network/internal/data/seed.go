@@ -5,27 +5,15 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"tailor/apps/common/fixture"
 )
-
-// names collects a flag that may be given several times or with commas.
-type names []string
-
-func (n *names) String() string { return strings.Join(*n, ",") }
-
-// Set adds the names of one occurrence of the flag.
-func (n *names) Set(value string) error {
-	*n = append(*n, strings.Split(value, ",")...)
-	return nil
-}
 
 // Seed fills the databases: `seed [--only NAME]... [--urls N --url-length BYTES]`.  With --urls the URL table holds
 // numbers 1..N, each long URL of that length, instead of the URLs of the posts.  A table that exists is replaced.
 func Seed(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("seed", flag.ContinueOnError)
-	var only names
+	var only fixture.Names
 	flags.Var(&only, "only", "fill only this database (user, social-graph, ...); may be repeated")
 	urls := flags.Int("urls", 0, "fill url-shorten with URLs 1..N instead of those of the posts")
 	length := flags.Int("url-length", postURLBytes, "characters of each long URL after http://, with --urls")
@@ -34,50 +22,20 @@ func Seed(ctx context.Context, args []string) error {
 	}
 	plan := SocialNetwork
 	graph := NewGraph(plan.Seed, plan.Users)
-	return runTasks(ctx, []task{
-		{"user", fill(UserDB, usersTable, plan.userRows())},
-		{"social-graph", fill(SocialGraphDB, followsTable, followRows(graph))},
-		{"post-storage", fill(PostStorageDB, postsTable, plan.postRows())},
-		{"user-timeline", fill(UserTimelineDB, userTimelineTable, plan.userTimelineRows())},
-		{"home-timeline", fill(HomeTimelineDB, homeTimelineTable, func() rows { return homeTimelineRows(plan.HomeTimelines(graph)) })},
-		{"url-shorten", fill(URLShortenDB, urlsTable, plan.urlRows(*urls, *length))},
-		{"media", fill(MediaDB, mediaTable, plan.mediaRows())},
+	return fixture.RunTasks(ctx, []fixture.Task{
+		{Name: "user", Run: fixture.Fill(UserDB, usersTable, plan.userRows())},
+		{Name: "social-graph", Run: fixture.Fill(SocialGraphDB, followsTable, followRows(graph))},
+		{Name: "post-storage", Run: fixture.Fill(PostStorageDB, postsTable, plan.postRows())},
+		{Name: "user-timeline", Run: fixture.Fill(UserTimelineDB, userTimelineTable, plan.userTimelineRows())},
+		{Name: "home-timeline", Run: fixture.Fill(HomeTimelineDB, homeTimelineTable, func() fixture.Rows { return homeTimelineRows(plan.HomeTimelines(graph)) })},
+		{Name: "url-shorten", Run: fixture.Fill(URLShortenDB, urlsTable, plan.urlRows(*urls, *length))},
+		{Name: "media", Run: fixture.Fill(MediaDB, mediaTable, plan.mediaRows())},
 	}, only)
 }
 
-// rows gives the next row, or nil after the last.
-type rows func() ([]any, error)
-
-// fill is the task that makes one table: COPY, then indices, then VACUUM and a checkpoint, so that the first
-// repetition finds the same pages on disk as the last (no hint bits left to set, nothing left to write).
-func fill(host string, t table, start func() rows) func(ctx context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		connection, err := openDatabase(ctx, host)
-		if err != nil {
-			return "", err
-		}
-		defer connection.Close(ctx)
-		for _, statement := range []string{"DROP TABLE IF EXISTS " + t.name, t.create} {
-			if _, err := connection.Exec(ctx, statement); err != nil {
-				return "", fmt.Errorf("%s: %w", statement, err)
-			}
-		}
-		copied, err := connection.CopyFrom(ctx, pgx.Identifier{t.name}, t.columns, pgx.CopyFromFunc(start()))
-		if err != nil {
-			return "", fmt.Errorf("copy into %s: %w", t.name, err)
-		}
-		for _, statement := range append(t.index, "VACUUM (FREEZE, ANALYZE) "+t.name, "CHECKPOINT") {
-			if _, err := connection.Exec(ctx, statement); err != nil {
-				return "", fmt.Errorf("%s: %w", statement, err)
-			}
-		}
-		return fmt.Sprintf("%d rows of %s", copied, t.name), nil
-	}
-}
-
-func (p Plan) userRows() func() rows {
-	return func() rows {
-		return count(p.Users, func(i int) ([]any, error) {
+func (p Plan) userRows() func() fixture.Rows {
+	return func() fixture.Rows {
+		return fixture.Count(p.Users, func(i int) ([]any, error) {
 			user := int32(i + 1)
 			salt, hash := p.password(user)
 			first := fmt.Sprintf("first_name_%d", user)
@@ -87,8 +45,8 @@ func (p Plan) userRows() func() rows {
 	}
 }
 
-func followRows(graph Graph) func() rows {
-	return func() rows {
+func followRows(graph Graph) func() fixture.Rows {
+	return func() fixture.Rows {
 		follower, next := 1, 0
 		return func() ([]any, error) {
 			for follower < len(graph.Followees) && next == len(graph.Followees[follower]) {
@@ -103,9 +61,9 @@ func followRows(graph Graph) func() rows {
 	}
 }
 
-func (p Plan) postRows() func() rows {
-	return func() rows {
-		return count(p.Posts(), func(n int) ([]any, error) {
+func (p Plan) postRows() func() fixture.Rows {
+	return func() fixture.Rows {
+		return fixture.Count(p.Posts(), func(n int) ([]any, error) {
 			post := p.Post(n)
 			mentions, err := json.Marshal(post.mentionValues())
 			if err != nil {
@@ -122,15 +80,15 @@ func (p Plan) postRows() func() rows {
 	}
 }
 
-func (p Plan) userTimelineRows() func() rows {
-	return func() rows {
-		return count(p.Posts(), func(n int) ([]any, error) {
+func (p Plan) userTimelineRows() func() fixture.Rows {
+	return func() fixture.Rows {
+		return fixture.Count(p.Posts(), func(n int) ([]any, error) {
 			return []any{int64(p.author(n)), firstPostID + int64(n), firstPostMS + int64(n)*betweenMS}, nil
 		})
 	}
 }
 
-func homeTimelineRows(timelines [][]Entry) rows {
+func homeTimelineRows(timelines [][]Entry) fixture.Rows {
 	user, next := 1, 0
 	return func() ([]any, error) {
 		for user < len(timelines) && next == len(timelines[user]) {
@@ -146,16 +104,16 @@ func homeTimelineRows(timelines [][]Entry) rows {
 }
 
 // urlRows are URLs 1..urls, or those of the posts where urls is 0.
-func (p Plan) urlRows(urls, length int) func() rows {
+func (p Plan) urlRows(urls, length int) func() fixture.Rows {
 	row := func(number, length int) []any {
 		return []any{ShortCode(number), LongURL(p.Seed, number, length)}
 	}
 	if urls > 0 {
-		return func() rows {
-			return count(urls, func(i int) ([]any, error) { return row(urls-i, length), nil })
+		return func() fixture.Rows {
+			return fixture.Count(urls, func(i int) ([]any, error) { return row(urls-i, length), nil })
 		}
 	}
-	return func() rows {
+	return func() fixture.Rows {
 		n := -1
 		var left []int
 		return func() ([]any, error) {
@@ -172,22 +130,10 @@ func (p Plan) urlRows(urls, length int) func() rows {
 	}
 }
 
-func (p Plan) mediaRows() func() rows {
-	return func() rows {
-		return count(p.Media, func(i int) ([]any, error) {
+func (p Plan) mediaRows() func() fixture.Rows {
+	return func() fixture.Rows {
+		return fixture.Count(p.Media, func(i int) ([]any, error) {
 			return []any{int64(i + 1), "png", p.mediaData(i + 1)}, nil
 		})
-	}
-}
-
-// count gives rows 0..n-1.
-func count(n int, row func(i int) ([]any, error)) rows {
-	next := 0
-	return func() ([]any, error) {
-		if next == n {
-			return nil, nil
-		}
-		next++
-		return row(next - 1)
 	}
 }

@@ -70,73 +70,33 @@ func (p *storage) read(w http.ResponseWriter, r *http.Request) error {
 	if given == "" {
 		return service.WriteBody(w, "application/json", []byte("[]"))
 	}
-	ids := strings.Split(given, ",")
-	if len(ids) > maxPosts {
-		return service.BadRequest("%d posts, at most %d", len(ids), maxPosts)
+	texts := strings.Split(given, ",")
+	if len(texts) > maxPosts {
+		return service.BadRequest("%d posts, at most %d", len(texts), maxPosts)
 	}
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		if _, err := strconv.ParseInt(id, 10, 64); err != nil {
-			return service.BadRequest("%q is no post id", id)
+	ids := make([]int64, len(texts))
+	for i, text := range texts {
+		var err error
+		if ids[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return service.BadRequest("%q is no post id", text)
 		}
-		keys[i] = "post:" + id
 	}
-	posts, err := p.find(r.Context(), ids, keys)
+	found, err := service.ReadThrough(r.Context(), p.cache, "post:", ids, p.load)
 	if err != nil {
 		return err
 	}
-	size := 2
-	for _, post := range posts {
-		size += len(post) + 1
-	}
-	reply := make([]byte, 0, size)
-	reply = append(reply, '[')
-	for i, key := range keys {
-		if i > 0 {
-			reply = append(reply, ',')
+	posts := make([][]byte, len(ids))
+	for i, id := range ids {
+		if posts[i] = found[id]; posts[i] == nil {
+			return fmt.Errorf("post %d is on a timeline but not stored", id)
 		}
-		reply = append(reply, posts[key]...)
 	}
-	return service.WriteBody(w, "application/json", append(reply, ']'))
+	return service.WriteList(w, posts)
 }
 
-func (p *storage) find(ctx context.Context, ids, keys []string) (map[string][]byte, error) {
-	posts, err := p.cache.GetMany(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	var missing []int64
-	for i, key := range keys {
-		if _, isCached := posts[key]; isCached {
-			continue
-		}
-		id, err := strconv.ParseInt(ids[i], 10, 64)
-		if err != nil {
-			return nil, service.BadRequest("%q is no post id", ids[i])
-		}
-		missing = append(missing, id)
-	}
-	if len(missing) == 0 {
-		return posts, nil
-	}
-	fills, err := p.load(ctx, missing)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range missing {
-		key := "post:" + strconv.FormatInt(id, 10)
-		post, isStored := fills[key]
-		if !isStored {
-			return nil, fmt.Errorf("post %d is on a timeline but not stored", id)
-		}
-		posts[key] = post
-	}
-	return posts, p.cache.SetMany(ctx, fills)
-}
-
-// load reads posts from the database, as JSON under their keys in the cache.
-func (p *storage) load(ctx context.Context, ids []int64) (map[string][]byte, error) {
-	loaded := make(map[string][]byte, len(ids))
+// load reads posts from the database, as JSON.
+func (p *storage) load(ctx context.Context, ids []int64) (map[int64][]byte, error) {
+	loaded := make(map[int64][]byte, len(ids))
 	err := p.database.Select(ctx, "SELECT posts", `
 		SELECT post_id, creator_id, creator_username, text, mentions, urls, media, post_type, created_ms
 		FROM posts WHERE post_id = ANY($1)`,
@@ -151,7 +111,7 @@ func (p *storage) load(ctx context.Context, ids []int64) (map[string][]byte, err
 			}
 			post.PostID, post.UserMentions, post.URLs, post.Media = api.ID(id), mentions, urls, media
 			encoded, err := json.Marshal(&post)
-			loaded["post:"+post.PostID.String()] = encoded
+			loaded[id] = encoded
 			return err
 		}, ids)
 	return loaded, err

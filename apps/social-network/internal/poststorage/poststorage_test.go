@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"tailor/apps/common/storetest"
 	"tailor/apps/social-network/internal/api"
-	"tailor/apps/social-network/internal/storetest"
 )
 
 const table = `CREATE TABLE posts (post_id bigint PRIMARY KEY, creator_id bigint, creator_username text, text text,

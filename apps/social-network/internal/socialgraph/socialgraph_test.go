@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"tailor/apps/social-network/internal/storetest"
+	"tailor/apps/common/storetest"
 )
 
 func TestSetsFollowTheDatabaseAndSurviveEviction(t *testing.T) {

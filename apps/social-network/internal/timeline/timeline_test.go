@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"tailor/apps/social-network/internal/storetest"
+	"tailor/apps/common/storetest"
 )
 
 const firstPost = 1_000_000_000_000_000_000

@@ -3,7 +3,7 @@ package urlshorten
 import (
 	"testing"
 
-	"tailor/apps/social-network/internal/storetest"
+	"tailor/apps/common/storetest"
 )
 
 func TestCodeIsAFunctionOfTheURL(t *testing.T) {

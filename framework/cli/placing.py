@@ -1,0 +1,199 @@
+"""Commands about placement: profile, place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from framework.cli import present
+from framework.errors import InputError
+from framework.model import Study, TuneRequest
+from framework.placement.profile import Profile, attributes, losses, pressures, read_profile, slowdowns
+from framework.placement.scores import thesis_scores
+from framework.placing import reasons
+from framework.planning import quick as quick_request
+from framework.profiling import STRESSORS, ProfileRequest
+from framework.proposal import propose
+from framework.service import Tailor
+from optimizer.space import SearchSpace
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
+
+
+def register(
+    app: typer.Typer,
+    tailor: Callable[[], Tailor],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
+    run: Callable[[Tailor, str, bool], None],
+) -> None:
+    """Add the commands of this module.  ``run``: runs a study to its verdict and shows it."""
+
+    @app.command()
+    def profile(
+        application: Application,
+        service: Annotated[list[str] | None, typer.Option(help="Only this service (repeatable).")] = None,
+        stressor: Annotated[
+            list[str] | None, typer.Option(help=f"Only this one (repeatable): {', '.join(STRESSORS)}.")
+        ] = None,
+        blocks: Annotated[int, typer.Option(min=1, max=100, help="How often everything is repeated.")] = 3,
+        duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
+        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+        domains: Annotated[
+            str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
+        ] = "2",
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
+        again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
+        path: Annotated[
+            Path | None, typer.Option("--output", help="The profile's file [default: below TAILOR_HOME].")
+        ] = None,
+        seed: Annotated[int, typer.Option(help="Of the arrivals and the order of windows.")] = 1,
+        as_json: Json = False,
+    ) -> None:
+        """Measure what each service suffers beside stressors, and what it inflicts; goes on where it was stopped."""
+        request = ProfileRequest(
+            application,
+            blocks=blocks,
+            window_s=present.seconds("--duration", duration),
+            rate_rps=rate,
+            seed=seed,
+            domains=domains,
+            limits=present.limits(limits or []),
+        )
+        request = request.quick() if quick else request
+        if stressor:
+            request = replace(request, stressors=tuple(stressor))
+        request = replace(request, services=tuple(service or ()))
+        profiling = tailor().profiling
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=messages) as bar:
+            found = profiling.run(request, _watching(bar), path, again=again)
+        if as_json:
+            print_json(_document(found))
+        else:
+            _show(output, found)
+
+    @app.command()
+    def place(
+        application: Application,
+        profile: Annotated[
+            Path | None,
+            typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
+        ] = None,
+        pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
+        duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
+        optimizer: Annotated[
+            str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
+        ] = "placement-exact",
+        domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
+        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
+        seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
+        as_json: Json = False,
+    ) -> None:
+        """Propose where services run, say why, and measure it against all together and random placements."""
+        with_tailor = tailor()
+        given = present.limits(limits or [])
+        target = profile or with_tailor.profiling.path(with_tailor.application(application))
+        if not target.exists():
+            asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=messages) as bar:
+                with_tailor.profiling.run(asked.quick() if quick else asked, _watching(bar), target)
+        found = read_profile(target.read_text(), str(target))
+        if not attributes(found):
+            raise InputError(
+                f"{target}: no service was measured beside every stressor; run: tailor profile {application}"
+            )
+        request = TuneRequest(
+            application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
+            minimal=0, pairs=pairs, window_s=present.seconds("--duration", duration), rate_rps=rate, limits=given,
+            seed=seed, drift_every=0, only=tuple(sorted(attributes(found))),
+        )  # fmt: skip
+        request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
+        study = propose(with_tailor, request)
+        run(with_tailor, study.id, as_json)
+        if not as_json:
+            _explain(output, with_tailor, study, found)
+
+
+def _explain(output: Console, with_tailor: Tailor, study: Study, found: Profile) -> None:
+    """Why each service stands where the solver put it: from the profile, so predicted and not measured."""
+    searched = [one for one in with_tailor.store.trials(study.id) if one.purpose == "search"]
+    if not searched:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "CPUs", "all together", "so placed", "why (predicted from the profile)"):
+        table.add_column(column)
+    why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, found)
+    for one in sorted(why_each, key=lambda one: -one.together):
+        kept = "kept apart from" if one.separated else "still beside"
+        why = f"{kept} {one.worst}, which harms it most ({one.resource})" if one.worst else ""
+        table.add_row(one.service, one.cpus, f"x{one.together:.2f}", f"x{one.apart:.2f}", why)
+    output.print(table)
+    output.print(f"picture: {with_tailor.profiling.write_machine(study, searched[0].configuration)}", soft_wrap=True)
+
+
+def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
+    task = bar.add_task("deploying", total=None)
+
+    def watch(kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "step":
+            bar.update(task, description=str(data["text"])[:60])
+        elif kind == "window":
+            beside = f"beside {data['stressor']}" if data["stressor"] else "alone"
+            description = f"{data['service']} {beside}"
+            bar.update(task, total=data["planned"], completed=data["done"] - 1, description=description)
+
+    return watch
+
+
+def _document(found: Profile) -> dict[str, Any]:
+    return {
+        "about": asdict(found.about),
+        "slowdowns": [asdict(one) for one in slowdowns(found.windows)],
+        "scores": thesis_scores(losses(found.windows)),
+        "pressures": pressures(found),
+        "attributes": attributes(found),
+        "windows": len(found.windows),
+        "invalid": sum(bool(one.invalid) for one in found.windows),
+    }
+
+
+def _show(output: Console, found: Profile) -> None:
+    about = found.about
+    output.print(
+        f"{about.application} at {about.rate_rps:g} requests/s: each service alone on CPU {about.place}; all else, "
+        f"Jaeger and the load generator too, on CPU {about.rest}; {len(found.windows)} windows of {about.window_s:g} s",
+        soft_wrap=True,
+    )
+    scores = thesis_scores(losses(found.windows))
+    rows = [one for one in slowdowns(found.windows) if one.service in scores]
+    strongest = {(o.service, o.stressor): o for o in sorted(rows, key=lambda one: one.intensity)}
+    stressors = sorted({one.stressor for one in rows})
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "peak cores", *stressors, "score"):
+        table.add_column(column)
+    for service in sorted(scores, key=lambda one: -scores[one][""]):
+        cells = [
+            f"x{strongest[service, kind].mean:.2f} (p95 x{strongest[service, kind].p95:.2f})" for kind in stressors
+        ]
+        table.add_row(service, f"{about.peaks.get(service, 0):.2f}", *cells, f"{scores[service]['']:.3f}")
+    output.print(table)
+    left_out = sorted(about.peaks.keys() - scores.keys())
+    if left_out:
+        output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
+    invalid = sum(bool(one.invalid) for one in found.windows)
+    if invalid:
+        output.print(f"{invalid} windows did not count: disturbed by the machine's host, or too few spans")

@@ -1,0 +1,23 @@
+"""Placement as parameters: ``service.cpuset`` is the list of CPUs that a service may use, or ``all``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from framework.model import Expectation, Placement, Probe
+from optimizer.space import Value
+
+CPUSET = "cpuset"
+ALL = "all"
+
+
+def placed(place: Placement, services: Iterable[str], configuration: Mapping[str, Value]) -> Placement:
+    """``place`` with the CPU sets that a configuration names."""
+    given = {name: str(configuration.get(f"{name}.{CPUSET}", ALL)) for name in services}
+    return replace(place, cpusets={**place.cpusets, **{name: cpus for name, cpus in given.items() if cpus != ALL}})
+
+
+def expected(service: str, cpus: str) -> Expectation:
+    """What the kernel says of a service that may use these CPUs only."""
+    return Expectation(service, CPUSET, cpus, Probe("cpus", r"^(\S+)$"))

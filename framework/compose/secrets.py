@@ -1,0 +1,60 @@
+"""Passwords and the like are taken out of what is kept or sent: compose documents, mounted files, exports.
+
+By the names under which such values are usually given, and by the place of a password in an address.  A deployment
+itself keeps its values: Tailor's records do not need them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+REMOVED = "REMOVED"
+_NAME = re.compile(
+    r"passwo?r?d|passphrase|_pass$|^pass$|secret|(^|[_-])token$|credential|api_?key|access_?key|private_?key|"
+    r"authorization|cookie|requirepass|masterauth",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)  # of a list of environment variables, or an option of a command
+_ADDRESS = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)")
+_LINE = re.compile(r"^([ \t]*[\"']?([\w.-]+)[\"']?[ \t]*[:= ][ \t]*)(\S.*)$", re.MULTILINE)
+_REFERENCE = re.compile(r"\$\{?\w+\}?")  # the value stays where it is
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """A document in which every value that looks like a secret is REMOVED; ``name``: under which it was found."""
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_secrets(item, name) for item in value]
+    if isinstance(value, str):
+        return _text(value, name)
+    if name and value is not None and not isinstance(value, bool) and _NAME.search(name):
+        return REMOVED  # a number
+    return value
+
+
+def documents_artefact(documents: Mapping[str, Any], files: Mapping[str, str]) -> bytes:
+    """What is kept of a deployment: its compose documents and mounted files, as JSON, without secrets."""
+    cleaned = {name: text_without_secrets(text) for name, text in files.items()}
+    return json.dumps({"documents": without_secrets(documents), "files": cleaned}, sort_keys=True).encode()
+
+
+def text_without_secrets(text: str) -> str:
+    """A configuration file, line by line: ``name value``, ``name = value`` or ``name: value``."""
+
+    def line(match: re.Match[str]) -> str:
+        return match[1] + _text(match[3], match[2])
+
+    return _LINE.sub(line, text)
+
+
+def _text(value: str, name: str) -> str:
+    if name and _NAME.search(name) and not _REFERENCE.fullmatch(value):
+        return REMOVED
+    pair = _PAIR.fullmatch(value)
+    if pair is not None:
+        return f"{pair[1]}={_text(pair[2], pair[1])}"
+    return _ADDRESS.sub(rf"\1:{REMOVED}", value)

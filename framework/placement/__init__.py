@@ -1,0 +1,1 @@
+"""Which service beside which, on which cores and hosts: the machine, and what services suffer and inflict."""

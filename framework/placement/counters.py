@@ -1,0 +1,110 @@
+"""Hardware counters of services by cgroup: what `perf stat` writes, and what it says of caches and pipelines.
+
+The fields are those of perf-stat(1), "CSV FORMAT": value, unit, event, cgroup, time that the counter ran [ns], share of
+the time in percent, then what perf derives itself, which is not used here.  Where there are more events than counters,
+the kernel lets them take turns and scales: an event that ran for a small share of the time is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from framework.errors import InputError
+
+SEPARATOR = ";"  # names of events have commas
+LEAST_SHARE = 0.25  # of the time: below, the scaled number says too little
+MISSES = {  # level -> the generic events that count its misses, the first that was counted is taken
+    "L1i": ("L1-icache-load-misses",),
+    "L1d": ("L1-dcache-load-misses",),
+    "L2": ("l2_rqsts.miss", "l2_cache_misses_from_dc_misses"),  # Intel; AMD, Zen 2 and later
+    "LLC": ("LLC-load-misses", "cache-misses"),
+    "dTLB": ("dTLB-load-misses",),
+    "iTLB": ("iTLB-load-misses",),
+}
+TOPDOWN = {  # level 1 of Yasin, ISPASS 2014: Intel's perf metrics, from Ice Lake on
+    "retiring": "topdown-retiring",
+    "bad speculation": "topdown-bad-spec",
+    "frontend bound": "topdown-fe-bound",
+    "backend bound": "topdown-be-bound",
+}
+SLOTS = ("slots", "TOPDOWN.SLOTS")
+EVENTS = ("cycles", "instructions", *dict.fromkeys(name for names in MISSES.values() for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One event of one cgroup.  ``value``: None where there is none, and ``why`` says why."""
+
+    value: float | None
+    share: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the counters of one service say; None or absent where they say nothing, and ``refused`` says why.
+
+    ``mpki``: misses per thousand instructions.  ``topdown``: shares of the pipeline's slots, which add up to one.
+    """
+
+    ipc: float | None
+    mpki: Mapping[str, float]
+    topdown: Mapping[str, float]
+    refused: Mapping[str, str]
+
+
+def read_perf(text: str) -> Mapping[str, Mapping[str, Count]]:
+    """Cgroup -> event -> count.  Raises InputError on a line that is none of perf's."""
+    found: dict[str, dict[str, Count]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = [one.strip() for one in line.split(SEPARATOR)]
+        if len(fields) < 6:
+            raise InputError(f"perf: line {number} has {len(fields)} fields; allowed: at least 6 ({line!r})")
+        value, _, event, cgroup, _, percent = fields[:6]
+        if not event:  # a line of a metric that perf derived from those before
+            continue
+        found.setdefault(cgroup, {})[event.removesuffix(":u").removesuffix(":k")] = _count(value, percent, line)
+    return found
+
+
+def _count(value: str, percent: str, line: str) -> Count:
+    try:
+        share = float(percent or 0) / 100
+        if value.startswith("<"):
+            return Count(None, share, value.strip("<>"))
+        number = float(value)
+    except ValueError as error:
+        raise InputError(f"perf: {line!r} has no number where one belongs") from error
+    if share < LEAST_SHARE:
+        return Count(None, share, f"counted for {share:.0%} of the time; allowed: from {LEAST_SHARE:.0%}")
+    return Count(number, share)
+
+
+def derived(counts: Mapping[str, Count]) -> Counters:
+    """Instructions per cycle, misses, and the pipeline's slots of one cgroup."""
+    refused = {name: one.why for name, one in counts.items() if one.value is None}
+    cycles, instructions = (_value(counts, name) for name in ("cycles", "instructions"))
+    ipc = instructions / cycles if cycles and instructions is not None else None
+    mpki: dict[str, float] = {}
+    for level, names in MISSES.items():
+        known = [value for name in names if (value := _value(counts, name)) is not None]
+        if known and instructions:
+            mpki[level] = 1000 * known[0] / instructions
+    return Counters(ipc, mpki, _topdown(counts), refused)
+
+
+def _value(counts: Mapping[str, Count], name: str) -> float | None:
+    return counts[name].value if name in counts else None
+
+
+def _topdown(counts: Mapping[str, Count]) -> Mapping[str, float]:
+    """Shares of the slots; nothing unless all four were counted.  They are scaled to one: perf rounds them apart."""
+    parts = {name: _value(counts, event) for name, event in TOPDOWN.items()}
+    known = {name: value for name, value in parts.items() if value is not None}
+    total = sum(known.values())
+    if len(known) < len(TOPDOWN) or total <= 0 or not any(_value(counts, name) for name in SLOTS):
+        return {}
+    return {name: value / total for name, value in known.items()}

@@ -1,0 +1,163 @@
+"""Placement in a search space: for each service the CPUs that it may use, all of them by default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.compose.placed import ALL, CPUSET
+from framework.errors import InputError, UnknownName
+from framework.model import Application
+from framework.placement.cpus import read_cpus, write_cpus
+from framework.placement.profile import Profile, attributes
+from framework.placement.topology import Topology
+from optimizer.assignment import ONLY, PRESSURE, SENSITIVITY, assignment_of
+from optimizer.errors import SearchExhausted
+from optimizer.registry import load
+from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
+
+PLACEMENTS = ("none", "also", "only")
+MOST_DRAWS = 10_000  # of random placements, of which few may fit
+FULL = 0.85  # of the machine: a full one leaves no choice
+
+
+def domains_of(asked: str, topology: Topology) -> tuple[str, ...]:
+    """The CPU sets that somebody asks for: a number of them, or the sets themselves ("0-3/4-7").  Raises InputError."""
+    if asked.isascii() and asked.isdigit():
+        return tuple(write_cpus(cpus) for cpus in topology.domains(int(asked)).values())
+    sets = [read_cpus(part) for part in asked.split("/")]
+    taken: set[int] = set()
+    for cpus in sets:
+        if not cpus or taken & set(cpus):
+            raise InputError(
+                f"--domains: found {asked!r}; allowed: a number, or sets without a common CPU such as 0-3/4-7"
+            )
+        topology.only(cpus)  # are they there?
+        taken |= set(cpus)
+    return tuple(write_cpus(cpus) for cpus in sets)
+
+
+def parameter_of(service: str, domains: Sequence[str], attributes: Mapping[str, float] | None = None) -> Parameter:
+    """Where a service runs.  A solver of placements keeps to the domains; others may leave a service on all CPUs."""
+    return Parameter(
+        f"{service}.{CPUSET}",
+        "categorical",
+        ALL,
+        choices=(ALL, *domains),
+        group=service,
+        attributes={**{f"{ONLY}{one}": 1.0 for one in domains}, **(attributes or {})},
+    )
+
+
+def with_placement(space: SearchSpace, domains: Sequence[str], profile: Profile | None) -> SearchSpace:
+    """A space with the placement of every service that it tunes something of, before its other parameters."""
+    known = attributes(profile) if profile else {}
+    parameters: list[Parameter] = []
+    for service, names in space.groups.items():
+        parameters += [parameter_of(service, domains, known.get(service)), *(space[name] for name in names)]
+    return SearchSpace(parameters, [*space.constraints, *capacities(list(space.groups), domains, profile)])
+
+
+def placement_alone(
+    application: Application, domains: Sequence[str], profile: Profile | None, only: Sequence[str] = ()
+) -> SearchSpace:
+    """The space of where each service runs that is tuned, or of those named.  Raises UnknownName, InputError."""
+    known = [one.name for one in application.services if one.tuned]
+    for name in only:
+        if name not in known:
+            raise UnknownName("service", name, known)
+    services = [name for name in known if not only or name in only]
+    if not services:
+        raise InputError(f"{application.name}: no service is tuned, so none can be placed")
+    about = attributes(profile) if profile else {}
+    return SearchSpace(
+        (parameter_of(name, domains, about.get(name)) for name in services), capacities(services, domains, profile)
+    )
+
+
+def capacities(services: Sequence[str], domains: Sequence[str], profile: Profile | None) -> list[Capacity]:
+    """What fits into a domain: peak CPU needs up to its CPUs.
+
+    Where all together need more than there is, as on a machine that is smaller than the application, the needs are
+    scaled so that they fill it to ``FULL`` (Sfakiotakis 2023 scales them to the capacity).
+    """
+    if profile is None:
+        return []
+    peaks = {f"{name}.{CPUSET}": profile.about.peaks.get(name, 0.0) for name in services}
+    sizes = {domain: float(len(read_cpus(domain))) for domain in domains}
+    room, need = FULL * sum(sizes.values()), sum(peaks.values())
+    scale = min(1.0, room / need) if need > 0 else 1.0
+    weights = {name: scale * peak for name, peak in peaks.items()}
+    return [Capacity(weights, domain, size, "peak CPU need") for domain, size in sizes.items()]
+
+
+def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Configuration]:
+    """Placements to compare with: the load spread evenly, and random ones that fit.  None where none was found."""
+    problem = assignment_of(space)
+    found: dict[str, Configuration] = {}
+    try:
+        [spread] = load("placement-spread")(space, seed=seed).ask()
+        found["spread"] = spread.configuration
+    except SearchExhausted:
+        pass
+    rng = np.random.default_rng(seed)
+    for _ in range(MOST_DRAWS):
+        places = np.array([rng.choice(np.flatnonzero(row)) for row in problem.allowed], dtype=np.int64)
+        drawn = problem.configuration(places)
+        if problem.fits(places) and drawn not in found.values():
+            found[f"random-{len(found) + ('spread' not in found)}"] = drawn
+        if len(found) >= count + ("spread" in found):
+            break
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a service stands where it does.
+
+    ``together``, ``apart``: the predicted ratio of its latency to that alone, with all services on the same CPUs and
+    with this placement.  ``worst``: the neighbour that would harm it most, on which resource, and whether it is kept
+    apart from it.
+    """
+
+    service: str
+    cpus: str
+    together: float
+    apart: float
+    worst: str
+    resource: str
+    separated: bool
+
+
+def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
+    """In words that a person can check against the profile; services that were not profiled are left out."""
+    known = attributes(profile)
+    services = [one.group for one in space.parameters if one.group in known]
+    place = {one: str(configuration[f"{one}.{CPUSET}"]) for one in services}
+    found = []
+    for service in services:
+        costs = {other: _harm(known[service], known[other]) for other in services if other != service}
+        worst = max(costs, key=lambda other: sum(costs[other].values()), default="")
+        resource = max(costs[worst], key=lambda one: costs[worst][one], default="") if worst else ""
+        near = [other for other in costs if place[other] == place[service]]
+        found.append(
+            Reason(
+                service,
+                place[service],
+                math.exp(sum(sum(cost.values()) for cost in costs.values())),
+                math.exp(sum(sum(costs[other].values()) for other in near)),
+                worst,
+                resource,
+                worst not in near,
+            )
+        )
+    return found
+
+
+def _harm(service: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
+    """Resource -> the log of the service's slowdown beside the other."""
+    resources = [name.removeprefix(SENSITIVITY) for name in service if name.startswith(SENSITIVITY)]
+    return {one: service[SENSITIVITY + one] * other.get(PRESSURE + one, 0.0) for one in resources}

@@ -1,0 +1,51 @@
+"""How long what was measured is kept.  Results are small and stay; each request's latency and the traces are large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from framework.config import Retention
+from framework.errors import InputError
+from framework.lease import Lease
+from framework.ports import ArtefactStore, Clock, StudyArchive, StudyStore
+
+GRACE_S = 3_600.0  # an artefact is put before the row that refers to it
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """``samples``: of how many windows latencies or traces were dropped; ``artefacts``: how many were removed."""
+
+    studies: tuple[str, ...]
+    samples: int
+    artefacts: int
+
+
+class Keeper:
+    """Removes what a retention says, and artefacts that no study refers to any more."""
+
+    def __init__(self, store: StudyStore, archive: StudyArchive, artefacts: ArtefactStore, clock: Clock) -> None:
+        self._store, self._archive, self._artefacts, self._clock = store, archive, artefacts, clock
+        self._lease = Lease(store)
+
+    def forget(self, retention: Retention) -> Forgotten:
+        """Studies that somebody runs, or that wait for a worker, are left alone."""
+        deleted = []
+        for study in self._idle(retention.studies_s):
+            try:
+                self._lease.take(study)
+            except InputError:  # somebody began to work on it a moment ago
+                continue
+            self._store.delete(study)
+            deleted.append(study)
+        samples = sum(self._archive.forget_samples(study) for study in self._idle(retention.samples_s))
+        before_ns = self._clock.now_ns() - int(GRACE_S * 1e9)
+        return Forgotten(tuple(deleted), samples, self._artefacts.remove_but(self._archive.referred(), before_ns))
+
+    def _idle(self, seconds: float | None) -> Sequence[str]:
+        if seconds is None:
+            return ()
+        at = datetime.fromtimestamp(self._clock.now_ns() / 1e9 - seconds, UTC)
+        return self._archive.idle_since(at.isoformat(timespec="milliseconds"))

@@ -1,0 +1,86 @@
+"""Whole studies: those that nobody works on any more, and those that come from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from framework.errors import InputError
+from framework.model import Study, StudyState, Trial
+from framework.ports import ArtefactStore
+from framework.store.database import Database
+from framework.store.rows import kept_latencies, measurement_row, study_row, trial_row
+from framework.store.schema import events, jobs, leases, measurements, studies, trials
+
+
+class SqlArchive:
+    """StudyArchive on SQLAlchemy Core."""
+
+    def __init__(self, database: Database, artefacts: ArtefactStore) -> None:
+        self._database = database
+        self._artefacts = artefacts
+
+    def restore(self, study: Study, trials_: Sequence[Trial], events_: Sequence[Mapping[str, Any]]) -> None:
+        """Record a study as it was elsewhere, in one transaction.  Raises InputError where there is one of its id."""
+        rows = [
+            measurement_row(study.id, trial.number, one, kept_latencies(self._artefacts, one))
+            for trial in trials_
+            for one in trial.measurements
+        ]
+        noted = [
+            {
+                "study": study.id,
+                "at": event["at"],
+                "kind": event["kind"],
+                "data": {name: value for name, value in event.items() if name not in ("id", "at", "kind")},
+            }
+            for event in events_
+        ]
+        with self._database.transaction() as connection:
+            if connection.execute(sa.select(studies.c.id).where(studies.c.id == study.id)).first() is not None:
+                raise InputError(f"study {study.id} is here already; delete it first to import it again")
+            connection.execute(studies.insert().values(study_row(study)))
+            for table, found in ((trials, [trial_row(one) for one in trials_]), (measurements, rows), (events, noted)):
+                if found:
+                    connection.execute(table.insert(), found)
+
+    def idle_since(self, at: str) -> Sequence[str]:
+        """Studies to which nothing happened after a time (ISO 8601, UTC), and that nobody runs nor waits for."""
+        last = (
+            sa.select(sa.func.max(events.c.at))
+            .where(events.c.study == studies.c.id)
+            .correlate(studies)
+            .scalar_subquery()
+        )
+        busy = sa.union(sa.select(leases.c.study), sa.select(jobs.c.study))
+        wanted = sa.select(studies.c.id).where(
+            studies.c.state != StudyState.RUNNING.value,
+            studies.c.created_at < at,
+            sa.func.coalesce(last, "") < at,
+            studies.c.id.not_in(busy),
+        )
+        with self._database.reading() as connection:
+            return list(connection.execute(wanted.order_by(studies.c.id)).scalars())
+
+    def forget_samples(self, study: str) -> int:
+        """Drop each request's latency and the traces; all that was computed stays.  Returns how many were dropped."""
+        dropped = 0
+        with self._database.transaction() as connection:
+            for row in connection.execute(measurements.select().where(measurements.c.study == study)).all():
+                spans = row.document.get("spans", "")
+                dropped += bool(row.latencies) + bool(spans)
+                if row.latencies or spans:
+                    values = {"latencies": "", "document": {**row.document, "spans": ""}}
+                    connection.execute(measurements.update().where(measurements.c.id == row.id).values(values))
+        return dropped
+
+    def referred(self) -> Collection[str]:
+        """Digests of all artefacts that some study refers to."""
+        spans = measurements.c.document["spans"].as_string()
+        with self._database.reading() as connection:
+            found = set(connection.execute(sa.select(measurements.c.latencies).distinct()).scalars())
+            found |= set(connection.execute(sa.select(spans).distinct()).scalars())
+            found |= set(connection.execute(sa.select(trials.c.documents).distinct()).scalars())
+        return {digest for digest in found if digest}

@@ -1,0 +1,60 @@
+"""What a placement has to beat: services spread by their load, and the slowest ones in the best place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimizer.assignment import Assignment
+from optimizer.solvers import PlacementSolver
+
+
+class PlacementSpread(PlacementSolver):
+    """The heaviest service first, each into the domain that is least full (longest processing time first)."""
+
+    name = "placement-spread"
+    summary = "placement baseline: the load spread evenly over the domains"
+    source = "Graham 1969 (SIAM Journal on Applied Mathematics 17(2)), longest processing time first"
+    suits = "as a baseline of placement: what a scheduler does that knows the load only"
+
+    def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
+        weights = problem.limits[0].weights if problem.limits else np.ones(len(problem.services))
+
+        def least_full(places: NDArray[np.int64]) -> list[int]:
+            here = places >= 0
+            loads = np.bincount(places[here], weights=weights[here], minlength=len(problem.domains))
+            return [int(one) for one in np.argsort(loads, kind="stable")]
+
+        places = _one_by_one(problem, np.argsort(-weights, kind="stable").tolist(), least_full)
+        return None if places is None else (places, "the heaviest first, where most is free")
+
+
+class PlacementLatency(PlacementSolver):
+    """The services with the highest latency of their own fill the first domain, then the next, as far as they fit."""
+
+    name = "placement-latency"
+    summary = "placement baseline: the slowest services get the first domain"
+    source = "the latency-guided scenarios of Sfakiotakis 2023 (NTUA)"
+    suits = "as a baseline of placement: what somebody does who looks at latencies only"
+
+    def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
+        order = np.argsort(-problem.attribute("latency"), kind="stable").tolist()
+        places = _one_by_one(problem, order, lambda places: list(range(len(problem.domains))))
+        return None if places is None else (places, "the slowest first, where it fits")
+
+
+def _one_by_one(
+    problem: Assignment, order: Sequence[int], preferred: Callable[[NDArray[np.int64]], list[int]]
+) -> NDArray[np.int64] | None:
+    """Each service where it is preferred most among the domains where it fits; None where one fits nowhere."""
+    places = np.full(len(problem.services), -1, dtype=np.int64)
+    for service in order:
+        for domain in preferred(places):
+            places[service] = domain
+            if problem.fits(places):
+                break
+        else:
+            return None
+    return places

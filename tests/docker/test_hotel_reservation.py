@@ -1,0 +1,34 @@
+"""The hotel reservation as a user tunes it: no code of Tailor knows it, and nobody is booked twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.docker.studies import ROOT, WIDE, left_behind, tailor
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+
+
+def test_it_is_tuned_like_any_application(home: Path) -> None:
+    limits = [f"--limits={name}={value}" for name, value in WIDE.items()]
+    said = tailor(
+        home, "tune", str(ROOT / "apps" / "hotel-reservation"), "--optimizer", "random", "--iterations", "1",
+        "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "0", "--drift-every", "0",
+        "--rate", "100", *limits, "--json",
+    )  # fmt: skip
+    document = json.loads(said.stdout)
+    assert document["state"] == "completed"
+    trials = json.loads(tailor(home, "show", document["study"], "--json").stdout)["trials_detail"]
+    assert [one["purpose"] for one in trials] == ["default", "search"]
+    for trial in trials:  # the check after the load searches, and reserves more rooms than there are
+        assert trial["state"] == "completed", trial["reason"]
+        [measurement] = trial["measurements"]
+        assert measurement["spans_created"] == measurement["spans_read"] > 0
+        assert measurement["failed_requests"] == 0
+        assert {"frontend", "search", "geo", "rate", "profile", "recommendation"} <= {
+            one["service"] for one in measurement["services"]
+        }
+    assert left_behind(document["study"]) == []

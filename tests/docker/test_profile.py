@@ -1,0 +1,61 @@
+"""The profiler on the slice: services move to other CPUs while they run, with a real stressor beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from framework.placement.profile import About, Probe, Profile, Window, read_profile
+from tests.docker.studies import WIDE, left_behind, tailor
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+
+
+def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_path: Path) -> None:
+    path = tmp_path / "profile.jsonl"
+    limits = [f"--limits={name}={value}" for name, value in WIDE.items()]
+    asked = (
+        "profile", str(slice_application), "--service", "url-shorten", "--stressor", "l2", "--blocks", "1",
+        "--duration", "2s", "--rate", "150", "--output", str(path), *limits, "--json",
+    )  # fmt: skip
+    document = json.loads(tailor(home, *asked).stdout)
+    assert {one["stressor"] for one in document["slowdowns"]} == {"l2"}
+    assert document["about"]["peaks"]["url-shorten"] > 0
+    assert document["invalid"] == 0
+    profile = read_profile(path.read_text(), "profile")
+    assert all(one.per_second > 0 for one in profile.probes)
+    beside = [one for one in profile.windows if one.stressor]
+    assert all(one.spans > 50 and one.stress_per_s > 0 and one.cores > 0 for one in beside)
+    assert all(one.switches_per_s > 0 for one in profile.windows), "the kernel's own counts"
+    assert left_behind() == []
+    again = json.loads(tailor(home, *asked).stdout)
+    assert again["windows"] == document["windows"], "it was whole"
+
+
+def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Path, tmp_path: Path) -> None:
+    """From a profile written by hand: two services that harm each other go apart, if that is worth anything or not."""
+    names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
+    about = About("url-shortener", "", {}, "0", "1", 150.0, 1.0, 2.0, 1, names)
+    windows = [
+        Window(name, kind, bool(kind), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 150.0, 0.3, 0.0, 9.0, 70.0)
+        for name in names
+        for at, (kind, ms) in enumerate([("", 5.0), ("l2", 8.0), ("l2", 8.0), ("", 5.0)])
+    ]
+    path = tmp_path / "profile.jsonl"
+    path.write_text(Profile(about, windows, [Probe("l2", 0.0, 100.0), Probe("l2", 1.0, 50.0)]).to_lines())
+    said = tailor(
+        home, "place", str(slice_application), "--profile", str(path), "--pairs", "2", "--duration", "2s", "--rate",
+        "150",
+    ).stdout  # fmt: skip
+    assert "kept apart from" in said
+    assert "predicted from the profile" in said
+    study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
+    shown = json.loads(tailor(home, "show", study, "--json").stdout)
+    arms = {one["label"] for one in shown["trials_detail"] if one["purpose"] == "verdict"}
+    assert {"default", "best", "spread"} <= arms | {"best"}
+    [searched] = [one for one in shown["trials_detail"] if one["purpose"] == "search"]
+    assert set(searched["configuration"]) == {f"{name}.cpuset" for name in names}
+    assert set(searched["configuration"].values()) == {"0", "1"}
+    assert left_behind() == []

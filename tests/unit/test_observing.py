@@ -1,0 +1,120 @@
+"""What Tailor does, as spans: a tree that says where a study's time went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.errors import Interrupted
+from framework.model import Study, TuneRequest
+from framework.observing import observed
+from framework.observing.otlp import resource
+from framework.service import Tailor
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+
+SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
+REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=3, repetitions=2, pairs=3, drift_every=0, minimal=0)
+
+
+@dataclass
+class Span:
+    study: str
+    name: str
+    parent: Span | None
+    attributes: dict[str, Any]
+    ended: int = 0
+    error: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent.path}/{self.name}" if self.parent else self.name
+
+
+@dataclass
+class Sink:
+    spans: list[Span] = field(default_factory=list)
+    flushed: int = 0
+
+    def begin(self, study: str, name: str, parent: object | None, attributes: Mapping[str, Any]) -> object:
+        assert parent is None or (isinstance(parent, Span) and not parent.ended), "a parent is open"
+        self.spans.append(Span(study, name, parent, dict(attributes)))
+        return self.spans[-1]
+
+    def end(self, span: object, attributes: Mapping[str, Any], error: str) -> None:
+        assert isinstance(span, Span)
+        span.attributes |= attributes
+        span.ended += 1
+        span.error = error
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+def watched(directory: Path, machine: PretendMachine, sink: Sink) -> Tailor:
+    tailor, _ = pretend_tailor(directory, machine, observed=partial(observed, [sink]))
+    return tailor
+
+
+def run(tailor: Tailor) -> Study:
+    return tailor.run(tailor.create(REQUEST).id, lambda kind, data: None)
+
+
+def test_a_study_is_a_tree(tmp_path: Path) -> None:
+    sink = Sink()
+    tailor = watched(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01), sink)
+    study = run(tailor)
+    assert {span.ended for span in sink.spans} == {1}, "every span ends, once"
+    assert sink.flushed == 1
+    trials = tailor.store.trials(study.id)
+    assert [span.attributes["trial"] for span in sink.spans if span.name == "trial"] == [one.number for one in trials]
+    assert [s.attributes.get("value") for s in sink.spans if s.name == "trial"] == [one.value for one in trials]
+    paths = {span.path for span in sink.spans}
+    for phase in ("render", "deploy", "prepare", "load", "read", "evaluate"):
+        assert f"study/trial/repetition/{phase}" in paths
+    assert {"study/ask", "study/tell", "study/seed"} <= paths
+    repetitions = [span for span in sink.spans if span.name == "repetition"]
+    assert len(repetitions) == sum(len(one.measurements) for one in trials)
+    root = sink.spans[0]
+    assert root.attributes["study"] == study.id
+    assert root.attributes["modelled"] is False
+    tailor.close()
+
+
+def test_what_fails_says_why(tmp_path: Path) -> None:
+    sink = Sink()
+    machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
+
+    def stop(count: int) -> None:
+        if count == 4:
+            raise Interrupted("enough")
+
+    machine.on_deploy = stop
+    tailor = watched(tmp_path, machine, sink)
+    with pytest.raises(Interrupted):
+        run(tailor)
+    assert {span.ended for span in sink.spans} == {1}
+    assert "paused" in sink.spans[0].error
+    tailor.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "tailor"),
+        ({"OTEL_SERVICE_NAME": "ours"}, "ours"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=theirs"}, "theirs"),
+    ],
+)
+def test_spans_are_tailors_unless_somebody_says_otherwise(
+    given: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
+        monkeypatch.delenv(key, raising=False)
+    for key, value in given.items():
+        monkeypatch.setenv(key, value)
+    assert resource().attributes["service.name"] == name

@@ -1,0 +1,196 @@
+"""Placement solvers: the exact one against all placements there are, the knapsack against all loads."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from optimizer import registry
+from optimizer.algorithms.knapsack import best_load
+from optimizer.algorithms.placement_exact import solve
+from optimizer.assignment import APART, CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment, assignment_of
+from optimizer.errors import InvalidInput, SearchExhausted
+from optimizer.space import Capacity, Parameter, SearchSpace
+
+ALGORITHMS = ("knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency")
+RESOURCES = ("core", "memory", "cache")
+
+
+def space_of(
+    rng: np.random.Generator, services: int, domains: int, *, room: float = 1.5, wishes: bool = False
+) -> SearchSpace:
+    """Random services; ``room``: of all domains over the need.  The default is a placement that fits."""
+    names = [f"s{number}" for number in range(services)]
+    places = tuple(f"node{number // 2}.{number % 2}" for number in range(domains))
+    need = rng.uniform(0.2, 2.0, services)
+    start = np.arange(services) % domains
+    loads = np.bincount(start, weights=need, minlength=domains)
+    bound = max(float(loads.max()), room * float(need.sum()) / domains)
+    parameters = []
+    for number, name in enumerate(names):
+        attributes = {"score": float(rng.uniform(0, 5)), "latency": float(rng.uniform(1, 9))}
+        attributes |= {SENSITIVITY + one: float(rng.exponential()) for one in RESOURCES}
+        attributes |= {PRESSURE + one: float(rng.exponential()) for one in RESOURCES}
+        attributes[CALLS + names[rng.integers(services)]] = 1.0
+        if wishes and number == 0:
+            attributes[ONLY + places[0]] = 1.0
+            attributes[APART + names[1]] = 1.0
+        default = places[start[number]]
+        parameters.append(Parameter(name, "categorical", default, choices=places, attributes=attributes))
+    weights = dict(zip(names, need.tolist(), strict=True))
+    return SearchSpace(parameters, [Capacity(weights, place, bound, "cpu") for place in places])
+
+
+def best_of_all(problem: Assignment) -> float:
+    """The least cost over all placements, by looking at each."""
+    costs = [np.inf]
+    for places in itertools.product(range(len(problem.domains)), repeat=len(problem.services)):
+        at = np.array(places)
+        if problem.fits(at):
+            costs.append(problem.cost(at))
+    return min(costs)
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32 - 1), services=st.integers(2, 7), domains=st.integers(1, 3), wishes=st.booleans())
+def test_no_placement_is_better_than_the_exact_one(seed: int, services: int, domains: int, wishes: bool) -> None:
+    rng = np.random.default_rng(seed)
+    problem = assignment_of(space_of(rng, services, domains, room=rng.uniform(1.0, 2.0), wishes=wishes))
+    best, found = best_of_all(problem), solve(problem)
+    if found is None:
+        assert best == np.inf
+        return
+    assert problem.fits(found)
+    assert problem.cost(found) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_domains_of_different_size(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    small = assignment_of(space_of(rng, 6, 3))
+    bounds = small.limits[0].bounds * np.array([1.0, 0.6, 1.7])
+    problem = Assignment(
+        small.services, small.domains, (type(small.limits[0])(small.limits[0].weights, bounds),), small.interference,
+        small.calls, small.apart, small.allowed, small.attributes,
+    )  # fmt: skip
+    found, best = solve(problem), best_of_all(problem)
+    assert (found is None) == (best == np.inf)
+    if found is not None:
+        assert problem.cost(found) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=400)
+@given(
+    items=st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)), max_size=9),
+    capacity=st.floats(0, 30),
+)
+def test_no_load_is_worth_more_than_the_knapsacks(items: list[tuple[float, float]], capacity: float) -> None:
+    weights, values = (np.array([item[k] for item in items]) for k in (0, 1))
+    slack = capacity + 1e-9 * max(1.0, capacity)
+
+    def worth(chosen: NDArray[np.int64]) -> float:
+        return float(values[chosen].sum())
+
+    loads = (
+        np.array(one, dtype=np.int64)
+        for n in range(len(items) + 1)
+        for one in itertools.combinations(range(len(items)), n)
+    )
+    best = max(worth(one) for one in loads if weights[one].sum() <= slack)
+    found = best_load(weights, values, capacity)
+    assert weights[found].sum() <= slack * (1 + 1e-12)
+    assert worth(found) == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_suggests_once_what_fits_and_the_same_again(name: str) -> None:
+    space = space_of(np.random.default_rng(3), 10, 2, room=1.6)
+    first, second = (registry.load(name)(space, seed=5) for _ in range(2))
+    [suggestion] = first.ask()
+    assert space.is_feasible(suggestion.configuration)
+    assert second.ask()[0] == suggestion
+    assert suggestion.note
+    with pytest.raises(SearchExhausted):
+        first.ask()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_space_that_is_no_placement_is_refused(name: str) -> None:
+    space = SearchSpace([Parameter("workers", "integer", 1, low=1, high=8)])
+    with pytest.raises(InvalidInput, match="placement needs categorical"):
+        registry.load(name)(space, seed=1).ask()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_constraint_programming_finds_the_optimum_and_says_so(seed: int) -> None:
+    space = space_of(np.random.default_rng(seed), 9, 3, wishes=seed % 2 == 0)
+    problem = assignment_of(space)
+    exact = solve(problem)
+    try:
+        [suggestion] = registry.load("placement-cpsat")(space, seed=1).ask()
+    except SearchExhausted:
+        assert exact is None
+        return
+    assert exact is not None
+    found = problem.places(suggestion.configuration)
+    assert problem.fits(found)
+    assert "proved" in suggestion.note
+    assert problem.cost(found) == pytest.approx(problem.cost(exact), abs=1e-4)
+
+
+def test_calls_draw_chatty_services_together() -> None:
+    places = ("a.0", "a.1", "b.0")
+    one = {PRESSURE + "core": 1.0, SENSITIVITY + "core": 1.0}
+    space = SearchSpace(
+        [
+            Parameter("front", "categorical", "b.0", choices=places, attributes={**one, CALLS + "search": 10.0}),
+            Parameter("search", "categorical", "a.0", choices=places, attributes=one),
+            Parameter("stranger", "categorical", "a.1", choices=places, attributes={**one, ONLY + "b.0": 1.0}),
+        ]
+    )
+    [apart] = registry.load("placement-cpsat")(space, seed=1, call_cost=1.0).ask()
+    at = apart.configuration
+    assert {str(at["front"])[0], str(at["search"])[0]} == {"a"}, "one host"
+    assert at["front"] != at["search"], "two domains"
+
+
+def test_the_knapsack_is_the_thesis_one() -> None:
+    """Weights 3, 2, 2 and values 4, 3, 3 in four cores: the two smaller ones are worth more than the large one."""
+    need, score = {"large": 3.0, "b": 2.0, "c": 2.0}, {"large": 4.0, "b": 3.0, "c": 3.0}
+    parameters = [
+        Parameter(name, "categorical", "node2", choices=("node1", "node2"), attributes={"score": score[name]})
+        for name in need
+    ]
+    space = SearchSpace(parameters, [Capacity(need, "node1", 4.0, "cpu")])
+    [suggestion] = registry.load("knapsack")(space, seed=1).ask()
+    assert suggestion.configuration.to_dict() == {"large": "node2", "b": "node1", "c": "node1"}
+
+
+def test_nineteen_services_on_four_domains_have_a_proved_optimum() -> None:
+    space = space_of(np.random.default_rng(1), 19, 4)
+    [suggestion] = registry.load("placement-exact")(space, seed=1).ask()
+    problem = assignment_of(space)
+    best = problem.cost(problem.places(suggestion.configuration))
+    rng = np.random.default_rng(2)
+    for _ in range(2_000):
+        places = rng.integers(0, 4, 19)
+        assert not problem.fits(places) or problem.cost(places) >= best
+    with pytest.raises(InvalidInput, match="placement-cpsat"):
+        registry.load("placement-exact")(space_of(rng, 21, 2), seed=1).ask()
+
+
+def test_capacities_come_back_from_their_dictionary() -> None:
+    space = space_of(np.random.default_rng(1), 4, 2)
+    assert SearchSpace.from_dict(space.to_dict()) == space
+    fixed = space.subset(["s0", "s1"])
+    left = [one for one in fixed.constraints if isinstance(one, Capacity)]
+    assert [one.bound for one in left] == pytest.approx(
+        [one.bound - sum(w for n, w in one.weights.items() if n in ("s2", "s3") and space[n].default == one.place)
+         for one in space.constraints if isinstance(one, Capacity)]
+    )  # fmt: skip

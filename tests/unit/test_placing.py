@@ -1,0 +1,175 @@
+"""Placement as part of a study: the space, what is rendered, and the study itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework.compose import render
+from framework.compose.placed import ALL
+from framework.errors import InputError, UnknownName
+from framework.model import TuneRequest
+from framework.placement.profile import About, Probe, Profile, Window, read_profile
+from framework.placement.topology import Cpu, Topology
+from framework.placing import baselines, domains_of, parameter_of, reasons
+from framework.service import Tailor
+from optimizer.registry import load
+from optimizer.space import Capacity, Configuration, SearchSpace
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+
+SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
+REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=1, pairs=3, drift_every=0, minimal=0)
+EIGHT = Topology(tuple(Cpu(number, number % 4, 0, 0) for number in range(8)))
+
+
+@pytest.fixture
+def tailor(tmp_path: Path) -> Iterator[Tailor]:
+    machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
+    found, _ = pretend_tailor(tmp_path, machine)
+    yield found
+    found.close()
+
+
+def test_domains_are_a_number_or_sets() -> None:
+    assert domains_of("2", EIGHT) == ("0-1,4-5", "2-3,6-7"), "whole cores"
+    assert domains_of("0-2/5", EIGHT) == ("0-2", "5")
+    for wrong in ("0-3/3-4", "0-3/", "0-3/9", "x", "0", "9"):
+        with pytest.raises(InputError):
+            domains_of(wrong, EIGHT)
+
+
+def test_the_space_has_the_placement_of_what_is_tuned(tailor: Tailor) -> None:
+    application = tailor.application(SMALL)
+    plain = tailor.space(application)
+    both = tailor.space(application, replace(REQUEST, placement="also", domains="0-3/4-7"))
+    added = [name for name in both.names if name not in plain]
+    assert added == [f"{service}.cpuset" for service in plain.groups]
+    assert both[added[0]].choices == (ALL, "0-3", "4-7")
+    assert both.default()[added[0]] == ALL
+    alone = tailor.space(application, replace(REQUEST, placement="only"))
+    assert all(name.endswith(".cpuset") for name in alone.names)
+    [first, *_] = plain.groups
+    assert tailor.space(application, replace(REQUEST, placement="only", only=(first,))).names == (f"{first}.cpuset",)
+    with pytest.raises(UnknownName, match="nobody"):
+        tailor.space(application, replace(REQUEST, placement="only", only=("nobody",)))
+    with pytest.raises(UnknownName, match="everywhere"):
+        tailor.space(application, replace(REQUEST, placement="everywhere"))
+
+
+def test_a_cpu_set_is_rendered_and_read_back(tailor: Tailor) -> None:
+    application = tailor.application(SMALL)
+    [first, *_] = tailor.space(application).groups
+    types = tailor.service_types()
+    pinned = render(application, types, Configuration({f"{first}.cpuset": "0-3"}), project="p", labels={})
+    [document] = pinned.documents.values()
+    assert document["services"][first]["cpuset"] == "0-3"
+    assert [(one.service, one.value) for one in pinned.expectations if one.parameter == "cpuset"] == [(first, "0-3")]
+    everywhere = render(application, types, Configuration({f"{first}.cpuset": ALL}), project="p", labels={})
+    [document] = everywhere.documents.values()
+    assert "cpuset" not in document["services"][first]
+
+
+@pytest.mark.parametrize("optimizer", ["random", "tailor", "dds"])
+def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Tailor, optimizer: str) -> None:
+    request = replace(REQUEST, optimizer=optimizer, placement="also", domains="0-3/4-7", iterations=12)
+    study = tailor.create(request)
+    tailor.run(study.id, lambda kind, data: None)
+    tried = [one.configuration for one in tailor.store.trials(study.id) if one.purpose == "search"]
+    assert len(tried) == 12
+    sets = {str(value) for one in tried for name, value in one.items() if name.endswith(".cpuset")}
+    assert len(sets & {"0-3", "4-7"}) > 0
+
+
+def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor: Tailor) -> None:
+    study = tailor.create(replace(REQUEST, optimizer="placement-spread", placement="only", domains="0-3/4-7"))
+    done = tailor.run(study.id, lambda kind, data: None)
+    trials = tailor.store.trials(study.id)
+    [suggested] = [one.configuration for one in trials if one.purpose == "search"]
+    assert set(suggested.values()) <= {"0-3", "4-7"}
+    assert set(next(one.configuration for one in trials if one.purpose == "default").values()) == {ALL}
+    assert done.state == "completed"
+
+
+ABOUT = About("small", "0", {}, "0-3", "4-7", 100.0, 1.0, 5.0, 1, {})
+
+
+def profile_of(services: dict[str, tuple[float, float]], path: Path) -> Path:
+    """A profile in which each service has a peak need, and slows down by a factor beside one unit of l3."""
+    peaks = {name: peak for name, (peak, _) in services.items()}
+    windows = []
+    for name, (_, factor) in services.items():
+        for position, (kind, ms) in enumerate([("", 10.0), ("l3", 10.0 * factor), ("l3", 10.0 * factor), ("", 10.0)]):
+            threads, stress = (1, 80.0) if kind else (0, 0.0)
+            windows.append(
+                Window(
+                    name, kind, threads, float(threads), 0, position, 99, ms, ms, ms, ms, 90.0, 0.5, 0.0, 9.0, stress
+                )
+            )
+    probes = (Probe("l3", 0.0, 100.0), Probe("l3", 1.0, 60.0))
+    path.write_text(Profile(replace(ABOUT, peaks=peaks), tuple(windows), probes).to_lines())
+    return path
+
+
+def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tmp_path: Path) -> None:
+    names = [one.name for one in tailor.application(SMALL).services if one.tuned]
+    path = profile_of(dict.fromkeys(names, (6.0, 1.5)), tmp_path / "profile.jsonl")
+    asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
+    space = tailor.space(tailor.application(SMALL), asked)
+    one = space[f"{names[0]}.cpuset"].attributes
+    assert one["sensitivity.l3"] == pytest.approx(0.405, abs=1e-3), "log 1.5"
+    assert one["pressure.l3"] == pytest.approx(0.5), "it takes half as much from the probe as one of its kind"
+    assert one["score"] == pytest.approx(0.5)
+    limits = [one for one in space.constraints if isinstance(one, Capacity)]
+    assert [limit.bound for limit in limits] == [4.0, 4.0]
+    assert sum(limits[0].weights.values()) == pytest.approx(min(6.0 * len(names), 0.85 * 8))
+    elsewhere = profile_of({"x": (1.0, 1.1)}, tmp_path / "other.jsonl")
+    elsewhere.write_text(elsewhere.read_text().replace('"application": "small"', '"application": "large"'))
+    for wrong, said in (
+        (replace(asked, placement="none"), "with --placement"),
+        (replace(asked, profile=elsewhere), "is of large"),
+        (replace(asked, profile=tmp_path / "none.jsonl"), "cannot read"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tailor.space(tailor.application(SMALL), wrong)
+
+
+def test_baselines_fit_and_differ(tailor: Tailor, tmp_path: Path) -> None:
+    space = SearchSpace(
+        [parameter_of(f"s{number}", ("0-3", "4-7")) for number in range(4)],
+        [Capacity({f"s{number}.cpuset": 1.9 for number in range(4)}, place, 4.0) for place in ("0-3", "4-7")],
+    )
+    found = baselines(space, 1)
+    assert set(found) == {"spread", "random-1", "random-2"}
+    assert len(set(found.values())) == 3
+    assert all(space.is_feasible(one) and ALL not in one.values() for one in found.values())
+    full = SearchSpace(space.parameters, [Capacity({"s0.cpuset": 9.0}, place, 4.0) for place in ("0-3", "4-7")])
+    assert baselines(full, 1) == {}
+
+
+def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
+    path = profile_of({"quiet": (0.5, 1.01), "loud": (0.5, 1.01), "tender": (0.5, 2.0)}, tmp_path / "profile.jsonl")
+    profile = read_profile(path.read_text(), "p")
+    space = SearchSpace([parameter_of(name, ("0-3", "4-7")) for name in ("quiet", "loud", "tender")])
+    at = Configuration({"quiet.cpuset": "0-3", "loud.cpuset": "0-3", "tender.cpuset": "4-7"})
+    by = {one.service: one for one in reasons(space, at, profile)}
+    assert by["tender"].together == pytest.approx(2.0), "half a unit from each of the two"
+    assert by["tender"].apart == 1.0
+    assert by["tender"].separated
+    assert not by["quiet"].separated or by["quiet"].worst == "tender"
+    assert by["quiet"].resource == "l3"
+
+
+@pytest.mark.parametrize(
+    "name", ["knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency"]
+)
+def test_every_solver_keeps_to_the_domains_of_a_study(tailor: Tailor, tmp_path: Path, name: str) -> None:
+    names = [one.name for one in tailor.application(SMALL).services if one.tuned]
+    path = profile_of({one: (1.0 + number, 1.5) for number, one in enumerate(names)}, tmp_path / "profile.jsonl")
+    asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
+    space = tailor.space(tailor.application(SMALL), asked)
+    [suggestion] = load(name)(space, seed=1).ask()
+    assert set(suggestion.configuration.values()) <= {"0-3", "4-7"}
+    assert space.is_feasible(suggestion.configuration)

@@ -1,0 +1,235 @@
+"""The profiler on a pretend machine whose services slow down as we say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.errors import InputError, Interrupted, UnknownName
+from framework.model import Running, Usage
+from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
+from framework.placement.profile import (
+    UNSTRESSED_EVERY,
+    attributes,
+    block_of,
+    pressures,
+    read_profile,
+    slowdowns,
+)
+from framework.profiling import ProfileRequest, peak
+from framework.service import Tailor
+from framework.spans import SpanTable
+from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+
+SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
+HARM = {"l3": 0.5, "gemm": 0.1}  # of the log latency, for each unit of intensity
+PRESSURE = 0.75  # of the service, on every resource
+REQUEST = ProfileRequest(
+    SMALL, stressors=("l3", "gemm"), intensities=((1, 0.5), (1, 1.0)), blocks=2, window_s=10.0, rate_rps=300.0,
+    domains="0-3/4-7",
+)  # fmt: skip
+
+
+@dataclass
+class Beside:
+    """``framework.ports.Neighbours`` where a stressor loses a third for each unit of intensity beside it."""
+
+    now: list[Stressor] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # of those that run now
+    pinned: list[Mapping[str, str]] = field(default_factory=list)
+    on_start: Callable[[int], None] = lambda count: None
+    count: int = 0
+
+    def check(self) -> None:
+        pass
+
+    def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
+        self.pinned.append(cpus)
+
+    def feel(self, intensity: float) -> None:
+        """Something puts so much pressure on all that run now."""
+        self.losses = [max(loss, intensity / 3) for loss in self.losses]
+
+    @contextmanager
+    def beside(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
+        self.on_start(self.count)
+        self.count += 1
+        self.feel(stressor.intensity)
+        self.now.append(stressor)
+        self.losses.append(0.0)
+        done: list[float] = []
+        try:
+            yield lambda: Stressed(90.0 * stressor.intensity * (1 - done[0]), "lines", 5)
+        finally:
+            self.now.pop()
+            done.append(self.losses.pop())
+
+    def threads(self, running: Running) -> Mapping[str, Threads]:
+        return {"cache": {1: (1_000_000_000 * self.count, 10 * self.count)}}
+
+
+class Machine(PretendMachine):
+    """Its spans are calls to the service "cache"."""
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        spans = super().read(running, start_ns, end_ns, None)
+        return replace(spans, strings=[*spans.strings, "cache"], peer=np.full(len(spans), 2, np.int32))
+
+
+@dataclass
+class Here:
+    tailor: Tailor
+    machine: Machine
+    beside: Beside
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    beside = Beside()
+
+    def slowed(configuration: object) -> float:
+        beside.feel(PRESSURE)
+        return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now))
+
+    machine = Machine(VirtualClock(), slowed, noise=0.01)
+    tailor, _ = pretend_tailor(tmp_path, machine, neighbours=lambda: beside)
+    yield Here(tailor, machine, beside)
+    tailor.close()
+
+
+def quiet(kind: str, data: Mapping[str, object]) -> None:
+    pass
+
+
+def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
+    found = here.tailor.profiling.run(REQUEST, quiet)
+    by = {(one.stressor, one.intensity): one for one in slowdowns(found.windows)}
+    assert set(by) == {("l3", 0.5), ("l3", 1.0), ("gemm", 0.5), ("gemm", 1.0)}
+    for (stressor, intensity), one in by.items():
+        assert one.mean == pytest.approx(math.exp(HARM[stressor] * intensity), rel=0.05)
+        assert one.blocks == 2
+        assert one.low <= one.mean <= one.high
+    known = attributes(found)["cache"]
+    assert known["sensitivity.l3"] == pytest.approx(0.5, abs=0.05)
+    assert known["sensitivity.gemm"] == pytest.approx(0.1, abs=0.05)
+    assert known["latency"] > 10
+    assert here.machine.cleaned[-1] == "tailor-profile-small"
+    assert here.beside.pinned[-1] == {"cache": "0-3"}, "the service alone in its place"
+
+
+def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
+    whole = here.tailor.profiling.run(REQUEST, quiet, tmp_path / "whole.jsonl")
+
+    def break_off(count: int) -> None:
+        if count == here.beside.count and count % 17 == 16:
+            raise Interrupted("Ctrl-C")
+
+    here.beside.on_start = break_off
+    target = tmp_path / "parts.jsonl"
+    parts = 0
+    while True:
+        parts += 1
+        try:
+            found = here.tailor.profiling.run(REQUEST, quiet, target)
+            break
+        except Interrupted:
+            here.beside.count += 1
+            with target.open("a") as file:  # killed in the middle of a line
+                file.write('{"window": {"serv')
+    assert parts > 1
+    assert sorted(one.key for one in found.windows) == sorted(one.key for one in whole.windows)
+    assert read_profile(target.read_text(), "f") == found
+
+
+def test_another_profile_is_not_mixed_with_what_is_there(here: Here, tmp_path: Path) -> None:
+    target = tmp_path / "p.jsonl"
+    short = replace(REQUEST, stressors=("l3",), blocks=1)
+    here.tailor.profiling.run(short, quiet, target)
+    with pytest.raises(InputError, match="--again"):
+        here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target)
+    here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target, again=True)
+    with pytest.raises(InputError, match="allowed: two"):
+        here.tailor.profiling.run(replace(short, domains="3"), quiet, tmp_path / "other.jsonl")
+
+
+def test_a_probe_reads_pressures_off_its_own_kind(here: Here) -> None:
+    """Beside one unit of its kind a stressor loses a third, and beside the service as much as beside 0.75 of them."""
+    found = here.tailor.profiling.run(replace(REQUEST, blocks=1), quiet)
+    assert {(one.stressor, one.beside) for one in found.probes} == {
+        (kind, beside) for kind in ("l3", "gemm") for beside in (0.0, 0.5, 1.0)
+    }
+    assert pressures(found)["cache"] == pytest.approx({"l3": PRESSURE, "gemm": PRESSURE})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 27])
+def test_a_block_is_its_own_mirror_image(count: int) -> None:
+    stressors = [Stressor("l3", number + 1, 1.0, "0") for number in range(count)]
+    block = block_of(stressors, 3)
+    assert block == block[::-1]
+    assert [sum(one == other for one in block) for other in stressors] == [2] * count
+    assert block[0] is None
+    gaps = [index for index, one in enumerate(block) if one is None]
+    assert max(after - before for before, after in itertools.pairwise(gaps)) <= 2 * UNSTRESSED_EVERY + 1
+    # Whatever drifts steadily falls on all alike: the mean position is the same.
+    middles = {np.mean([i for i, one in enumerate(block) if one == other]) for other in [None, *stressors]}
+    assert len(middles) == 1
+
+
+def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
+    for text in (
+        "",
+        "{}\n",
+        "x\n",
+        '{"kind": "profile", "version": 2}\n',
+        '{"kind": "profile", "version": 1, "about": {}}\n',
+    ):
+        with pytest.raises(InputError, match="not a profile"):
+            read_profile(text, "f")
+
+
+def test_only_threads_that_were_there_all_the_time_count() -> None:
+    waited, switches = scheduled({1: (5, 1), 2: (10, 1)}, {1: (1_000_000_005, 4), 3: (99, 99)})
+    assert (waited, switches) == (1.0, 3)
+
+
+def test_a_peak_is_the_most_between_two_readings() -> None:
+    readings = [(0, 1.0), (1, 1.5), (2, 3.0), (2, 3.0), (4, 4.0)]  # s, CPU seconds: 0.5, 1.5, none, 0.5 cores
+    usages = [Usage(int(at * 1e9), {"cache": used}, 0.0, 0.0, None, 8, 0.0) for at, used in readings]
+    assert peak(usages, "cache") == 1.5
+    assert peak(usages[:1], "cache") == 0.0
+
+
+def test_nothing_is_deployed_where_nothing_is_missing(here: Here) -> None:
+    first = here.tailor.profiling.run(REQUEST, quiet)
+    deployed = len(here.machine.deployed)
+    assert here.tailor.profiling.run(REQUEST, quiet) == first
+    assert len(here.machine.deployed) == deployed
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_starts(here: Here) -> None:
+    for wrong in (
+        replace(REQUEST, services=("nobody",)),
+        replace(REQUEST, stressors=("l4",)),
+        replace(REQUEST, limits={"patience": 1.0}),
+    ):
+        with pytest.raises(UnknownName):
+            here.tailor.profiling.run(wrong, quiet)
+    assert not here.machine.deployed
+
+
+def test_a_service_with_few_spans_has_no_score_and_harms_no_other(here: Here) -> None:
+    """At 2 requests/s a window has 20 spans: none of them counts, and everything else goes on."""
+    found = here.tailor.profiling.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
+    assert all("at least" in one.invalid for one in found.windows)
+    assert attributes(found) == {}
+    enough = here.tailor.profiling.run(replace(REQUEST, blocks=1), quiet, again=True)
+    once = [replace(one, service="rare") for one in enough.windows if one.stressor in ("", "l3")]
+    mixed = replace(enough, windows=(*enough.windows, *once))
+    assert set(attributes(mixed)) == {"cache"}, "one that was not measured beside gemm is left out"
