@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 
 def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_path: Path) -> None:
+    before = left_behind()  # the engine may hold a network of another test
     path = tmp_path / "profile.jsonl"
     limits = [f"--limits={name}={value}" for name, value in WIDE.items()]
     asked = (
@@ -29,7 +30,7 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
     beside = [one for one in profile.windows if one.stressor]
     assert all(one.spans > 50 and one.stress_per_s > 0 and one.cores > 0 for one in beside)
     assert all(one.switches_per_s > 0 for one in profile.windows), "the kernel's own counts"
-    assert left_behind() == []
+    assert set(left_behind()) <= set(before)
     again = json.loads(tailor(home, *asked).stdout)
     assert again["windows"] == document["windows"], "it was whole"
 
@@ -58,4 +59,4 @@ def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Pat
     [searched] = [one for one in shown["trials_detail"] if one["purpose"] == "search"]
     assert set(searched["configuration"]) == {f"{name}.cpuset" for name in names}
     assert set(searched["configuration"].values()) == {"0", "1"}
-    assert left_behind() == []
+    assert left_behind(study) == []
