@@ -26,6 +26,9 @@ from framework.spans import SpanTable
 Int64s = NDArray[np.int64]
 SMALL = 24
 """Up to here, siblings are sorted by insertion."""
+DIGIT_BITS = 11
+DIGIT = np.uint64((1 << DIGIT_BITS) - 1)
+"""Of the radix sort of more siblings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +99,66 @@ def _before(a: Any, b: Any, start: Int64s, end: Int64s, span_id: NDArray[np.uint
 @numba.njit(cache=True, nogil=True)
 def _sort(rows: Int64s, start: Int64s, end: Int64s, span_id: NDArray[np.uint64]) -> None:
     """Sort siblings in place into the order in which they are visited."""
-    count = len(rows)
-    if count > SMALL:  # three stable sorts, the last key first
-        order = np.argsort(span_id[rows], kind="mergesort")
-        rows[:] = rows[order]
-        order = np.argsort(-start[rows], kind="mergesort")
-        rows[:] = rows[order]
-        order = np.argsort(-end[rows], kind="mergesort")
-        rows[:] = rows[order]
+    if len(rows) <= SMALL:
+        _insert(rows, start, end, span_id)
         return
-    for i in range(1, count):
+    _latest_first(rows, end)
+    for low, high in _equal(end[rows]):
+        tied = rows[low:high]
+        if len(tied) <= SMALL:
+            _insert(tied, start, end, span_id)
+            continue
+        _latest_first(tied, start)
+        for left, right in _equal(start[tied]):
+            same = tied[left:right]
+            same[:] = same[np.argsort(span_id[same], kind="mergesort")]
+
+
+@numba.njit(cache=True, nogil=True)
+def _insert(rows: Int64s, start: Int64s, end: Int64s, span_id: NDArray[np.uint64]) -> None:
+    for i in range(1, len(rows)):
         row = rows[i]
         j = i - 1
         while j >= 0 and _before(row, rows[j], start, end, span_id):
             rows[j + 1] = rows[j]
             j -= 1
         rows[j + 1] = row
+
+
+@numba.njit(cache=True, nogil=True)
+def _latest_first(rows: Int64s, time: Int64s) -> None:
+    """Sort by a time, newest first, equal ones as they were: radix sort, linear whatever the input."""
+    count = len(rows)
+    newest = np.uint64(time[rows].max())
+    age = newest - time[rows].astype(np.uint64)  # modulo 2**64, so right for any two int64
+    oldest = age.max()
+    held, ages = np.empty_like(rows), np.empty_like(age)
+    shift = np.uint64(0)
+    while shift < 64 and oldest >> shift > 0:
+        place = np.zeros((1 << DIGIT_BITS) + 1, np.int64)
+        for one in age:
+            place[((one >> shift) & DIGIT) + np.uint64(1)] += 1
+        for digit in range(1 << DIGIT_BITS):
+            place[digit + 1] += place[digit]
+        for at in range(count):
+            digit = (age[at] >> shift) & DIGIT
+            held[place[digit]], ages[place[digit]] = rows[at], age[at]
+            place[digit] += 1
+        rows[:], age[:] = held, ages
+        shift += np.uint64(DIGIT_BITS)
+
+
+@numba.njit(cache=True, nogil=True)
+def _equal(values: Int64s) -> list[tuple[int, int]]:
+    """Where neighbours are equal: [low, high) of each run of two or more."""
+    found = [(0, 0) for _ in range(0)]  # tells numba the type
+    low = 0
+    for at in range(1, len(values) + 1):
+        if at == len(values) or values[at] != values[low]:
+            if at - low > 1:
+                found.append((low, at))
+            low = at
+    return found
 
 
 @numba.njit(cache=True, nogil=True)

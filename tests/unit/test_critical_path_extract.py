@@ -121,6 +121,16 @@ def test_it_is_what_the_book_says(table: SpanTable, tolerance: float) -> None:
     assert pieces(table, tolerance) == by_the_book(table, tolerance)
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(25, 400), st.sampled_from([3, 60, 10**6, 2**40]))
+def test_many_siblings_are_visited_in_the_same_order(seed: int, count: int, span: int) -> None:
+    """More than are sorted by insertion: with few different times (ties of ends, then of starts) and with many."""
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.integers(0, span, (count, 2), endpoint=True), axis=1).tolist()
+    table = span_table([Row("root", 0, span), *(Row("s", a, b, parent=0) for a, b in times)])
+    table = shuffled(table, rng.permutation(len(table)).tolist())
+    assert pieces(table, 0.01) == by_the_book(table, 0.01)
+
+
 @given(tables(), st.sampled_from([0.0, 0.2]))
 def test_sections_are_contiguous_inside_their_spans_and_add_up_to_the_root(table: SpanTable, tolerance: float) -> None:
     found = pieces(table, tolerance)

@@ -34,10 +34,11 @@ def table(count: int, per_trace: int = 25, seed: int = 1) -> SpanTable:
     return _made(np.repeat(np.arange(traces), per_trace), parent, start, end, place)
 
 
-def fan_out(count: int) -> SpanTable:
-    """One trace: a root with all other spans below it."""
-    start = np.concatenate([[0], 2 * np.arange(count - 1)])
-    end = np.concatenate([[2 * count], 2 * np.arange(count - 1) + 1])
+def fan_out(count: int, *, shuffled: bool = False) -> SpanTable:
+    """One trace: a root with all other spans below it, one after the other or in any order of rows."""
+    order = np.random.default_rng(1).permutation(count - 1) if shuffled else np.arange(count - 1)
+    start = np.concatenate([[0], 2 * order])
+    end = np.concatenate([[2 * count], 2 * order + 1])
     parent = np.concatenate([[-1], np.zeros(count - 1, np.int64)])
     return _made(np.zeros(count, np.int64), parent, start, end, np.arange(count))
 
