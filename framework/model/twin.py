@@ -55,8 +55,8 @@ class TwinService:
 
     ``io_share``: of its own time that it reads what its ``cache`` (a buffer pool) did not have; grows with the misses.
     ``queue``: requests that may wait for a worker, 0 any number.  ``quota``: cores that it may use, 0 all.
-    ``pressure``, ``sensitivity``: resource (such as memory bandwidth) -> what it takes of it, and the slowdown of its
-    computing for each unit that others on its host take.
+    ``pressure``, ``sensitivity``: resource (such as memory bandwidth) -> what it takes of it, and the log of the
+    slowdown of its computing for each unit that neighbours take.
     ``traced``: it sends spans of its own; otherwise it is seen in its callers' only.  ``gc_share``: of its computing at
     the default that collects garbage.  ``cache_ratio``: hits of its requests at the calibration, where it is a cache.
     """

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from framework.compose.placed import ALL, CPUSET
 from framework.config.space import parameters_of
 from framework.model import Application, ParameterDefinition, ServiceType
 from framework.model.twin import Twin, TwinCall, TwinOperation, TwinService
 from framework.twin.cache import hit_ratio
 from framework.twin.draws import EXPONENTIAL, LOGNORMAL
+from framework.twin.places import places_of, slowdowns
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, LOOP, SPAWN, Builder, Program
 from optimizer.space import Value
 
@@ -61,20 +65,23 @@ def compiled(
 ) -> tuple[Program, Sequence[TwinOperation]]:
     """The program of a twin under a configuration, and its operations in the order of the program's indices.
 
-    ``placement``: service -> host, where it differs from the twin's own.
+    ``placement``: service -> host, where it differs from the twin's own.  Raises InputError where the configuration
+    wants CPUs that a host does not have.
     """
     host_of = {service.name: service.host for service in twin.services} | dict(placement or {})
-    slower = _interference(twin, host_of)
+    places = places_of(twin, host_of, _cpus(twin, configuration))
+    slower = dict(zip((service.name for service in twin.services), slowdowns(twin, places).tolist(), strict=True))
+    switching = {host.name: host.switching for host in twin.hosts}
     effects = _effects(twin, application, types, configuration)
     type_of = {service.name: service.type for service in application.services}
     build = Builder()
-    for host in twin.hosts:
-        build.host(host.name, max(0.1, host.cores - host.others), host.switching)
-    for service in twin.services:
+    for host, cores in zip(places.hosts, places.cores.tolist(), strict=True):
+        build.host(cores, switching[host])
+    for service, reach in zip(twin.services, places.reach, strict=True):
         found = effects.get(service.name, Effects())
         build.add_service(
             service.name,
-            host_of[service.name],
+            np.flatnonzero(reach).tolist(),
             workers=found.workers,
             queue=service.queue,
             threads=found.threads,
@@ -150,25 +157,10 @@ def _piece(
         build.add(DELAY, build.distribution(LOGNORMAL, waiting / 1e6, operation.spread))
 
 
-def _interference(twin: Twin, host_of: Mapping[str, str]) -> dict[str, float]:
-    """Service -> how much slower it computes beside its neighbours than beside those of the calibration.
-
-    1 plus, for each resource, its sensitivity times what the others on its host take (Delimitrou & Kozyrakis, ASPLOS
-    2013, "Paragon", for sensitivity and pressure by resource).
-    """
-
-    def beside(service: TwinService, hosts: Mapping[str, str]) -> float:
-        others = [one for one in twin.services if one is not service and hosts[one.name] == hosts[service.name]]
-        return 1.0 + sum(
-            slope * sum(one.pressure.get(resource, 0.0) for one in others)
-            for resource, slope in service.sensitivity.items()
-        )
-
-    own = {service.name: service.host for service in twin.services}
-    return {
-        service.name: beside(service, host_of) / beside(service, own) if service.sensitivity else 1.0
-        for service in twin.services
-    }
+def _cpus(twin: Twin, configuration: Mapping[str, Value]) -> dict[str, str]:
+    """Service -> its CPUs, of those that a configuration does not leave on all."""
+    given = {one.name: str(configuration.get(f"{one.name}.{CPUSET}", ALL)) for one in twin.services}
+    return {name: cpus for name, cpus in given.items() if cpus != ALL}
 
 
 def _call(

@@ -6,6 +6,7 @@ into each other: an instruction's ``a`` and ``b`` are a distribution, an operati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,11 +33,12 @@ class Program(NamedTuple):
     Instructions, shape (i,): ``kind``, ``a``, ``b``.
     Operations, (o,): ``first`` instruction, ``service``, ``scale`` of CPU demands.
     Distributions, (d,): ``dist_kind``, ``dist_mean`` (s), ``dist_spread``.  ``chance``: (c,).
-    Services, (s,): ``host``, ``workers`` (requests at once), ``queue`` (that may wait for a worker), ``threads`` (that
-    compute at once), ``quota`` (cores that it may use, counted in periods of 100 ms as the kernel does).
+    Services, (s,): ``reach`` (the hosts that its threads may run on, (s, h)), ``workers`` (requests at once), ``queue``
+    (that may wait for a worker), ``threads`` (that compute at once), ``quota`` (cores that it may use, counted in periods of 100 ms as the kernel does).
     Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
     call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
-    Hosts, (h,): ``cores``, ``switching`` (slowdown per runnable thread and core beyond the first).
+    Hosts, (h,): ``cores`` (of a host, or of the part of one that a CPU set names), ``switching`` (slowdown per runnable
+    thread and core beyond the first).
     Classes, (k,): ``root`` operation, ``weight``.
     A limit or a timeout of 0 is none.
     """
@@ -51,7 +53,7 @@ class Program(NamedTuple):
     dist_mean: Floats
     dist_spread: Floats
     chance: Floats
-    host: Ints
+    reach: NDArray[np.bool_]
     workers: Ints
     queue: Ints
     threads: Ints
@@ -76,28 +78,36 @@ class Builder:
         self.services: dict[str, int] = {}
         self.operations: dict[tuple[str, str], int] = {}
         self.edges: dict[tuple[str, str], int] = {}
-        self.hosts: dict[str, int] = {}
         self._code: list[tuple[int, int, int]] = []
         self._first: list[int] = []
         self._owner: list[int] = []
         self._scale: list[float] = []
         self._dist: list[tuple[int, float, float]] = []
         self._chance: list[float] = []
-        self._service: list[tuple[int, int, int, int, float]] = []
+        self._reach: list[Sequence[int]] = []
+        self._service: list[tuple[int, int, int, float]] = []
         self._edge: list[tuple[int, int, float, float, float, int]] = []
         self._host: list[tuple[float, float]] = []
         self._class: list[tuple[int, float]] = []
 
-    def host(self, name: str, cores: float, switching: float = 0.0) -> int:
-        self.hosts[name] = len(self._host)
+    def host(self, cores: float, switching: float = 0.0) -> int:
         self._host.append((cores, switching))
-        return self.hosts[name]
+        return len(self._host) - 1
 
     def add_service(
-        self, name: str, host: str, *, workers: int = 0, queue: int = 0, threads: int = 0, quota: float = 0.0
+        self,
+        name: str,
+        hosts: Sequence[int] = (0,),
+        *,
+        workers: int = 0,
+        queue: int = 0,
+        threads: int = 0,
+        quota: float = 0.0,
     ) -> int:
+        """``hosts``: where its threads may run, as ``host`` numbered them."""
         self.services[name] = len(self._service)
-        self._service.append((self.hosts[host], workers, queue, threads, quota))
+        self._reach.append(hosts)
+        self._service.append((workers, queue, threads, quota))
         return self.services[name]
 
     def edge(
@@ -148,8 +158,11 @@ class Builder:
 
     def program(self) -> Program:
         code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
-        service, edge = np.array(self._service, float).reshape(-1, 5), np.array(self._edge, float).reshape(-1, 6)
+        service, edge = np.array(self._service, float).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 6)
         host, request = np.array(self._host, float).reshape(-1, 2), np.array(self._class, float).reshape(-1, 2)
+        reach = np.zeros((len(service), len(host)), np.bool_)
+        for number, hosts in enumerate(self._reach):
+            reach[number, hosts] = True
         return Program(
             kind=_whole(code[:, 0]),
             a=_whole(code[:, 1]),
@@ -161,11 +174,11 @@ class Builder:
             dist_mean=dist[:, 1].copy(),
             dist_spread=dist[:, 2].copy(),
             chance=np.array(self._chance or [1.0], float),
-            host=_whole(service[:, 0]),
-            workers=_whole(service[:, 1]),
-            queue=_whole(service[:, 2]),
-            threads=_whole(service[:, 3]),
-            quota=service[:, 4].copy(),
+            reach=reach,
+            workers=_whole(service[:, 0]),
+            queue=_whole(service[:, 1]),
+            threads=_whole(service[:, 2]),
+            quota=service[:, 3].copy(),
             connections=_whole(edge[:, 0]),
             idle=_whole(edge[:, 1]),
             setup=edge[:, 2].copy(),

@@ -28,8 +28,8 @@ OPERATION = np.dtype([("first", _I), ("service", _I), ("scale", _F)], align=True
 DISTRIBUTION = np.dtype([("kind", _I), ("mean", _F), ("spread", _F)], align=True)
 SERVICE = np.dtype(
     [
-        ("host", _I), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I), ("worker_first", _I),
-        ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I), ("thread_last", _I), ("cpu_s", _F),
+        ("host", _I), ("roams", "?"), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I), 
+        ("worker_first", _I), ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I), ("thread_last", _I), ("cpu_s", _F),
         ("quota", _F), ("left", _F), ("period", _L), ("stopped", "?"),
     ],
     align=True,
@@ -58,8 +58,9 @@ SPAN = np.dtype([("op", _I), ("request", _I), ("parent", _L), ("start", _F), ("e
 class Run(NamedTuple):
     """A program as records, and everything that changes during a run.
 
-    ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``timers``: a heap.  ``ready``: a
-    ring of frames that can go on at this moment.  ``n``: counters, by the places above.
+    ``reach``: (services, hosts), where the threads of a service may run; one that ``roams`` may on more than its
+    ``host``.  ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``timers``: a heap.
+    ``ready``: a ring of frames that can go on at this moment.  ``n``: counters, by the places above.
     """
 
     instructions: Records
@@ -70,6 +71,7 @@ class Run(NamedTuple):
     services: Records
     edges: Records
     hosts: Records
+    reach: NDArray[np.bool_]
     frames: Records
     threads: Records
     timers: Records

@@ -5,6 +5,9 @@ work is kept in virtual time: V advances by what each runnable thread gets, a th
 is done at V + d, so that an arrival or a departure costs the logarithm of the number of threads and no more (Parekh &
 Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of virtual time).
 
+A host may be cut into parts by CPU sets.  A thread that may run on several of them goes to the one with the fewest
+threads per core when it begins, and stays there: demands are short against the time between the kernel's balancing.
+
 A service may have a quota of CPU time, counted in periods of 100 ms as Linux does (Turner, Rao & Rao, "CPU bandwidth
 control for CFS", Linux Symposium 2010): a service that used it up stands still until the next period.  A thread's
 demand is charged when it begins, since demands are short against the period.
@@ -74,7 +77,7 @@ def simulate(
     number where there is none.
     """
     keys = np.arange(len(due_s), dtype=np.int64) if keys is None else keys
-    frames, spans = max(4096, len(program.host)), 32 * max(1, len(due_s))
+    frames, spans = max(4096, len(program.workers)), 32 * max(1, len(due_s))
     while True:  # room for frames and spans is found by trying: a run is deterministic, so that it can be repeated
         run = _begun(program, len(due_s), frames, spans)
         full = run_events(run, due_s, request_class.astype(np.int32), keys, np.uint64(seed), until_s)
@@ -92,7 +95,8 @@ def simulate(
 def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
     p = program
     services = _records(
-        SERVICE, host=p.host, workers=p.workers, queue=p.queue, threads=p.threads, quota=PERIOD_S * p.quota,
+        SERVICE, host=p.reach.argmax(axis=1), roams=p.reach.sum(axis=1) > 1, workers=p.workers, queue=p.queue,
+        threads=p.threads, quota=PERIOD_S * p.quota,
         left=PERIOD_S * p.quota,
     )  # fmt: skip
     edges = _records(
@@ -119,6 +123,7 @@ def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
         services=services,
         edges=edges,
         hosts=_records(HOST, cores=p.cores, switching=p.switching),
+        reach=p.reach,
         frames=free,
         threads=np.zeros((len(p.cores), frames), THREAD),
         timers=np.zeros(4 * frames, TIMER),

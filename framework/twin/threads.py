@@ -80,13 +80,26 @@ def _run_thread(r: Any, now: float, service: int, frame: int, demand: float) -> 
 
 @numba.njit(cache=True, nogil=True)
 def compute(r: Any, now: float, frame: int, demand: float) -> None:
-    host = r.services[r.operations[r.frames[frame].op].service].host
+    service = r.operations[r.frames[frame].op].service
+    host = _emptiest(r, service) if r.services[service].roams else r.services[service].host
     advance(r, now, host)
     r.n[SEQUENCE] += 1
     done = r.hosts[host].virtual + demand
     one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
     one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
     r.hosts[host].threads += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _emptiest(r: Any, service: int) -> int:
+    """Of the hosts that a service may use, the one with the fewest threads per core; the first of those that tie."""
+    found = int(r.services[service].host)
+    for host in range(found + 1, len(r.hosts)):
+        if r.reach[service, host]:
+            here, there = r.hosts[host], r.hosts[found]
+            if here.threads * there.cores < there.threads * here.cores:
+                found = host
+    return found
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

@@ -41,8 +41,8 @@ def agrees(measure: Callable[[int], float], theory: float) -> None:
 
 def station(workers: int, cores: float, kind: int = EXPONENTIAL, mean: float = 1.0, spread: float = 0.0) -> Program:
     build = Builder()
-    build.host("h", cores)
-    build.add_service("s", "h", workers=workers)
+    build.host(cores)
+    build.add_service("s", workers=workers)
     work = build.distribution(kind, mean, spread)
     root = build.begin("s", "answer")
     build.add(CPU, work)
@@ -100,8 +100,7 @@ def test_an_open_tandem() -> None:
     """Jackson: two stations one after the other are independent M/M/1 queues (the caller holds nothing)."""
     build = Builder()
     for name in ("front", "back"):
-        build.host(name, 1)
-        build.add_service(name, name)
+        build.add_service(name, [build.host(1)])
     edge = build.edge("front", "back")
     fast, slow = build.distribution(EXPONENTIAL, 0.5), build.distribution(EXPONENTIAL, 1.0)
     answer = build.begin("back", "answer")
@@ -125,10 +124,8 @@ def test_a_closed_network() -> None:
     """Ten clients with a think time of 5 s and one station: mean value analysis gives the exact response time."""
     clients, think, rounds = 10, 5.0, 1_000
     build = Builder()
-    build.host("client", 1)
-    build.host("server", 1)
-    build.add_service("client", "client")
-    build.add_service("server", "server")
+    build.add_service("client", [build.host(1)])
+    build.add_service("server", [build.host(1)])
     edge = build.edge("client", "server")
     work, pause = build.distribution(EXPONENTIAL, 1.0), build.distribution(EXPONENTIAL, think)
     count = build.distribution(0, float(rounds))

@@ -33,9 +33,9 @@ class App:
         edge: dict[str, Any] | None = None,
     ) -> None:
         self.build = build = Builder()
-        build.host("h", cores, switching)
-        build.add_service("front", "h", **(front or {}))
-        build.add_service("back", "h", **(back or {}))
+        build.host(cores, switching)
+        build.add_service("front", **(front or {}))
+        build.add_service("back", **(back or {}))
         self.edge = build.edge("front", "back", **(edge or {}))
         self.second = build.distribution(CONSTANT, 1.0)
         self.back = build.begin("back", "answer")
@@ -74,8 +74,8 @@ def test_calls_follow_each_other_and_forks_run_together() -> None:
 
 def quota_program(quota: float, demand_s: float = 0.01, threads: int = 0) -> Program:
     build = Builder()
-    build.host("h", 64)
-    build.add_service("s", "h", quota=quota, threads=threads)
+    build.host(64)
+    build.add_service("s", quota=quota, threads=threads)
     work = build.distribution(CONSTANT, demand_s)
     root = build.begin("s", "answer")
     build.add(CPU, work)
@@ -187,8 +187,8 @@ def test_a_branch_is_taken_as_often_as_it_is_likely() -> None:
 def test_the_same_requests_have_the_same_demands_under_another_configuration() -> None:
     def program(workers: int) -> Program:
         build = Builder()
-        build.host("h", 4)
-        build.add_service("s", "h", workers=workers)
+        build.host(4)
+        build.add_service("s", workers=workers)
         work = build.distribution(EXPONENTIAL, 1.0)
         root = build.begin("s", "root")
         build.add(CPU, work)
@@ -211,17 +211,37 @@ def test_a_run_is_a_function_of_its_arguments() -> None:
     assert one.span_end.tolist() == again.span_end.tolist()
 
 
+def test_a_thread_that_may_run_on_two_hosts_takes_the_emptier() -> None:
+    def latencies(reach: list[int]) -> list[float]:
+        build = Builder()
+        for cores in (1, 3):
+            build.host(cores)
+        build.add_service("s", reach)
+        work = build.distribution(CONSTANT, 1.0)
+        root = build.begin("s", "root")
+        build.add(CPU, work)
+        build.add(END)
+        build.request(root, 1.0)
+        return list(go(build.program(), [0.0, 0.0, 0.0, 0.0]).latency_s)
+
+    assert latencies([0]) == pytest.approx([4.0] * 4)
+    assert latencies([1]) == pytest.approx([4 / 3] * 4)
+    assert latencies([0, 1]) == pytest.approx([1.0] * 4)
+
+
 def random_program(seed: int) -> Program:
     """Services with every kind of limit that call each other without a circle."""
     rng = np.random.default_rng(seed)
     build = Builder()
-    for host in range(2):
-        build.host(f"h{host}", float(rng.integers(1, 4)), 0.1)
+    for _ in range(2):
+        build.host(float(rng.integers(1, 4)), 0.1)
     count = 6
     for i in range(count):
         limits = {"workers": int(rng.integers(0, 3)), "queue": int(rng.integers(0, 4))}
         quota = float(rng.choice([0.0, 0.0, 0.5, 2.0]))
-        build.add_service(f"s{i}", f"h{rng.integers(2)}", threads=int(rng.integers(0, 3)), quota=quota, **limits)
+        build.add_service(
+            f"s{i}", [[0], [1], [0, 1]][rng.integers(3)], threads=int(rng.integers(0, 3)), quota=quota, **limits
+        )
     work = [build.distribution(kind, 0.2, 0.7) for kind in (CONSTANT, EXPONENTIAL, LOGNORMAL)]
     half = build.chance(0.5)
     made: list[int] = []
