@@ -34,7 +34,8 @@ class Program(NamedTuple):
     Operations, (o,): ``first`` instruction, ``service``, ``scale`` of CPU demands.
     Distributions, (d,): ``dist_kind``, ``dist_mean`` (s), ``dist_spread``.  ``chance``: (c,).
     Services, (s,): ``reach`` (the hosts that its threads may run on, (s, h)), ``workers`` (requests at once), ``queue``
-    (that may wait for a worker), ``threads`` (that compute at once), ``quota`` (cores that it may use, counted in periods of 100 ms as the kernel does).
+    (that may wait for a worker), ``threads`` (that compute at once), ``quota`` (cores that it may use, counted in
+    periods of 100 ms as the kernel does).
     Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
     call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
     Hosts, (h,): ``cores`` (of a host, or of the part of one that a CPU set names), ``switching`` (slowdown per runnable

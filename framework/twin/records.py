@@ -28,9 +28,9 @@ OPERATION = np.dtype([("first", _I), ("service", _I), ("scale", _F)], align=True
 DISTRIBUTION = np.dtype([("kind", _I), ("mean", _F), ("spread", _F)], align=True)
 SERVICE = np.dtype(
     [
-        ("host", _I), ("roams", "?"), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I), 
-        ("worker_first", _I), ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I), ("thread_last", _I), ("cpu_s", _F),
-        ("quota", _F), ("left", _F), ("period", _L), ("stopped", "?"),
+        ("host", _I), ("roams", "?"), ("workers", _I), ("queue", _I), ("threads", _I), ("busy", _I),
+        ("worker_first", _I), ("worker_last", _I), ("waiting", _I), ("running", _I), ("thread_first", _I),
+        ("thread_last", _I), ("cpu_s", _F), ("quota", _F), ("left", _F), ("period", _L), ("stopped", "?"),
     ],
     align=True,
 )  # fmt: skip
