@@ -10,9 +10,12 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from framework import bootstrap
 from framework.cli.present import limits
@@ -24,6 +27,8 @@ from framework.model.documents import encode
 from framework.report.document import summary_document
 from framework.service import Tailor
 from optimizer.space import SearchSpace
+
+RESAMPLES = 2_000  # of a bootstrap
 
 
 def conditions(parser: argparse.ArgumentParser) -> None:
@@ -82,13 +87,16 @@ class Experiment:
 
         ``arms``: name -> a configuration file, or the result file of a study whose best it is.
         """
-        rivals = tuple(path if path.suffix == ".yaml" else self._best_as_file(arm, path) for arm, path in arms.items())
+        rivals = tuple(
+            path if path.suffix == ".yaml" else self._best_as_file(arm, path, application.name)
+            for arm, path in arms.items()
+        )
         request = TuneRequest(
             application, optimizer="random", iterations=0, pairs=pairs, window_s=window_s, rivals=rivals, **more
         )
         return self.study(name, request)
 
-    def _best_as_file(self, arm: str, path: Path) -> Path:
+    def _best_as_file(self, arm: str, path: Path, application: str) -> Path:
         """What a study's best changes, as a configuration file.  Ends the program where the study is not there yet."""
         if not path.is_file():
             sys.exit(f"{path}: found nothing; it is the result of a study that has to be run first")
@@ -96,14 +104,14 @@ class Experiment:
             "kind": "configuration",
             "version": 1,
             "description": f"best of {path.parent.parent.name}/{path.stem}",
-            "application": "social-network",
+            "application": application,
             "values": best_changes(json.loads(path.read_text())),
         }
         made = self.results / f"{arm}.yaml"
         made.write_text(to_yaml(document))
         return made
 
-    def compare(self, given: argparse.Namespace, application: Path, arms: Mapping[str, Path]) -> None:
+    def compare(self, given: argparse.Namespace, application: Path, arms: Mapping[str, Path], **more: Any) -> None:
         """Print the arms (see ``side_by_side``) in fresh runs and what the paper found, or which searches are missing.
 
         A search that found nothing better than the default is no arm of its own.
@@ -117,7 +125,7 @@ class Experiment:
             for name, path in arms.items()
             if path.suffix == ".yaml" or json.loads(path.read_text())["changes"]
         }
-        study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given))
+        study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given), **more)
         for name, verdict in study["rivals"].items():
             print(f"{name}: {verdict['statement']}, gain {gain(verdict)}")
         expected = self.results.parent / "expected.json"
@@ -150,6 +158,18 @@ def gain(verdict: Mapping[str, Any]) -> str:
     """``+4.4 % [-9.2, +15.9]``: the median gain over the default with its interval."""
     value, low, high = (100 * float(verdict["gain"][side]) for side in ("value", "low", "high"))
     return f"{value:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def with_interval(
+    statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+) -> dict[str, float]:
+    """95 % percentile bootstrap over configurations."""
+    rng = np.random.default_rng(1)
+    drawn = [statistic(one[places], other[places]) for places in rng.integers(len(one), size=(RESAMPLES, len(one)))]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return {"value": round(statistic(one, other), 3), "low": round(float(low), 3), "high": round(float(high), 3)}
 
 
 def trial_document(trial: Trial, default: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ AUTO = "auto"
 class Adapters:
     """``testbed``: of a name, for an application where it needs one, with these service types.  ``bench``: a testbed
     with its load and its traces.  ``spaces``: directories of further service types.  ``observed``: a watch that also
-    tells whoever observes Tailor itself.  ``topology``: of the engine's CPUs.
-    ``neighbours``: who shares them.
+    tells whoever observes Tailor itself.  ``topology``: of a testbed's CPUs.
+    ``neighbours``: who shares the engine's.
     """
 
     store: StudyStore
@@ -35,7 +35,7 @@ class Adapters:
     traces: Callable[[Sequence[str], Format | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
-    topology: Callable[[], Topology]
+    topology: Callable[[str, Application], Topology]
     neighbours: Callable[[], Neighbours]
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 

@@ -17,7 +17,7 @@ from framework.external import External
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
 from framework.observing import observed
-from framework.placement.topology import read_topology
+from framework.placement.topology import Topology, read_topology
 from framework.ports import Screen, SpanSink, Testbed
 from framework.retention import Keeper
 from framework.service import Tailor
@@ -34,6 +34,7 @@ from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
+from framework.twin.places import topology_of
 from framework.twin.screen import screened
 from framework.worker import Worker
 
@@ -88,6 +89,11 @@ def opened(settings: Settings) -> Opened:
     def twin(application: Application, types: Mapping[str, ServiceType]) -> TwinTestbed:
         return TwinTestbed(load_twin(twin_path(application.directory)), application, types, clock)
 
+    def topology(name: str, application: Application) -> Topology:
+        if name == TWIN:
+            return topology_of(load_twin(twin_path(application.directory)).hosts[0])
+        return read_topology()
+
     def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:
         path = twin_path(application.directory)
         return partial(screened, load_twin(path), application, types) if path.exists() else None
@@ -108,7 +114,7 @@ def opened(settings: Settings) -> Opened:
         )
 
     adapters = Adapters(
-        store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces, read_topology,
+        store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces, topology,
         DockerNeighbours,
         observed=partial(observed, sinks(settings)),
     )  # fmt: skip

@@ -20,6 +20,8 @@ from framework.errors import InputError, MissingPrerequisite
 from framework.evidence import Recorded, merged, read_evidence, recorded, write_evidence
 from framework.model import Application, Estimate, ServiceType, Step, Sweep
 from framework.model.twin import Twin
+from framework.placement.profile import attributes
+from framework.placing import load_profile
 from framework.report.export import write_text
 from framework.report.plots import sweeps_plot
 from framework.sweep import conclude, raised
@@ -29,6 +31,7 @@ from framework.twin.fit import STEPS, Point, errors, fitted
 from framework.twin.program import Program
 from framework.twin.replication import Replication, replications
 from framework.twin.times import modelled_times
+from optimizer.assignment import PRESSURE, SENSITIVITY, named
 from optimizer.errors import InvalidValue
 from optimizer.space import Configuration, SearchSpace, Value
 
@@ -131,9 +134,23 @@ class Modelling:
         services = {name: (ms, modelled.get(name, 0.0)) for name, ms in found.path_ms.items()}
         return Calibration(twin, found, services)
 
-    def write_twin(self, found: Calibration, path: Path, output: Path | None = None) -> Path:
+    def write_twin(self, twin: Twin, path: Path, output: Path | None = None) -> Path:
         """Write ``twin.json``, by default beside the application.  Raises InputError."""
-        return write_text(output or twin_path(load_application(path).directory), twin_text(found.twin))
+        return write_text(output or twin_path(load_application(path).directory), twin_text(twin))
+
+    def rehosted(self, path: Path, *, cores: int, nodes: int, memory_mib: int, profile: Path | None = None) -> Twin:
+        """An application's twin on another machine with cores as fast as before, and its services there by a profile.
+
+        Raises MissingPrerequisite without a twin, InputError where the profile is of another application.
+        """
+        application, _, twin = self._twin(path)
+        known = attributes(load_profile(profile, application)) if profile else {}
+        host = replace(twin.hosts[0], cores=cores, nodes=nodes, memory_mib=memory_mib, others=0.0)
+        services = [replace(one, host=host.name) for one in twin.services]
+        for number, one in enumerate(services):
+            if about := known.get(one.name):
+                services[number] = replace(one, sensitivity=named(about, SENSITIVITY), pressure=named(about, PRESSURE))
+        return replace(twin, services=tuple(services), hosts=(host,))
 
     # ------------------------------------------------------------------ asking
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from framework.compose.placed import ALL, CPUSET
 from framework.errors import InputError, UnknownName
 from framework.model import Application
 from framework.placement.cpus import read_cpus, write_cpus
-from framework.placement.profile import Profile, attributes
+from framework.placement.profile import Profile, attributes, read_profile
 from framework.placement.topology import Topology
-from optimizer.assignment import ONLY, PRESSURE, SENSITIVITY, assignment_of
+from optimizer.assignment import ONLY, PRESSURE, SENSITIVITY, assignment_of, named
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
@@ -22,6 +23,17 @@ from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Val
 PLACEMENTS = ("none", "also", "only")
 MOST_DRAWS = 10_000  # of random placements, of which few may fit
 FULL = 0.85  # of the machine: a full one leaves no choice
+
+
+def load_profile(path: Path, application: Application) -> Profile:
+    """An application's profile from its file.  Raises InputError, also where it is of another application."""
+    try:
+        found = read_profile(path.read_text(), str(path))
+    except OSError as error:
+        raise InputError(f"--profile: cannot read {path}: {error.strerror or error}") from error
+    if found.about.application != application.name:
+        raise InputError(f"--profile: {path} is of {found.about.application}, not of {application.name}")
+    return found
 
 
 def domains_of(asked: str, topology: Topology) -> tuple[str, ...]:
@@ -159,5 +171,5 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
 
 def _harm(service: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
     """Resource -> the log of the service's slowdown beside the other."""
-    resources = [name.removeprefix(SENSITIVITY) for name in service if name.startswith(SENSITIVITY)]
-    return {one: service[SENSITIVITY + one] * other.get(PRESSURE + one, 0.0) for one in resources}
+    put = named(other, PRESSURE)
+    return {one: suffered * put.get(one, 0.0) for one, suffered in named(service, SENSITIVITY).items()}

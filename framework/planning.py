@@ -26,9 +26,8 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
-from framework.placement.profile import Profile, read_profile
 from framework.placement.topology import Topology
-from framework.placing import PLACEMENTS, domains_of, placement_alone, with_placement
+from framework.placing import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement
 from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
@@ -66,7 +65,9 @@ def space_of(
     """What a request tunes on a machine.  Raises InputError, UnknownName."""
     if request.placement not in PLACEMENTS:
         raise UnknownName("--placement", request.placement, PLACEMENTS)
-    profile = None if request.profile is None else _profile(request.profile, request.placement, application)
+    if request.profile is not None and request.placement == "none":
+        raise InputError("--profile says where services are best placed; allowed: with --placement also or only")
+    profile = None if request.profile is None else load_profile(request.profile, application)
     if request.placement == "only":
         return placement_alone(application, domains_of(request.domains, topology()), profile, request.only)
     space = search_space(
@@ -81,19 +82,6 @@ def space_of(
     if request.placement == "none":
         return space
     return with_placement(space, domains_of(request.domains, topology()), profile)
-
-
-def _profile(path: Path, placement: str, application: Application) -> Profile:
-    """Raises InputError where it is of another application, or nothing is placed."""
-    if placement == "none":
-        raise InputError("--profile says where services are best placed; allowed: with --placement also or only")
-    try:
-        found = read_profile(path.read_text(), str(path))
-    except OSError as error:
-        raise InputError(f"--profile: cannot read {path}: {error.strerror or error}") from error
-    if found.about.application != application.name:
-        raise InputError(f"--profile: {path} is of {found.about.application}, not of {application.name}")
-    return found
 
 
 def check_request(request: TuneRequest, application: Application) -> None:

@@ -99,6 +99,12 @@ class Neighbours(Protocol):
     def threads(self, running: Running) -> Mapping[str, Threads]:
         """Service -> how its threads were scheduled so far; empty where nobody can tell."""
 
+    def without_counters(self) -> str:
+        """Why there are no hardware counters; empty where there are."""
+
+    def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
+        """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
+
 
 class LoadGenerator(Protocol):
     """Drives the open-loop load and reports every request."""

@@ -1,75 +1,25 @@
-"""The profiler: each service alone on its CPUs, without and with a stressor beside it, again and again.
-
-    deploy -> for each service: move it to the place, everything else to the rest -> blocks of windows, mirrored
-
-What is measured is appended to the profile's file window by window, so that it goes on where it was broken off.
-"""
+"""The profiler: what services suffer and inflict, kept in a file, drawn, and compared with placements."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from framework.adapters import Adapters
-from framework.compose import render
 from framework.config import load_application
 from framework.config.writing import to_yaml
-from framework.controller import Bench, Watch
-from framework.errors import InputError, MissingPrerequisite, UnknownName
-from framework.model import DOCKER, Application, Deployment, Limits, LoadPlan, LoadResult, Running, Study, Usage
-from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
-from framework.objective.checks import machine as machine_checks
-from framework.objective.window import machine_of, window_of
-from framework.placement.cpus import read_cpus
-from framework.placement.profile import About, Probe, Profile, Window, block_of, line, read_profile
+from framework.controller import Watch
+from framework.errors import InputError, UnknownName
+from framework.model import DOCKER, Application, Limits, Study
+from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.profile import Profile, read_profile, slowdowns
 from framework.placing import domains_of
-from framework.ports import Neighbours
 from framework.report.export import write_text
 from framework.report.machine_picture import described, machine_picture
-from framework.spans import KINDS, SpanTable
+from framework.report.sensitivity import sensitivity_plot
+from framework.stressing import ProfileRun
 from optimizer.space import Configuration, Value
-
-STRESSORS = (
-    "gemm", "memory-bandwidth", "memory-capacity", "l1i", "l1d", "l2", "l3", "network", "block",
-)  # fmt: skip
-QUICK_STRESSORS = ("gemm", "l3", "memory-bandwidth")
-ATTEMPTS = 3  # of a window that the machine's host disturbed
-SAMPLED_EVERY_S = 0.5
-FEWEST_SPANS = 30  # of a service in a window that counts
-SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileRequest:
-    """``services``: empty for all that spans show.  ``intensities``: (threads, duty); empty for what fits the place.
-
-    ``domains``: two sets of CPUs, or "2": the first is the place, the second the rest.
-    """
-
-    application: Path
-    services: tuple[str, ...] = ()
-    stressors: tuple[str, ...] = STRESSORS
-    intensities: tuple[tuple[int, float], ...] = ()
-    blocks: int = 3
-    window_s: float = 5.0
-    warmup_s: float = 1.0
-    rate_rps: float | None = None
-    seed: int = 1
-    domains: str = "2"
-    limits: Mapping[str, float] = field(default_factory=dict)
-
-    def quick(self) -> ProfileRequest:
-        """Three stressors at one intensity, one block."""
-        return replace(self, stressors=QUICK_STRESSORS, intensities=((1, 1.0),), blocks=1, window_s=3.0)
 
 
 class Profiling:
@@ -95,10 +45,20 @@ class Profiling:
 
     def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
         """Draw the machine with the services of a placement on it; returns the picture's file."""
-        topology = self._adapters.topology()
+        application = load_application(Path(study.plan.application))
+        topology = self._adapters.topology(study.testbed, application)
         placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
-        drawn = machine_picture(topology, placement, f"{Path(study.plan.application).name} on {described(topology)}")
+        drawn = machine_picture(topology, placement, f"{application.name} on {described(topology)}")
         return write_text(self._adapters.home / "reports" / f"{study.id}-machine.svg", drawn)
+
+    def write_plots(self, profile: Profile) -> Path | None:
+        """A figure for each service that was measured beside a stressor; returns their directory, None without any."""
+        found = slowdowns(profile.windows)
+        directory = self._adapters.home / "reports" / f"profile-{profile.about.application}"
+        about = f"mean (line) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
+        for service in sorted({one.service for one in found}):
+            write_text(directory / f"{service}.svg", sensitivity_plot(service, found, about))
+        return directory if found else None
 
     def run(self, request: ProfileRequest, watch: Watch, path: Path | None = None, *, again: bool = False) -> Profile:
         """Measure what is not in the file yet; ``again``: begin a new file.  Raises InputError, MissingPrerequisite.
@@ -109,11 +69,11 @@ class Profiling:
         application = load_application(request.application)
         _check(request, application)
         application = replace(application, limits=replace(application.limits, **request.limits))
-        place, rest = _place_and_rest(domains_of(request.domains, adapters.topology()))
+        place, rest = _place_and_rest(domains_of(request.domains, adapters.topology(DOCKER, application)))
         target = path or self.path(application)
         kept = None if again or not target.exists() else read_profile(target.read_text(), str(target))
         bench = adapters.bench(DOCKER, application, adapters.types(), watch)
-        run = _Run(bench, adapters.neighbours(), request, place, rest, target)
+        run = ProfileRun(bench, adapters.neighbours(), request, place, rest, target)
         run.check(kept)
         try:
             return run.whole(kept, asdict(adapters.machine()))
@@ -137,248 +97,3 @@ def _place_and_rest(domains: Sequence[str]) -> tuple[str, str]:
     if len(domains) != 2:
         raise InputError(f"--domains: found {len(domains)} sets; allowed: two, the service's place and the rest")
     return domains[0], domains[1]
-
-
-class _Run:
-    def __init__(
-        self, bench: Bench, neighbours: Neighbours, request: ProfileRequest, place: str, rest: str, target: Path
-    ) -> None:
-        self._bench, self._neighbours, self._request = bench, neighbours, request
-        self._place, self._rest, self._target = place, rest, target
-        self.project = f"tailor-profile-{bench.application.name}"
-        self._windows: list[Window] = []
-        self._probes: list[Probe] = []
-        self._planned = self._done = 0
-
-    def check(self, kept: Profile | None) -> None:
-        """Before anything is done.  Raises InputError where the file is of something else, MissingPrerequisite."""
-        if kept is not None:
-            about, application = kept.about, self._bench.application
-            now = (application.name, application.content_hash, self._place, self._rest, self._rate(),
-                   self._request.window_s)  # fmt: skip
-            then = (about.application, about.content_hash, about.place, about.rest, about.rate_rps, about.window_s)
-            if now != then:
-                raise InputError(
-                    f"{self._target}: a profile of {then}, now it would be {now}; allowed: --again, or another --output"
-                )
-        self._bench.testbed.check(self._bench.application)
-        self._neighbours.check()
-
-    def whole(self, kept: Profile | None, machine: Mapping[str, object]) -> Profile:
-        """Peaks and probes on one deployment, then a deployment for each service of which something is missing."""
-        request = self._request
-        running = None
-        if kept is None:
-            running = self._deployed()
-            about = self._undisturbed(running, machine)
-            self._target.parent.mkdir(parents=True, exist_ok=True)
-            self._target.write_text(line(about))
-        else:
-            about = kept.about
-            self._windows, self._probes = list(kept.windows), list(kept.probes)
-            self._target.write_text(kept.to_lines())  # without a last line that was cut off
-        services = request.services or sorted(about.peaks)
-        for name in services:
-            if name not in about.peaks:
-                raise UnknownName("service that the load reaches", name, about.peaks)
-        intensities = request.intensities or _intensities(self._place)
-        for probe in self._missing_probes(intensities):
-            running = running or self._deployed()
-            self._probe(running, *probe)
-        stressors = [
-            Stressor(k, threads, duty, self._place) for k in request.stressors for threads, duty in intensities
-        ]
-        self._planned = len(services) * request.blocks * len(block_of(stressors, 0))
-        for service in services:
-            self._service(service, stressors)
-        return Profile(about, tuple(self._windows), tuple(self._probes))
-
-    # ------------------------------------------------------------------ what is there
-
-    def _rate(self) -> float:
-        return self._request.rate_rps or self._bench.application.workload.rate_rps
-
-    def _step(self, text: str) -> None:
-        self._bench.watch("step", {"text": text})
-
-    def _deployment(self) -> Deployment:
-        labels = {"tailor.study": self.project, "tailor.application": self._bench.application.name}
-        return render(
-            self._bench.application, self._bench.types, Configuration({}), project=self.project, labels=labels
-        )
-
-    def _deployed(self) -> Running:
-        self._step("deploying")
-        self._bench.testbed.seed(self._bench.application, self._deployment(), self._step)
-        running = self._bench.testbed.deploy(self._deployment(), self._step)
-        hook = self._bench.application.hooks.prepare
-        if hook is not None:
-            self._bench.testbed.run_hook(running, hook)
-        return running
-
-    # ------------------------------------------------------------------ windows
-
-    def _load(self, running: Running, seed: int, cpus: str) -> tuple[LoadResult, SpanTable, int | None]:
-        bench, request = self._bench, self._request
-        plan = LoadPlan(
-            bench.application.workload, self._rate(), request.warmup_s, request.window_s, seed % 2**31, True, cpus
-        )
-        before = bench.traces.created(running) or 0
-        load = bench.load.run(plan, running, lambda: bench.testbed.usage(running), self._step)
-        bench.testbed.alive(running)
-        start_ns = load.started_ns + int(load.warmup_s * 1e9)
-        created = bench.traces.created(running)
-        if created is not None:
-            created += load.spans_created - before
-        return load, bench.traces.read(running, start_ns, start_ns + int(load.window_s * 1e9), created), created
-
-    def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> About:
-        """What each service needs at most where all may use all CPUs; raises MissingPrerequisite without traces."""
-        self._step("undisturbed load: peak CPU need")
-        with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
-            _, spans, _ = self._load(running, self._request.seed, "")
-        peaks = {name: peak(usages, name) for name in running.containers if len(latencies_ms(spans, name))}
-        if not peaks:
-            raise MissingPrerequisite("the spans show no service", "see that the application is traced")
-        application, request = self._bench.application, self._request
-        return About(
-            application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
-            request.warmup_s, request.window_s, request.seed, peaks,
-        )  # fmt: skip
-
-    def _missing_probes(self, intensities: Sequence[tuple[int, float]]) -> Sequence[tuple[Stressor, Stressor | None]]:
-        """Each stressor at its weakest, alone and beside another of its kind, where that was not measured yet."""
-        known = {(one.stressor, one.beside) for one in self._probes}
-        threads, duty = min(intensities, key=lambda one: one[0] * one[1])
-        found = []
-        for kind in self._request.stressors:
-            for other in (None, *(Stressor(kind, t, d, self._place) for t, d in intensities)):
-                if (kind, other.intensity if other else 0.0) not in known:
-                    found.append((Stressor(kind, threads, duty, self._place), other))
-        return found
-
-    def _probe(self, running: Running, probe: Stressor, other: Stressor | None) -> None:
-        """Nothing else works meanwhile."""
-        intensity = other.intensity if other else 0.0
-        self._step(f"{probe.kind} beside {intensity:g} of its kind")
-        self._neighbours.pin(running, dict.fromkeys(running.containers, self._rest))
-        with (
-            self._neighbours.beside(running, probe) as told,
-            self._neighbours.beside(running, other) if other else nullcontext(),
-        ):
-            self._bench.clock.sleep(self._request.window_s)
-        self._keep(Probe(probe.kind, intensity, told().per_second))
-
-    def _service(self, service: str, stressors: Sequence[Stressor]) -> None:
-        """The windows of a service that do not count yet, each again where the machine's host disturbed it."""
-        counted = {one.key for one in self._windows if not one.invalid}
-        running = None
-        for block in range(self._request.blocks):
-            order = block_of(stressors, zlib.crc32(f"{self._request.seed} {service} {block}".encode()))
-            for position, stressor in enumerate(order):
-                self._done += 1
-                about = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
-                if (service, *about, block, position) in counted:
-                    continue
-                if running is None:
-                    running = self._deployed()
-                    rest = dict.fromkeys(running.containers, self._rest)
-                    self._neighbours.pin(running, rest | {service: self._place})
-                self._bench.watch(
-                    "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": about[0]}
-                )
-                # The first half of a block has arrivals of its own, all windows of it the same; so has the second.
-                seed = self._request.seed * 1_000_003 + 2 * block + (2 * position >= len(order))
-                for _ in range(ATTEMPTS):
-                    window = self._window(running, service, stressor, block, position, seed)
-                    self._keep(window)
-                    if not window.invalid:
-                        break
-
-    def _keep(self, part: Window | Probe) -> None:
-        if isinstance(part, Window):
-            self._windows.append(part)
-        else:
-            self._probes.append(part)
-        with self._target.open("a") as file:
-            file.write(line(part))
-
-    def _window(
-        self, running: Running, service: str, stressor: Stressor | None, block: int, position: int, seed: int
-    ) -> Window:
-        before = self._neighbours.threads(running)
-        with self._neighbours.beside(running, stressor) if stressor else nullcontext(_nothing) as told:
-            load, spans, created = self._load(running, seed, self._rest)
-        after = self._neighbours.threads(running)
-        waited, switches = scheduled(_of(before, service), _of(after, service))
-        times, window, machine = latencies_ms(spans, service), window_of(load), machine_of(load, "")
-        seconds = load.warmup_s + load.window_s
-        invalid = [*machine_checks(machine, self._bench.application.limits)]
-        if created is not None and len(spans) < 0.99 * created:
-            invalid.append(f"{created - len(spans)} of {created} spans are missing")
-        if len(times) < FEWEST_SPANS:
-            invalid.append(f"{len(times)} spans of the service; at least {FEWEST_SPANS} are needed")
-        p50, p95, p99 = np.quantile(times, (0.5, 0.95, 0.99)).tolist() if len(times) else (math.nan,) * 3
-        return Window(
-            service, stressor.kind if stressor else "", stressor.threads if stressor else 0,
-            stressor.duty if stressor else 0.0, block, position, len(times),
-            float(times.mean()) if len(times) else math.nan, p50, p95, p99, window.completed / window.seconds,
-            (machine.service_cpu_s.get(service, math.nan)) / window.seconds, waited / seconds, switches / seconds,
-            told().per_second, "; ".join(invalid),
-        )  # fmt: skip
-
-
-def _nothing() -> Stressed:
-    return Stressed(0.0, "", 0)
-
-
-def _of(threads: Mapping[str, Threads], service: str) -> Threads:
-    return threads.get(service, {})
-
-
-def _intensities(place: str) -> tuple[tuple[int, float], ...]:
-    """Half of one thread's time, then 1, 2, 4, 8 threads as far as the place has CPUs."""
-    cpus = len(read_cpus(place))
-    return ((1, 0.5), *((threads, 1.0) for threads in (1, 2, 4, 8) if threads <= cpus))
-
-
-def latencies_ms(spans: SpanTable, service: str) -> NDArray[np.float64]:
-    """Durations of a service's server spans, or where it sends none (a cache, a database) of the calls to it [ms]."""
-    if service not in spans.strings:
-        return np.empty(0)
-    name = spans.strings.index(service)
-    mine = (spans.service == name) & (spans.kind == SERVER)
-    if not mine.any():
-        mine = (spans.peer == name) & (spans.kind == CLIENT)
-    times: NDArray[np.float64] = (spans.end_ns - spans.start_ns)[mine] / 1e6
-    return times
-
-
-def peak(usages: Sequence[Usage], service: str) -> float:
-    """The most cores that a service used between two readings."""
-    rates = [
-        (after.cpu_s[service] - before.cpu_s[service]) / ((after.at_ns - before.at_ns) / 1e9)
-        for before, after in itertools.pairwise(usages)
-        if after.at_ns > before.at_ns
-    ]
-    return max(rates, default=0.0)
-
-
-@contextmanager
-def _sampled(read: Callable[[], Usage], sleep: Callable[[float], None]) -> Iterator[list[Usage]]:
-    """Readings of the CPU counters, one after the other, while the block runs."""
-    found: list[Usage] = []
-    over = threading.Event()
-
-    def sample() -> None:
-        while not over.is_set():
-            found.append(read())
-            sleep(SAMPLED_EVERY_S)
-
-    thread = threading.Thread(target=sample, daemon=True)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()

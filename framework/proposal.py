@@ -14,5 +14,6 @@ def propose(tailor: Tailor, request: TuneRequest) -> Study:
     evenly and random placements with everything on all CPUs.  Raises InputError, MissingPrerequisite.
     """
     application = tailor.application(request.application)
-    found = baselines(tailor.space(application, request), request.seed)
+    space = tailor.space(application, request, tailor.testbed_of(application, request))
+    found = baselines(space, request.seed)
     return tailor.create(replace(request, rivals=tailor.profiling.write_baselines(application, found)))

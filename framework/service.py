@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,7 +99,11 @@ class Tailor:
         """The search space of an application on a testbed's machine.  Raises InputError."""
         asked = request or TuneRequest(application.directory)
         types, machine = self._adapters.types(testbed, application), self._adapters.machine(testbed, application)
-        return space_of(application, asked, types, machine, self._adapters.topology)
+        return space_of(application, asked, types, machine, partial(self._adapters.topology, testbed, application))
+
+    def testbed_of(self, application: Application, request: TuneRequest) -> str:
+        """Where a study of a request runs.  Raises UnknownName, MissingPrerequisite."""
+        return self._adapters.choose(request.testbed, application)
 
     def machine(self) -> Machine:
         """What this process runs on."""
@@ -113,7 +118,7 @@ class Tailor:
         """A new study, recorded but not started.  Raises InputError, MissingPrerequisite."""
         application = self.application(request.application)
         check_request(request, application)
-        where = self._adapters.choose(request.testbed, application)
+        where = self.testbed_of(application, request)
         testbed = self._adapters.testbed(where, application, {})
         testbed.check(application)
         space = self.space(application, request, where)

@@ -28,6 +28,11 @@ from optimizer.space import Capacity, Configuration, SearchSpace, Value
 SENSITIVITY, PRESSURE, CALLS, APART, ONLY = "sensitivity.", "pressure.", "calls.", "apart.", "only."
 
 
+def named(attributes: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """The attributes of one kind, by what follows the prefix: ``named(about, PRESSURE)`` is resource -> pressure."""
+    return {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
+
+
 @dataclass(frozen=True)
 class Limit:
     """One capacity: the weight of each service (n,), and how much a domain holds; infinite where it is not limited."""

@@ -268,7 +268,7 @@ def pretend_tailor(directory: Path, machine: PretendMachine, **more: Any) -> tup
         home=directory,
         spaces=(),
         neighbours=more.pop("neighbours", nobody),
-        topology=lambda: Topology(tuple(Cpu(number, number, 0, 0) for number in range(8))),
+        topology=lambda testbed, application: Topology(tuple(Cpu(number, number, 0, 0) for number in range(8))),
         **more,
     )
     return Tailor(adapters), database

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,11 +16,11 @@ from rich.table import Table
 from framework.cli import present
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
-from framework.placement.profile import Profile, attributes, losses, pressures, read_profile, slowdowns
+from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.profile import Profile, attributes, losses, prediction, pressures, ratios, slowdowns
 from framework.placement.scores import thesis_scores
-from framework.placing import reasons
+from framework.placing import load_profile, reasons
 from framework.planning import quick as quick_request
-from framework.profiling import STRESSORS, ProfileRequest
 from framework.proposal import propose
 from framework.service import Tailor
 from optimizer.space import SearchSpace
@@ -46,6 +47,9 @@ def register(
             list[str] | None, typer.Option(help=f"Only this one (repeatable): {', '.join(STRESSORS)}.")
         ] = None,
         blocks: Annotated[int, typer.Option(min=1, max=100, help="How often everything is repeated.")] = 3,
+        pairs: Annotated[
+            int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
+        ] = 8,
         duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
         rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
         domains: Annotated[
@@ -64,6 +68,7 @@ def register(
         request = ProfileRequest(
             application,
             blocks=blocks,
+            pairs=pairs,
             window_s=present.seconds("--duration", duration),
             rate_rps=rate,
             seed=seed,
@@ -78,10 +83,13 @@ def register(
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=messages) as bar:
             found = profiling.run(request, _watching(bar), path, again=again)
+        plots = profiling.write_plots(found)
         if as_json:
-            print_json(_document(found))
-        else:
-            _show(output, found)
+            print_json({**_document(found), "plots": plots})
+            return
+        _show(output, found)
+        if plots:
+            output.print(f"a figure for each service: {plots}", soft_wrap=True)
 
     @app.command()
     def place(
@@ -99,6 +107,7 @@ def register(
         rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
         limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
         quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
+        testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
         seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
         as_json: Json = False,
     ) -> None:
@@ -111,7 +120,7 @@ def register(
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             with Progress(*columns, console=messages) as bar:
                 with_tailor.profiling.run(asked.quick() if quick else asked, _watching(bar), target)
-        found = read_profile(target.read_text(), str(target))
+        found = load_profile(target, with_tailor.application(application))
         if not attributes(found):
             raise InputError(
                 f"{target}: no service was measured beside every stressor; run: tailor profile {application}"
@@ -119,7 +128,7 @@ def register(
         request = TuneRequest(
             application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
             minimal=0, pairs=pairs, window_s=present.seconds("--duration", duration), rate_rps=rate, limits=given,
-            seed=seed, drift_every=0, only=tuple(sorted(attributes(found))),
+            testbed=testbed, seed=seed, drift_every=0, only=tuple(sorted(attributes(found))),
         )  # fmt: skip
         request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
         study = propose(with_tailor, request)
@@ -166,8 +175,25 @@ def _document(found: Profile) -> dict[str, Any]:
         "scores": thesis_scores(losses(found.windows)),
         "pressures": pressures(found),
         "attributes": attributes(found),
+        "pairs": ratios(found.pairs),
+        "leave_one_out": _left_out(found),
         "windows": len(found.windows),
         "invalid": sum(bool(one.invalid) for one in found.windows),
+    }
+
+
+def _left_out(found: Profile) -> Mapping[str, float] | None:
+    """How far the predicted slowdown of a pair is off when the pair is left out of the fit; None without pairs."""
+    known = prediction(found)
+    if known is None:
+        return None
+    model, errors = known
+    sizes = sorted(abs(one) for one in errors.tolist())
+    return {
+        "pairs": len(sizes),
+        "weight": float(model.weights[0]),
+        "median": statistics.median(sizes),
+        "most": sizes[-1],
     }
 
 
@@ -194,6 +220,15 @@ def _show(output: Console, found: Profile) -> None:
     left_out = sorted(about.peaks.keys() - scores.keys())
     if left_out:
         output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
+    judged = _left_out(found)
+    if judged:
+        output.print(
+            f"predicted slowdown of a service beside another: off by {judged['median']:.0%} (median; at most "
+            f"{judged['most']:.0%}) over {judged['pairs']} measured pairs, each left out of the fit in its turn",
+            soft_wrap=True,
+        )
+    if about.without_counters:
+        output.print(f"scores are from latency; no hardware counters: {about.without_counters}", soft_wrap=True)
     invalid = sum(bool(one.invalid) for one in found.windows)
     if invalid:
         output.print(f"{invalid} windows did not count: disturbed by the machine's host, or too few spans")

@@ -1,4 +1,4 @@
-"""Commands about the twin: calibrate, evidence, what-if."""
+"""Commands about the twin: calibrate, evidence, rehost, what-if."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import present
+from framework.errors import InputError
 from framework.modelling import Answer, Calibration, WhatIf
 from framework.service import Tailor
 
@@ -43,7 +44,7 @@ def register(
         modelling = tailor().modelling
         with messages.status("calibrating") as status:
             found = modelling.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
-        written = modelling.write_twin(found, application, path)
+        written = modelling.write_twin(found.twin, application, path)
         if as_json:
             print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
         else:
@@ -60,6 +61,26 @@ def register(
         """Keep what studies say in a file, so that the twin can be made again where the studies are not."""
         written = tailor().modelling.write_evidence(application, sources, path)
         print_json({"evidence": written}) if as_json else output.print(str(written), soft_wrap=True)
+
+    @twin.command()
+    def rehost(
+        application: Application,
+        cores: Annotated[int, typer.Option(min=1, max=4096, help="Of the other machine.")],
+        nodes: Annotated[int, typer.Option(min=1, help="Memory nodes, each with a last-level cache.")] = 1,
+        memory: Annotated[int, typer.Option("--memory-mib", min=64)] = 16_384,
+        profile: Annotated[
+            Path | None, typer.Option(help="Of `tailor profile`: what services suffer and inflict.")
+        ] = None,
+        path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Put the twin on another machine, to try placements there: as many cores as it has, each as fast as before."""
+        if nodes > cores:
+            raise InputError(f"--nodes: found {nodes}; allowed: 1 to {cores}, a core for each")
+        modelling = tailor().modelling
+        made = modelling.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
+        written = modelling.write_twin(made, application, path)
+        print_json({"twin": written}) if as_json else output.print(f"twin: {written}", soft_wrap=True)
 
     @twin.command("what-if")
     def what_if(

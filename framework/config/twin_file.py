@@ -93,6 +93,13 @@ class HostEntry(Strict):
     switching: NotNegative = 0.0
     others: NotNegative = 0.0
     memory_mib: Annotated[int, Field(ge=64)] = 4096
+    nodes: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="after")
+    def _nodes(self) -> HostEntry:
+        if self.nodes > self.cores:
+            raise refuse(f"nodes: 1 to {self.cores}, a core for each")
+        return self
 
 
 class TwinFile(Strict):

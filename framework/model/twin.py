@@ -93,6 +93,7 @@ class TwinEdge:
 class TwinHost:
     """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there.
 
+    ``nodes``: of memory, each with a last-level cache and as many of the cores, in the order of their numbers.
     ``memory_mib``: what bounds and defaults in search_spaces/ refer to.
     """
 
@@ -101,6 +102,7 @@ class TwinHost:
     switching: float = 0.0
     others: float = 0.0
     memory_mib: int = 4096
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

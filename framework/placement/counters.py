@@ -96,6 +96,15 @@ def derived(counts: Mapping[str, Count]) -> Counters:
     return Counters(ipc, mpki, _topdown(counts), refused)
 
 
+def as_numbers(found: Counters) -> Mapping[str, float]:
+    """By name, as a profile keeps them: ipc, mpki.LEVEL, topdown.PART."""
+    return {
+        **({"ipc": found.ipc} if found.ipc is not None else {}),
+        **{f"mpki.{level}": value for level, value in found.mpki.items()},
+        **{f"topdown.{part}": value for part, value in found.topdown.items()},
+    }
+
+
 def _value(counts: Mapping[str, Count], name: str) -> float | None:
     return counts[name].value if name in counts else None
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from framework.errors import InputError
 from framework.model.neighbours import Stressor
-from framework.placement.scores import Loss, pressure_of, sensitivities, thesis_scores
+from framework.placement.scores import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
 
 VERSION = 1
 UNSTRESSED_EVERY = 3  # stressed windows: so often there is one without a stressor in between
@@ -31,6 +32,7 @@ class Window:
     ``stressor``: empty for a window without one.  ``threads``, ``duty``: of the stressor.  ``cores``: CPU seconds per
     second.  ``delay``, ``switches_per_s``: seconds waited for a CPU and context switches, per second, of the service's
     threads.  ``stress_per_s``: what the stressor did; 0 without it.  ``invalid``: why it does not count.
+    ``counters``: hardware counters of the service, by the names of ``placement.counters.as_numbers``.
     """
 
     service: str
@@ -50,6 +52,7 @@ class Window:
     switches_per_s: float
     stress_per_s: float
     invalid: str = ""
+    counters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, int, float, int, int]:
@@ -71,9 +74,23 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """One window of a service with or without (``beside``) another service on its CPUs, under the same load; four of
+    a pair, the two with the neighbour between the two without.
+    """
+
+    service: str
+    neighbour: str
+    position: int
+    beside: bool
+    mean_ms: float
+    invalid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
-    used in a second of undisturbed load on all CPUs.
+    used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
     """
 
     application: str
@@ -86,6 +103,7 @@ class About:
     window_s: float
     seed: int
     peaks: Mapping[str, float]
+    without_counters: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +113,15 @@ class Profile:
     about: About
     windows: Sequence[Window]
     probes: Sequence[Probe] = ()
+    pairs: Sequence[Pair] = ()
 
     def to_lines(self) -> str:
-        """As a file: a line of JSON for what it is about, and one for each window and probe."""
-        return line(self.about) + "".join(map(line, self.probes)) + "".join(map(line, self.windows))
+        """As a file: a line of JSON for what it is about, and one for each probe, window and pair's window."""
+        parts = [*self.probes, *self.windows, *self.pairs]
+        return line(self.about) + "".join(map(line, parts))
 
 
-def line(part: About | Window | Probe) -> str:
+def line(part: About | Window | Probe | Pair) -> str:
     """A part of a profile as a line of its file."""
     head = {"kind": "profile", "version": VERSION} if isinstance(part, About) else {}
     return json.dumps({**head, type(part).__name__.lower(): asdict(part)}) + "\n"
@@ -117,9 +137,10 @@ def read_profile(text: str, name: str) -> Profile:
         about = About(**documents[0]["about"])
         windows = tuple(Window(**one["window"]) for one in documents if "window" in one)
         probes = tuple(Probe(**one["probe"]) for one in documents if "probe" in one)
+        pairs = tuple(Pair(**one["pair"]) for one in documents if "pair" in one)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{name}: not a profile ({type(error).__name__}: {error})") from error
-    return Profile(about, windows, probes)
+    return Profile(about, windows, probes, pairs)
 
 
 # ---------------------------------------------------------------------- what follows
@@ -129,7 +150,8 @@ def read_profile(text: str, name: str) -> Profile:
 class Slowdown:
     """A service beside a stressor, over its blocks: the geometric mean of B over A, and the spread of the blocks.
 
-    ``low``, ``high``: the least and the greatest of the blocks' ratios.
+    ``low``, ``high``: the least and the greatest of the blocks' ratios.  ``ipc``: instructions per cycle of A over
+    those of B, above 1 where the service suffers; None where a window has none.
     """
 
     service: str
@@ -140,6 +162,7 @@ class Slowdown:
     low: float
     high: float
     blocks: int
+    ipc: float | None = None
 
 
 def block_of(stressors: Sequence[Stressor], seed: int) -> list[Stressor | None]:
@@ -159,33 +182,44 @@ def slowdowns(windows: Sequence[Window]) -> Sequence[Slowdown]:
     found = []
     for service, stressor, threads, duty in sorted({one.key[:4] for one in counted if one.stressor}):
         mine = [one for one in counted if one.service == service]
-        means, tails = [], []
+        means, tails, ipcs = [], [], []
         for block in sorted({one.block for one in mine}):
             plain = [one for one in mine if one.block == block and not one.stressor]
             beside = [one for one in mine if one.block == block and one.key[1:4] == (stressor, threads, duty)]
             if len(plain) > 1 and len(beside) > 1:
-                means.append(_ratio(beside, plain, "mean_ms"))
-                tails.append(_ratio(beside, plain, "p95_ms"))
+                means.append(_ratio(beside, plain, lambda one: one.mean_ms))
+                tails.append(_ratio(beside, plain, lambda one: one.p95_ms))
+                if all(one.counters.get("ipc", 0.0) > 0 for one in (*beside, *plain)):
+                    ipcs.append(_ratio(plain, beside, lambda one: one.counters["ipc"]))
         if means:
             mean, tail = statistics.geometric_mean(means), statistics.geometric_mean(tails)
-            found.append(Slowdown(service, stressor, threads * duty, mean, tail, min(means), max(means), len(means)))
+            ipc = statistics.geometric_mean(ipcs) if len(ipcs) == len(means) else None
+            about = (service, stressor, threads * duty)
+            found.append(Slowdown(*about, mean, tail, min(means), max(means), len(means), ipc))
     return found
 
 
-def _ratio(beside: Sequence[Window], plain: Sequence[Window], what: str) -> float:
-    """The geometric mean of the windows with the stressor over that of those without."""
-    first, second = (statistics.fmean(math.log(getattr(one, what)) for one in some) for some in (beside, plain))
+def _ratio(one: Sequence[Window], other: Sequence[Window], what: Callable[[Window], float]) -> float:
+    """The geometric mean of some windows over that of others."""
+    first, second = (statistics.fmean(math.log(what(each)) for each in some) for some in (one, other))
     return math.exp(first - second)
 
 
 def losses(windows: Sequence[Window]) -> Sequence[Loss]:
-    """The mean latencies' slowdowns, as the scores take them: of services that were measured beside every stressor."""
+    """What the scores are made of, for services that were measured beside every stressor: the drop of instructions per
+    cycle where there are counters for all, the slowdown of the mean latency elsewhere.
+    """
     found = slowdowns(windows)
+    by_ipc = all(one.ipc is not None for one in found)
     beside: dict[str, set[str]] = {}
     for one in found:
         beside.setdefault(one.service, set()).add(one.stressor)
     every = set().union(*beside.values())
-    return [Loss(one.service, one.stressor, one.intensity, one.mean) for one in found if beside[one.service] == every]
+    return [
+        Loss(one.service, one.stressor, one.intensity, one.ipc if by_ipc and one.ipc is not None else one.mean)
+        for one in found
+        if beside[one.service] == every
+    ]
 
 
 def pressures(profile: Profile) -> Mapping[str, Mapping[str, float]]:
@@ -226,3 +260,35 @@ def attributes(profile: Profile) -> Mapping[str, Mapping[str, float]]:
             "peak": profile.about.peaks.get(service, 0.0),
         }
     return found
+
+
+def ratios(pairs: Sequence[Pair]) -> Sequence[tuple[str, str, float]]:
+    """(service, neighbour, mean latency beside it over that without it) of every pair with a window of each."""
+    found = []
+    for service, neighbour in sorted({(one.service, one.neighbour) for one in pairs}):
+        mine = [one for one in pairs if (one.service, one.neighbour) == (service, neighbour) and not one.invalid]
+        logs = {beside: [math.log(one.mean_ms) for one in mine if one.beside is beside] for beside in (True, False)}
+        if all(logs.values()):
+            found.append((service, neighbour, math.exp(statistics.fmean(logs[True]) - statistics.fmean(logs[False]))))
+    return found
+
+
+def predictor(profile: Profile) -> Interference:
+    """What the services that were measured beside every stressor do to each other, as the stressors say."""
+    suffered, put = sensitivities(losses(profile.windows)), pressures(profile)
+    services = tuple(sorted(suffered))
+    resources = tuple(sorted({name for row in suffered.values() for name in row}))
+
+    def table(rows: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
+        return np.array([[rows.get(service, {}).get(name, 0.0) for name in resources] for service in services])
+
+    return Interference(services, resources, table(suffered), table(put), np.ones(len(resources)))
+
+
+def prediction(profile: Profile) -> tuple[Interference, NDArray[np.float64]] | None:
+    """The predictor with its one weight fitted to the measured pairs, and the relative error of each pair's slowdown
+    when it is left out of the fit, (pairs,); None with fewer than two pairs.
+    """
+    known = predictor(profile)
+    measured = [one for one in ratios(profile.pairs) if {one[0], one[1]} <= set(known.services)]
+    return fitted(known, measured) if len(measured) > 1 else None

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from framework.errors import DeploymentFailed, MissingPrerequisite
 from framework.model import Running
 from framework.model.neighbours import Stressed, Stressor, Threads
 from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.perf import Perf
 from framework.testbeds.usage import PROC, counter_file
 
 IMAGE = "tailor/stressor:1"
@@ -27,6 +28,7 @@ class DockerNeighbours:
     def __init__(self, engine: Engine | None = None, proc: Path = PROC) -> None:
         self._engine = engine or Engine()
         self._proc = proc
+        self._perf = Perf(proc=proc)
 
     def check(self) -> None:
         """Raises MissingPrerequisite without the stressor's image."""
@@ -102,6 +104,14 @@ class DockerNeighbours:
                 continue  # it has ended
             found[int(thread)] = (delay, _switches(status))
         return found
+
+    def without_counters(self) -> str:
+        """Why there are no hardware counters; empty where there are."""
+        return self._perf.missing()
+
+    def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
+        """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
+        return self._perf.counted(running.containers[service].pid)
 
 
 def _switches(status: str) -> int:

@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
-from framework.model.twin import Twin
+from framework.model.twin import Twin, TwinHost
 from framework.placement.cpus import read_cpus, write_cpus
+from framework.placement.topology import Cache, Cpu, Topology
+
+
+def topology_of(host: TwinHost) -> Topology:
+    """A modelled host as a kernel would describe it: a socket, a memory node and a last-level cache are one thing."""
+    nodes = [tuple(one.tolist()) for one in np.array_split(np.arange(host.cores), host.nodes)]
+    return Topology(
+        tuple(Cpu(number, number, node, node) for node, numbers in enumerate(nodes) for number in numbers),
+        tuple(Cache(3, "", 0, numbers) for numbers in nodes),
+    )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +17,14 @@ from typer.testing import CliRunner
 from framework import bootstrap
 from framework.cli import main
 from framework.config import Settings, search_space
-from framework.config.twin_file import twin_path, twin_text
+from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.evidence import read_evidence
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
 from framework.modelling import Modelling
+from framework.placement.profile import About, Probe, Profile, Window
 from framework.procedure import Procedure
+from framework.proposal import propose
 from framework.service import Tailor
 from framework.twin.screen import screened
 from optimizer.space import SearchSpace
@@ -122,6 +125,60 @@ def recorded_study(directory: Path, name: str = "s1") -> Any:
     return bench
 
 
+def profile_of(path: Path, application: str = "url-shortener") -> Path:
+    """Written by hand: two services that harm each other, and one that does neither."""
+    names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
+    about = About(application, "", {}, "0", "1", 300.0, 1.0, 2.0, 1, names)
+    windows = [
+        Window(name, kind, bool(kind), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 300.0, 0.3, 0.0, 9.0, done)
+        for name, slow, done in (("nginx", 5.0, 100.0), ("url-shorten", 15.0, 50.0), ("url-shorten-db", 15.0, 50.0))
+        for at, (kind, ms) in enumerate([("", 5.0), ("l3", slow), ("l3", slow), ("", 5.0)])
+    ]
+    path.write_text(Profile(about, windows, [Probe("l3", 0.0, 100.0), Probe("l3", 1.0, 50.0)]).to_lines())
+    return path
+
+
+def test_placements_are_tried_on_the_twin_of_another_machine(application: Path, tailor: Tailor, tmp_path: Path) -> None:
+    profile = profile_of(tmp_path / "profile.jsonl")
+    modelling = tailor.modelling
+    twin = modelling.rehosted(application, cores=16, nodes=2, memory_mib=32_768, profile=profile)
+    about = {one.name: one for one in twin.services}
+    assert about["url-shorten"].sensitivity["l3"] == pytest.approx(math.log(3.0))
+    assert (about["url-shorten"].pressure["l3"], about["nginx"].pressure["l3"]) == (1.0, 0.0)
+    assert about["url-shorten-memcached"] == next(one for one in TWIN.services if one.name == "url-shorten-memcached")
+    modelling.write_twin(twin, application)
+    request = TuneRequest(
+        application, optimizer="placement-exact", iterations=1, placement="only", profile=profile, minimal=0,
+        repetitions=2, pairs=6, drift_every=0, warmup_s=2.0, window_s=6.0, rate_rps=300.0,
+        only=("nginx", "url-shorten", "url-shorten-db"),
+    )  # fmt: skip
+    study = tailor.run(propose(tailor, request).id, lambda kind, data: None)
+    assert study.machine.cores == 16
+    [searched] = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
+    assert set(searched.configuration.values()) == {"0-7", "8-15"}, "the modelled machine's, not this one's"
+    assert searched.configuration["url-shorten.cpuset"] != searched.configuration["url-shorten-db.cpuset"]
+    assert study.verdict is not None
+    assert study.verdict.statement == "improvement", "they harm each other half of the time where all are everywhere"
+    drawn = tailor.profiling.write_machine(study, searched.configuration).read_text()
+    assert "CPU 0-15" in drawn
+    again = modelling.rehosted(application, cores=4, nodes=1, memory_mib=4096)
+    assert [one.sensitivity for one in again.services] == [one.sensitivity for one in twin.services], "they stay"
+    with pytest.raises(InputError, match="is of another, not of url-shortener"):
+        modelling.rehosted(
+            application, cores=4, nodes=1, memory_mib=4096, profile=profile_of(tmp_path / "o.jsonl", "another")
+        )
+
+
+def test_rehost_on_the_command_line(application: Path, home: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    asked = ["twin", "rehost", str(application), "--cores", "8", "--output", str(tmp_path / "t.json")]
+    done = runner.invoke(main.app, [*asked, "--nodes", "2", "--json"])
+    assert done.exit_code == 0, done.output
+    assert load_twin(Path(json.loads(done.stdout)["twin"])).hosts[0].nodes == 2
+    refused = runner.invoke(main.app, [*asked, "--nodes", "9"])
+    assert "--nodes: found 9; allowed: 1 to 8" in str(refused.exception or refused.output)
+
+
 @pytest.mark.slow
 def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: Tailor) -> None:
     bench = recorded_study(tmp_path)
@@ -138,7 +195,7 @@ def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: 
     assert found.twin.fit["fitted_points"] + found.twin.fit["validation_points"] == 9
     measured, modelled = found.services["url-shorten"]
     assert modelled == pytest.approx(measured, rel=0.6)
-    modelling.write_twin(found, application)
+    modelling.write_twin(found.twin, application)
     assert modelling.what_if(application, {}, seconds=3, count=2).default.quantities["p95"].value > 0
 
 

@@ -13,19 +13,24 @@ import numpy as np
 import pytest
 
 from framework.errors import InputError, Interrupted, UnknownName
-from framework.model import Running, Usage
+from framework.model import Deployment, Running, Usage
 from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
+from framework.model.profiling import ProfileRequest
 from framework.placement.profile import (
     UNSTRESSED_EVERY,
     attributes,
     block_of,
+    losses,
+    prediction,
     pressures,
+    ratios,
     read_profile,
     slowdowns,
 )
-from framework.profiling import ProfileRequest, peak
+from framework.ports import Progress
 from framework.service import Tailor
 from framework.spans import SpanTable
+from framework.stressing import peak
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -33,7 +38,7 @@ HARM = {"l3": 0.5, "gemm": 0.1}  # of the log latency, for each unit of intensit
 PRESSURE = 0.75  # of the service, on every resource
 REQUEST = ProfileRequest(
     SMALL, stressors=("l3", "gemm"), intensities=((1, 0.5), (1, 1.0)), blocks=2, window_s=10.0, rate_rps=300.0,
-    domains="0-3/4-7",
+    domains="0-3/4-7", pairs=0,
 )  # fmt: skip
 
 
@@ -46,6 +51,7 @@ class Beside:
     pinned: list[Mapping[str, str]] = field(default_factory=list)
     on_start: Callable[[int], None] = lambda count: None
     count: int = 0
+    counters: bool = False
 
     def check(self) -> None:
         pass
@@ -74,6 +80,14 @@ class Beside:
     def threads(self, running: Running) -> Mapping[str, Threads]:
         return {"cache": {1: (1_000_000_000 * self.count, 10 * self.count)}}
 
+    def without_counters(self) -> str:
+        return "" if self.counters else "none here"
+
+    @contextmanager
+    def counted(self, running: Running, service: str) -> Iterator[Callable[[], Mapping[str, float]]]:
+        lost = sum(2 * HARM[one.kind] * one.intensity for one in self.now)
+        yield lambda: {"ipc": 1.5 * math.exp(-lost)} if self.counters else {}
+
 
 class Machine(PretendMachine):
     """Its spans are calls to the service "cache"."""
@@ -81,6 +95,22 @@ class Machine(PretendMachine):
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
         spans = super().read(running, start_ns, end_ns, None)
         return replace(spans, strings=[*spans.strings, "cache"], peer=np.full(len(spans), 2, np.int32))
+
+
+class TwoServices(Machine):
+    """Half of its spans are calls to "cache", the others to "front"."""
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        running = super().deploy(deployment, progress)
+        return replace(running, containers=dict.fromkeys(("cache", "front"), running.containers["cache"]))
+
+    def usage(self, running: Running) -> Usage:
+        return replace(super().usage(running), cpu_s={"cache": self.clock.monotonic(), "front": 0.0})
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        spans = super().read(running, start_ns, end_ns, None)
+        peer = np.arange(2, len(spans) + 2, dtype=np.int32) % 2 + 2
+        return replace(spans, strings=[*spans.strings[:2], "cache", "front"], peer=peer)
 
 
 @dataclass
@@ -122,6 +152,44 @@ def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
     assert known["latency"] > 10
     assert here.machine.cleaned[-1] == "tailor-profile-small"
     assert here.beside.pinned[-1] == {"cache": "0-3"}, "the service alone in its place"
+
+
+def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here: Here) -> None:
+    without = here.tailor.profiling.run(REQUEST, quiet)
+    assert without.about.without_counters == "none here"
+    here.beside.counters = True
+    found = here.tailor.profiling.run(REQUEST, quiet, again=True)
+    assert found.about.without_counters == ""
+    assert attributes(found)["cache"]["sensitivity.l3"] == pytest.approx(2 * HARM["l3"])
+    assert read_profile(found.to_lines(), "f") == found
+    first = replace(found.windows[0], counters={})
+    mixed = [first, *found.windows[1:]]
+    assert all(one.ratio < math.exp(1.5 * HARM[one.stressor]) for one in losses(mixed)), "not for all: from latency"
+
+
+def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
+    beside, together = Beside(), 0.3
+
+    def slowed(configuration: object) -> float:
+        beside.feel(PRESSURE)
+        near = beside.pinned and list(beside.pinned[-1].values()).count("0-3") == 2
+        return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now) + together * bool(near))
+
+    tailor, _ = pretend_tailor(tmp_path, TwoServices(VirtualClock(), slowed), neighbours=lambda: beside)
+    found = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
+    assert len(found.pairs) == 2 * 4, "there are two pairs only"
+    assert [ratio for _, _, ratio in ratios(found.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)
+    judged = prediction(found)
+    assert judged is not None
+    model, errors = judged
+    said = PRESSURE * sum(HARM.values())
+    assert model.weights == pytest.approx([together / said] * 2, rel=0.05)
+    assert errors == pytest.approx([0.0, 0.0], abs=0.02)
+    assert model.slowdown("cache", ["front"]) == pytest.approx(math.exp(together), rel=0.02)
+    again = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
+    assert again == found, "it was whole"
+    assert prediction(replace(found, pairs=found.pairs[:4])) is None, "one pair cannot be left out of itself"
+    tailor.close()
 
 
 def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from framework.errors import InputError
 from framework.model.twin import Twin, TwinHost, TwinService
 from framework.placement.cpus import write_cpus
-from framework.twin.places import places_of, slowdowns
+from framework.twin.places import places_of, slowdowns, topology_of
 
 NAMES = ("a", "b", "c")
 
@@ -28,6 +28,13 @@ def twin(
         for name in NAMES
     )
     return Twin("x", {}, (), services, (), (TwinHost("h", cores),))
+
+
+def test_a_modelled_host_has_a_topology() -> None:
+    found = topology_of(TwinHost("h", 16, nodes=2))
+    assert {name: write_cpus(cpus) for name, cpus in found.domains(2).items()} == {"node1": "0-7", "node2": "8-15"}
+    assert len(found.groups("cache")) == len(found.groups("package")) == 2
+    assert topology_of(TwinHost("h", 1)).numbers == (0,)
 
 
 def cut(sets: Mapping[str, str], cores: int = 8) -> list[tuple[float, str]]:
