@@ -117,7 +117,7 @@ class Profile:
 
     def to_lines(self) -> str:
         """As a file: a line of JSON for what it is about, and one for each probe, window and pair's window."""
-        parts = [*self.probes, *self.windows, *self.pairs]
+        parts: list[Probe | Window | Pair] = [*self.probes, *self.windows, *self.pairs]
         return line(self.about) + "".join(map(line, parts))
 
 
