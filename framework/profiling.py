@@ -10,7 +10,7 @@ from framework.adapters import Adapters
 from framework.config import load_application
 from framework.config.writing import to_yaml
 from framework.controller import Watch
-from framework.errors import InputError, UnknownName
+from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import DOCKER, Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile, slowdowns
@@ -31,6 +31,15 @@ class Profiling:
     def path(self, application: Application) -> Path:
         """Where an application's profile is kept by default."""
         return self._adapters.home / "profiles" / f"{application.name}.jsonl"
+
+    def kept(self, application: Application) -> Path:
+        """The same where there is one.  Raises MissingPrerequisite."""
+        path = self.path(application)
+        if not path.is_file():
+            raise MissingPrerequisite(
+                f"no profile of {application.name} is kept here", f"measure one: tailor profile {application.name}"
+            )
+        return path
 
     def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
         """Placements as configuration files below TAILOR_HOME, so that a study can name them."""

@@ -54,6 +54,7 @@ class NewStudy(Body):
     reduce: Name = "none"
     placement: Literal["none", "also", "only"] = "none"
     domains: Annotated[str, Field(max_length=2000)] = Field("2", description="CPU sets: how many, or 0-3/4-7")
+    profile: bool = Field(False, description="place by what `tailor profile` measured of the application on the server")
     thresholds: dict[Name, float] = Field(default_factory=dict, max_length=20)
     limits: dict[Name, float] = Field(default_factory=dict, max_length=20)
     subject_to: Names = Field(default_factory=list)
@@ -64,12 +65,12 @@ class NewStudy(Body):
     options: dict[Name, Any] = Field(default_factory=dict, max_length=50, description="of the optimizer")
     priority: Annotated[int, Field(ge=-100, le=100)] = Field(0, description="higher first")
 
-    def request(self, application: Path) -> TuneRequest:
-        """The same for the use case."""
+    def request(self, application: Path, profile: Path | None = None) -> TuneRequest:
+        """The same for the use case; ``profile``: the kept one's file, where one is wanted."""
         known = {field.name for field in fields(TuneRequest)}
         given = {name: value for name, value in self.model_dump().items() if name in known}
         tuples = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-        return TuneRequest(**{**given, **tuples, "application": application})
+        return TuneRequest(**{**given, **tuples, "application": application, "profile": profile})
 
 
 class Stop(Body):

@@ -76,6 +76,7 @@ class Service:
             "services": [one.name for one in application.services],
             "rate_rps": application.workload.rate_rps,
             "twin": self.tailor.has_twin(application),
+            "profile": self.tailor.profiling.path(application).is_file(),
             "asks_for": self._wanted(application),
         }
 

@@ -46,7 +46,9 @@ def router(service: Service) -> APIRouter:
 
         With an Idempotency-Key, sending the same again makes no second one.
         """
-        request = body.request(service.launchable(body.application))
+        directory = service.launchable(body.application)
+        profile = tailor.profiling.kept(service.application(body.application)) if body.profile else None
+        request = body.request(directory, profile)
         study = tailor.create(quick(request) if body.quick else request)
         if idempotency_key is not None:
             digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()

@@ -87,6 +87,13 @@ def read_document(path: Path) -> Document:
         if line.strip() and not line.startswith("#"):
             break
     try:
+        return _built(path, text)
+    except RecursionError:
+        raise FileError(path, "", "values nested hundreds deep", "a flatter file") from None
+
+
+def _built(path: Path, text: str) -> Document:
+    try:
         node = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -141,7 +148,7 @@ class _Builder:
         for name_node, value_node in node.value:
             if not isinstance(name_node, ScalarNode):
                 raise self._error(name_node, key, "a list or a mapping as a key", "a plain word as a key")
-            name = str(name_node.value)
+            name = self._text(name_node, key)
             if name == "<<" and name_node.style is None:
                 self._merge(merged, value_node, key)
                 continue
@@ -169,14 +176,25 @@ class _Builder:
                 self.lines.setdefault(place, line)
 
     def _scalar(self, node: ScalarNode, key: KeyPath) -> Any:
-        text = str(node.value)
+        text = self._text(node, key)
         tag = str(node.tag)
         if node.style is not None:
             self._plain_tag(node, key, "tag:yaml.org,2002:str")
             return text
         if tag not in _IMPLICIT:
             raise self._error(node, key, _written_tag(tag), "no tags")
-        return _plain_value(text)
+        try:
+            return _plain_value(text)
+        except ValueError:  # Python reads no integer of more than some thousand digits
+            raise self._error(node, key, f"a number of {len(text)} digits", "a smaller number") from None
+
+    def _text(self, node: ScalarNode, key: KeyPath) -> str:
+        text = str(node.value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self._error(node, key, "half a character (a lone surrogate)", "Unicode text") from None
+        return text
 
     def _plain_tag(self, node: Node, key: KeyPath, expected: str) -> None:
         if str(node.tag) != expected:

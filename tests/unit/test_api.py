@@ -21,6 +21,7 @@ from framework.client import Client as ApiClient
 from framework.client import Refused
 from framework.report.document import summary_document
 from tests.serving import JOB, Here, serving
+from tests.unit.test_modelling import profile_of
 
 
 @pytest.fixture
@@ -138,6 +139,22 @@ def test_events_come_live_and_again(here: Here) -> None:
     assert [one for one in rest if one[0]] == [one for one in kept if one[0] > from_there]
     assert here.client.get(f"/v1/studies/{study}/events", headers={"Last-Event-ID": "x"}).status_code == 422
     here.get("/studies/nothing/events", 404)
+
+
+def test_a_placement_by_the_kept_profile(here: Here) -> None:
+    job = {"optimizer": "placement-exact", "placement": "only", "profile": True, "only": ["url-shorten", "url-shorten-db"]}
+    refused = here.client.post("/v1/studies", json={**JOB, **job})
+    assert refused.status_code == 409
+    assert "no profile of url-shortener is kept here" in refused.json()["detail"]
+    path = here.kept.tailor.profiling.path(here.kept.tailor.application(here.roots[0] / "url-shortener"))
+    path.parent.mkdir(parents=True)
+    profile_of(path)
+    assert here.get("/applications")["items"][0]["profile"] is True
+    study = here.launch(**{**job, "iterations": 1})
+    here.kept.worker.run(until_empty=True)
+    trials = here.get(f"/studies/{study}/trials?limit=200")["items"]
+    [searched] = [one for one in trials if one["purpose"] == "search"]
+    assert set(searched["configuration"].values()) == {"0", "1"}, "they harm each other"
 
 
 def test_catalogue(here: Here) -> None:
