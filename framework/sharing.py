@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -101,11 +102,16 @@ class Sharing:
                 decode(tuple[Trial, ...], document["trials"]), document["measurements"], parts.latencies()
             )
             events: Sequence[Mapping[str, Any]] = document["events"]
+            if not all(isinstance(one["at"], str) and isinstance(one["kind"], str) for one in events):
+                raise TypeError("an event without its time and kind")
             if any(one.study != study.id for one in trials) or not _is_name(study.id):
                 raise ValueError("trials of another study")
+            digests = _digests(trials)
         except (KeyError, TypeError, ValueError, AttributeError, TailorError) as error:
-            raise InputError(f"{path}: study.json cannot be read ({type(error).__name__}: {error})") from error
-        for digest in _digests(trials):
+            raise InputError(
+                f"{path}: study.json cannot be read ({type(error).__name__}: {f'{error}'[:300]})"
+            ) from error
+        for digest in digests:
             found = parts.read(f"artefacts/{digest}")
             if found is not None and self.artefacts.put(found) != digest:
                 raise InputError(f"{path}: artefacts/{digest} is damaged: its content has another digest")
@@ -157,6 +163,8 @@ class _Parts:
                 data = part.read(LARGEST + 1)
         except KeyError:
             return None
+        except (zlib.error, NotImplementedError, RuntimeError) as error:  # damaged; an unknown method; encrypted
+            raise InputError(f"{self._path}: {name} cannot be unpacked ({error})") from error
         if len(data) > LARGEST:
             raise InputError(f"{self._path}: {name} is larger than {LARGEST} bytes")
         return data

@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
+from framework.model.documents import decode
 from framework.model.neighbours import Stressor
 from framework.placement.scores import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
 
 VERSION = 1
+LONGEST = 300  # characters of a reason
 UNSTRESSED_EVERY = 3  # stressed windows: so often there is one without a stressor in between
 
 
@@ -134,12 +136,12 @@ def read_profile(text: str, name: str) -> Profile:
         documents = [json.loads(one) for one in whole.splitlines()]
         if documents[0].get("kind") != "profile" or documents[0].get("version") != VERSION:
             raise ValueError("another kind or version of file")
-        about = About(**documents[0]["about"])
-        windows = tuple(Window(**one["window"]) for one in documents if "window" in one)
-        probes = tuple(Probe(**one["probe"]) for one in documents if "probe" in one)
-        pairs = tuple(Pair(**one["pair"]) for one in documents if "pair" in one)
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{name}: not a profile ({type(error).__name__}: {error})") from error
+        about = decode(About, documents[0]["about"])
+        windows = tuple(decode(Window, one["window"]) for one in documents if "window" in one)
+        probes = tuple(decode(Probe, one["probe"]) for one in documents if "probe" in one)
+        pairs = tuple(decode(Pair, one["pair"]) for one in documents if "pair" in one)
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise InputError(f"{name}: not a profile ({type(error).__name__}: {f'{error}'[:LONGEST]})") from error
     return Profile(about, windows, probes, pairs)
 
 

@@ -40,7 +40,7 @@ def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Pat
     names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
     about = About("url-shortener", "", {}, "0", "1", 150.0, 1.0, 2.0, 1, names)
     windows = [
-        Window(name, kind, bool(kind), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 150.0, 0.3, 0.0, 9.0, 70.0)
+        Window(name, kind, int(bool(kind)), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 150.0, 0.3, 0.0, 9.0, 70.0)
         for name in names
         for at, (kind, ms) in enumerate([("", 5.0), ("l2", 8.0), ("l2", 8.0), ("", 5.0)])
     ]

@@ -142,7 +142,12 @@ def test_events_come_live_and_again(here: Here) -> None:
 
 
 def test_a_placement_by_the_kept_profile(here: Here) -> None:
-    job = {"optimizer": "placement-exact", "placement": "only", "profile": True, "only": ["url-shorten", "url-shorten-db"]}
+    job = {
+        "optimizer": "placement-exact",
+        "placement": "only",
+        "profile": True,
+        "only": ["url-shorten", "url-shorten-db"],
+    }
     refused = here.client.post("/v1/studies", json={**JOB, **job})
     assert refused.status_code == 409
     assert "no profile of url-shortener is kept here" in refused.json()["detail"]

@@ -130,7 +130,7 @@ def profile_of(path: Path, application: str = "url-shortener") -> Path:
     names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
     about = About(application, "", {}, "0", "1", 300.0, 1.0, 2.0, 1, names)
     windows = [
-        Window(name, kind, bool(kind), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 300.0, 0.3, 0.0, 9.0, done)
+        Window(name, kind, int(bool(kind)), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 300.0, 0.3, 0.0, 9.0, done)
         for name, slow, done in (("nginx", 5.0, 100.0), ("url-shorten", 15.0, 50.0), ("url-shorten-db", 15.0, 50.0))
         for at, (kind, ms) in enumerate([("", 5.0), ("l3", slow), ("l3", slow), ("", 5.0)])
     ]

@@ -130,7 +130,7 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
     for wrong, said in (
         (replace(asked, placement="none"), "with --placement"),
         (replace(asked, profile=elsewhere), "is of large"),
-        (replace(asked, profile=tmp_path / "none.jsonl"), "cannot read"),
+        (replace(asked, profile=tmp_path / "none.jsonl"), "no such file"),
     ):
         with pytest.raises(InputError, match=said):
             tailor.space(tailor.application(SMALL), wrong)
