@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from framework.model import Application
 from framework.placement.cpus import read_cpus, write_cpus
 from framework.placement.profile import Profile, attributes, read_profile
 from framework.placement.topology import Topology
-from optimizer.assignment import ONLY, PRESSURE, SENSITIVITY, assignment_of, named
+from optimizer.assignment import APART, ONLY, PRESSURE, SENSITIVITY, assignment_of, named
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
@@ -86,6 +86,44 @@ def placement_alone(
     return SearchSpace(
         (parameter_of(name, domains, about.get(name)) for name in services), capacities(services, domains, profile)
     )
+
+
+def with_wishes(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:
+    """What solvers of placements have to keep to.  ``pins``: "service=CPUs".  ``apart``: "service:service".
+
+    Raises InputError on what is not written so, UnknownName on a service that is not placed or another domain.
+    """
+    placed = [one.group for one in space.parameters if one.name == f"{one.group}.{CPUSET}"]
+    wished: dict[str, dict[str, float]] = {}
+    for text in pins:
+        service, domain = _two("--pin", text, "=", "nginx=0-3")
+        _known("service", service, placed)
+        _known("domain", domain, domains)
+        wished.setdefault(service, {}).update({f"{ONLY}{one}": float(one == domain) for one in domains})
+    for text in apart:
+        one, other = _two("--apart", text, ":", "nginx:user-db")
+        for name in (one, other):
+            _known("service", name, placed)
+        wished.setdefault(one, {})[f"{APART}{other}"] = 1.0
+    parameters = [
+        replace(one, attributes={**one.attributes, **wished[one.group]})
+        if one.group in wished and one.name == f"{one.group}.{CPUSET}"
+        else one
+        for one in space.parameters
+    ]
+    return SearchSpace(parameters, space.constraints)
+
+
+def _two(option: str, text: str, between: str, example: str) -> tuple[str, str]:
+    first, found, second = text.partition(between)
+    if not (first and found and second):
+        raise InputError(f"{option}: found {text!r}; allowed: such as {example}")
+    return first, second
+
+
+def _known(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise UnknownName(what, name, known)
 
 
 def capacities(services: Sequence[str], domains: Sequence[str], profile: Profile | None) -> list[Capacity]:

@@ -27,7 +27,7 @@ from framework.model import (
     TuneRequest,
 )
 from framework.placement.topology import Topology
-from framework.placing import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement
+from framework.placing import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement, with_wishes
 from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
@@ -68,8 +68,12 @@ def space_of(
     if request.profile is not None and request.placement == "none":
         raise InputError("--profile says where services are best placed; allowed: with --placement also or only")
     profile = None if request.profile is None else load_profile(request.profile, application)
+    if request.placement == "none" and (request.pin or request.apart):
+        raise InputError("--pin and --apart say where services may be placed; allowed: with --placement also or only")
     if request.placement == "only":
-        return placement_alone(application, domains_of(request.domains, topology()), profile, request.only)
+        domains = domains_of(request.domains, topology())
+        alone = placement_alone(application, domains, profile, request.only)
+        return with_wishes(alone, domains, request.pin, request.apart)
     space = search_space(
         application,
         types,
@@ -81,7 +85,8 @@ def space_of(
     )
     if request.placement == "none":
         return space
-    return with_placement(space, domains_of(request.domains, topology()), profile)
+    domains = domains_of(request.domains, topology())
+    return with_wishes(with_placement(space, domains, profile), domains, request.pin, request.apart)
 
 
 def check_request(request: TuneRequest, application: Application) -> None:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from framework.compose import render
 from framework.controller import Bench
+from framework.critical_path.charge import charged
+from framework.critical_path.graph import edges
 from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
@@ -147,7 +149,15 @@ class ProfileRun:
         return About(
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
             request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
+            self._calls(spans),
         )  # fmt: skip
+
+    def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:
+        application = self._bench.application
+        found: dict[str, dict[str, float]] = {}
+        for edge in edges(spans, charged(spans, application.entry, application.tracing.peers)):
+            found.setdefault(edge.caller, {})[edge.callee] = edge.per_request
+        return found
 
     def _missing_probes(self, intensities: Sequence[tuple[int, float]]) -> Sequence[tuple[Stressor, Stressor | None]]:
         """Each stressor at its weakest, alone and beside another of its kind, where that was not measured yet."""

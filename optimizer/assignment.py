@@ -7,7 +7,7 @@ A domain is a set of CPUs, or a host.  What is known of a service are attributes
     weight          how much its own slowdown matters (its share of the critical path); 1 where there is none
     score           how much it suffers in all: what the knapsack gains by giving it a place of its own
     latency         its own tail latency [ms]
-    calls.SERVICE   how often a request leads from it to that service
+    calls.SERVICE   how often a request leads from it to that service (a parameter's group, or its name without one)
     apart.SERVICE   not 0: it must not share a domain with that service
     only.DOMAIN     not 0: it runs in that domain, or in another one so named
 
@@ -138,7 +138,8 @@ def _interference(space: SearchSpace) -> NDArray[np.float64]:
 
 def _between(space: SearchSpace, prefix: str) -> NDArray[np.float64]:
     """What an attribute says of each pair of services, both ways added up; (n, n)."""
-    found = np.array([[one.attributes.get(prefix + other, 0.0) for other in space.names] for one in space.parameters])
+    services = [one.group or one.name for one in space.parameters]
+    found = np.array([[one.attributes.get(prefix + other, 0.0) for other in services] for one in space.parameters])
     both: NDArray[np.float64] = found + found.T
     return both
 

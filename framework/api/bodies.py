@@ -54,6 +54,8 @@ class NewStudy(Body):
     reduce: Name = "none"
     placement: Literal["none", "also", "only"] = "none"
     domains: Annotated[str, Field(max_length=2000)] = Field("2", description="CPU sets: how many, or 0-3/4-7")
+    pin: Names = Field(default_factory=list, description="service=CPUs, for optimizers of placements")
+    apart: Names = Field(default_factory=list, description="service:service, for optimizers of placements")
     profile: bool = Field(False, description="place by what `tailor profile` measured of the application on the server")
     thresholds: dict[Name, float] = Field(default_factory=dict, max_length=20)
     limits: dict[Name, float] = Field(default_factory=dict, max_length=20)

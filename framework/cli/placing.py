@@ -104,6 +104,15 @@ def register(
             str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
         ] = "placement-exact",
         domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
+        pin: Annotated[
+            list[str] | None, typer.Option(help="service=CPUs: leave it in this domain (repeatable).")
+        ] = None,
+        apart: Annotated[
+            list[str] | None, typer.Option(help="service:service: keep the two apart (repeatable).")
+        ] = None,
+        option: Annotated[
+            list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
+        ] = None,
         rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
         limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
         quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
@@ -128,7 +137,9 @@ def register(
         request = TuneRequest(
             application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
             minimal=0, pairs=pairs, window_s=present.seconds("--duration", duration), rate_rps=rate, limits=given,
-            testbed=testbed, seed=seed, drift_every=0, only=tuple(sorted(attributes(found))),
+            testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
+            options=present.values(option or [], "--option"), seed=seed, drift_every=0,
+            only=tuple(sorted(attributes(found))),
         )  # fmt: skip
         request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
         study = propose(with_tailor, request)

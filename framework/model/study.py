@@ -116,6 +116,8 @@ class TuneRequest:
     placement: str = "none"  # "also": the CPUs of each service are tuned too; "only": nothing else is
     profile: Path | None = None  # of `tailor profile`: what services suffer and inflict
     domains: str = "2"  # how many sets of CPUs services are placed on, or the sets: 0-3/4-7
+    pin: tuple[str, ...] = ()  # "service=CPUs": solvers of placements leave it in that domain
+    apart: tuple[str, ...] = ()  # "service:service": solvers keep the two in different domains
 
 
 @dataclass(frozen=True, slots=True)

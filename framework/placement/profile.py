@@ -93,6 +93,7 @@ class Pair:
 class About:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
     used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
+    ``calls``: service -> service that it calls -> how often per request.
     """
 
     application: str
@@ -106,6 +107,7 @@ class About:
     seed: int
     peaks: Mapping[str, float]
     without_counters: str = ""
+    calls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,7 @@ def attributes(profile: Profile) -> Mapping[str, Mapping[str, float]]:
         about = {f"sensitivity.{stressor}": value for stressor, value in row.items()}
         about |= {f"pressure.{stressor}": value for stressor, value in put.get(service, {}).items()}
         undisturbed = [o.p95_ms for o in profile.windows if o.service == service and not o.stressor and not o.invalid]
+        about |= {f"calls.{callee}": often for callee, often in profile.about.calls.get(service, {}).items()}
         found[service] = {
             **about,
             "score": max(0.0, scores[service][""]),

@@ -162,6 +162,43 @@ def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     assert by["quiet"].resource == "l3"
 
 
+def test_solvers_keep_to_wishes(tailor: Tailor, tmp_path: Path) -> None:
+    one, two = [service.name for service in tailor.application(SMALL).services if service.tuned][:2]
+    path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
+    asked = replace(REQUEST, optimizer="placement-exact", placement="only", domains="0-3/4-7", profile=path)
+    for wish, expected in (
+        ({"pin": (f"{one}=4-7", f"{two}=4-7")}, {one: "4-7", two: "4-7"}),
+        ({"pin": (f"{two}=0-3",), "apart": (f"{one}:{two}",)}, {one: "4-7", two: "0-3"}),
+    ):
+        for name in ("placement-exact", "placement-cpsat"):
+            space = tailor.space(tailor.application(SMALL), replace(asked, **wish))
+            [suggestion] = load(name)(space, seed=1).ask()
+            assert suggestion.configuration.to_dict() == {f"{key}.cpuset": at for key, at in expected.items()}
+    for wrong, said in (
+        ({"pin": ("nothing=0-3",)}, "unknown service 'nothing'"),
+        ({"pin": (f"{one}=0",)}, "unknown domain '0'; known: 0-3, 4-7"),
+        ({"pin": (one,)}, "--pin: found"),
+        ({"apart": (f"{one}:",)}, "--apart: found"),
+        ({"apart": (f"{one}:{two}",), "placement": "none", "profile": None}, "--pin and --apart"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tailor.space(tailor.application(SMALL), replace(asked, **wrong))
+
+
+def test_chatty_services_are_drawn_together_by_the_profile(tailor: Tailor, tmp_path: Path) -> None:
+    one, two = [service.name for service in tailor.application(SMALL).services if service.tuned][:2]
+    path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
+    profile = read_profile(path.read_text(), "p")
+    path.write_text(replace(profile, about=replace(profile.about, calls={one: {two: 3.0}})).to_lines())
+    asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
+    space = tailor.space(tailor.application(SMALL), asked)
+    assert space[f"{one}.cpuset"].attributes[f"calls.{two}"] == 3.0
+    [apart] = load("placement-cpsat")(space, seed=1).ask()
+    [together] = load("placement-cpsat")(space, seed=1, call_cost=10.0).ask()
+    assert len(set(apart.configuration.values())) == 2, "they harm each other"
+    assert len(set(together.configuration.values())) == 1
+
+
 @pytest.mark.parametrize(
     "name", ["knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency"]
 )
