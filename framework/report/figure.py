@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
+BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")  # Tol's, for things without an order
 _WIDTH = re.compile(r'viewBox="0 0 ([0-9.]+) ')
 _STYLE: Any = {  # matplotlib types its keys as one long Literal
     "font.size": 9.0,

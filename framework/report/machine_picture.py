@@ -7,18 +7,18 @@ from html import escape
 
 from framework.placement.cpus import read_cpus, write_cpus
 from framework.placement.topology import Topology
+from framework.report.figure import BRIGHT
 
 CPU_WIDTH, CPU_HEIGHT, PAD, LINE = 46, 30, 8, 18
 PER_ROW = 8  # cores of a cache side by side
 MOST_WIDTH = 700  # a cache that would begin further right begins a new row
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")  # Tol's bright, for the domains
 PLAIN = "#bbbbbb"
 
 
 def machine_picture(topology: Topology, placement: Mapping[str, str], title: str) -> str:
     """``placement``: service -> list of CPUs, or "all".  CPUs have the colour of their domain; services are listed."""
     domains = sorted({cpus for cpus in placement.values() if cpus != "all"}, key=read_cpus)
-    colour = {cpu: COLOURS[i % len(COLOURS)] for i, one in enumerate(domains) for cpu in read_cpus(one)}
+    colour = {cpu: BRIGHT[i % len(BRIGHT)] for i, one in enumerate(domains) for cpu in read_cpus(one)}
     parts: list[str] = []
     width, y = 0.0, 2.0 * LINE
     for name, cpus in topology.groups("package").items():
@@ -29,7 +29,7 @@ def machine_picture(topology: Topology, placement: Mapping[str, str], title: str
         services = sorted(name for name, cpus in placement.items() if cpus == one)
         if not services:
             continue
-        fill = COLOURS[index % len(COLOURS)] if one != "all" else PLAIN
+        fill = BRIGHT[index % len(BRIGHT)] if one != "all" else PLAIN
         label = f"CPU {one}" if one != "all" else "all CPUs"
         parts.append(f'<rect x="{PAD}" y="{y - 11}" width="12" height="12" fill="{fill}"/>')
         parts.append(_text(PAD + 18, y, f"{label}:", bold=True))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.placement.profile import Slowdown
-from framework.report.figure import DEFAULT, figure, svg
+from framework.report.figure import BRIGHT, DEFAULT, figure, svg
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")  # Tol's bright
 MARKS = ("o", "s", "^")  # so that more stressors than colours can be told apart
 
 
@@ -19,7 +18,7 @@ def sensitivity_plot(service: str, found: Sequence[Slowdown], title: str) -> str
     drawing, axes = figure(7.6, 3.4)
     for number, stressor in enumerate(sorted({one.stressor for one in mine})):
         rows = sorted((one for one in mine if one.stressor == stressor), key=lambda one: one.intensity)
-        colour, mark = COLOURS[number % len(COLOURS)], MARKS[number // len(COLOURS) % len(MARKS)]
+        colour, mark = BRIGHT[number % len(BRIGHT)], MARKS[number // len(BRIGHT) % len(MARKS)]
         at = [one.intensity for one in rows]
         axes.plot(at, [one.mean for one in rows], "-", marker=mark, color=colour, markersize=4, label=stressor)
         axes.plot(at, [one.p95 for one in rows], mark, color=colour, markersize=5, fillstyle="none")

@@ -52,17 +52,16 @@ def places_of(twin: Twin, host_of: Mapping[str, str], cpus_of: Mapping[str, str]
     columns: list[list[bool]] = []
     for host in twin.hosts:
         every = frozenset(range(host.cores))
-        sets = [
-            _set(one.name, cpus_of[one.name], every) if one.name in cpus_of else every
+        sets = {
+            one.name: _set(one.name, cpus_of[one.name], every) if one.name in cpus_of else every
             for one in twin.services
             if host_of[one.name] == host.name
-        ]
-        for part in _parts(every, sets):
+        }
+        for part in _parts(every, sets.values()):
             hosts.append(host.name)
             # What is used by others is missing everywhere alike.
             cores.append(max(0.1, len(part) * (1.0 - host.others / host.cores)))
-            inside = iter(part <= one for one in sets)
-            columns.append([host_of[one.name] == host.name and next(inside) for one in twin.services])
+            columns.append([part <= sets.get(one.name, frozenset()) for one in twin.services])
     return Places(tuple(hosts), np.array(cores), np.array(columns, dtype=np.bool_).T)
 
 
