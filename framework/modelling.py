@@ -36,7 +36,7 @@ from optimizer.errors import InvalidValue
 from optimizer.space import Configuration, SearchSpace, Value
 
 HELD_OUT = 4  # every fourth configuration is kept for validation
-MOST_POINTS = 12  # that a twin is fitted to: a step of the fit simulates them all
+MOST_POINTS = 24  # that a twin is fitted to: a step of the fit simulates them all
 SWEEP_FACTOR = 1.25
 HIGHEST_RPS = 20_000.0
 

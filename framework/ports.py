@@ -105,6 +105,11 @@ class Neighbours(Protocol):
     def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
         """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
 
+    def pipeline(
+        self, running: Running, service: str
+    ) -> AbstractContextManager[Callable[[], Mapping[str, float]]] | None:
+        """The shares of the service's pipeline slots inside the block, three levels deep; None: nobody can tell."""
+
 
 class LoadGenerator(Protocol):
     """Drives the open-loop load and reports every request."""

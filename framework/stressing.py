@@ -29,7 +29,7 @@ from framework.model.profiling import ProfileRequest
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.cpus import read_cpus
-from framework.placement.profile import About, Pair, Probe, Profile, Window, block_of, line
+from framework.placement.profile import About, Pair, Part, Pipeline, Probe, Profile, Window, block_of, line
 from framework.ports import Neighbours
 from framework.spans import KINDS, SpanTable
 from optimizer.space import Configuration
@@ -52,6 +52,7 @@ class ProfileRun:
         self._windows: list[Window] = []
         self._probes: list[Probe] = []
         self._pairs: list[Pair] = []
+        self._pipelines: list[Pipeline] = []
         self._planned = self._done = 0
 
     def check(self, kept: Profile | None) -> None:
@@ -80,6 +81,7 @@ class ProfileRun:
         else:
             about = kept.about
             self._windows, self._probes, self._pairs = list(kept.windows), list(kept.probes), list(kept.pairs)
+            self._pipelines = list(kept.pipelines)
             self._target.write_text(kept.to_lines())  # without a last line that was cut off
         services = request.services or sorted(about.peaks)
         for name in services:
@@ -96,7 +98,7 @@ class ProfileRun:
         for service in services:
             self._service(service, stressors)
         self._neighbouring(services)
-        return Profile(about, tuple(self._windows), tuple(self._probes), tuple(self._pairs))
+        return Profile(about, tuple(self._windows), tuple(self._probes), tuple(self._pairs), tuple(self._pipelines))
 
     # ------------------------------------------------------------------ what is there
 
@@ -207,6 +209,18 @@ class ProfileRun:
                     self._keep(window)
                     if not window.invalid:
                         break
+        if running is not None and all(one.service != service for one in self._pipelines):
+            self._pipeline(running, service)
+
+    def _pipeline(self, running: Running, service: str) -> None:
+        """One more window of the service alone: counted in the others, its events would take turns with theirs."""
+        counting = self._neighbours.pipeline(running, service)
+        if counting is None:
+            return
+        self._step(f"{service}: where its pipeline slots go")
+        with counting as told:
+            self._load(running, self._request.seed, self._rest)
+        self._keep(Pipeline(service, told()))
 
     def _neighbouring(self, services: Sequence[str]) -> None:
         """Pairs of services drawn by the seed: one beside the other and, before and after, alone."""
@@ -231,13 +245,15 @@ class ProfileRun:
                     if not found.invalid:
                         break
 
-    def _keep(self, part: Window | Probe | Pair) -> None:
+    def _keep(self, part: Part) -> None:
         if isinstance(part, Window):
             self._windows.append(part)
         elif isinstance(part, Probe):
             self._probes.append(part)
-        else:
+        elif isinstance(part, Pair):
             self._pairs.append(part)
+        else:
+            self._pipelines.append(part)
         with self._target.open("a") as file:
             file.write(line(part))
 

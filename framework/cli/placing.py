@@ -188,6 +188,7 @@ def _document(found: Profile) -> dict[str, Any]:
         "attributes": attributes(found),
         "pairs": ratios(found.pairs),
         "leave_one_out": _left_out(found),
+        "pipelines": {one.service: one.shares for one in found.pipelines},
         "windows": len(found.windows),
         "invalid": sum(bool(one.invalid) for one in found.windows),
     }
@@ -206,6 +207,11 @@ def _left_out(found: Profile) -> Mapping[str, float] | None:
         "median": statistics.median(sizes),
         "most": sizes[-1],
     }
+
+
+def _leaves(shares: Mapping[str, float]) -> Mapping[str, float]:
+    """The nodes of a top-down tree that have no children in it."""
+    return {node: share for node, share in shares.items() if not any(other.startswith(f"{node}.") for other in shares)}
 
 
 def _show(output: Console, found: Profile) -> None:
@@ -240,6 +246,10 @@ def _show(output: Console, found: Profile) -> None:
         )
     if about.without_counters:
         output.print(f"scores are from latency; no hardware counters: {about.without_counters}", soft_wrap=True)
+    for one in found.pipelines:
+        heaviest = sorted(_leaves(one.shares).items(), key=lambda node: -node[1])[:3]
+        shares = ", ".join(f"{node} {share:.0%}" for node, share in heaviest) or "too little was counted"
+        output.print(f"pipeline of {one.service}: {shares}", soft_wrap=True)
     invalid = sum(bool(one.invalid) for one in found.windows)
     if invalid:
         output.print(f"{invalid} windows did not count: disturbed by the machine's host, or too few spans")

@@ -1,4 +1,5 @@
-"""Hardware counters of services by cgroup: what `perf stat` writes, and what it says of caches and pipelines.
+"""Hardware counters of services: what `perf stat` writes by cgroup and toplev by process, and what it says of caches
+and pipelines.
 
 The fields are those of perf-stat(1), "CSV FORMAT": value, unit, event, cgroup, time that the counter ran [ns], share of
 the time in percent, then what perf derives itself, which is not used here.  Where there are more events than counters,
@@ -7,6 +8,7 @@ the kernel lets them take turns and scales: an event that ran for a small share 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ TOPDOWN = {  # level 1 of Yasin, ISPASS 2014: Intel's perf metrics, from Ice Lak
     "frontend bound": "topdown-fe-bound",
     "backend bound": "topdown-be-bound",
 }
+TOPLEV_LEVELS = 3
 SLOTS = ("slots", "TOPDOWN.SLOTS")
 EVENTS = ("cycles", "instructions", *dict.fromkeys(name for names in MISSES.values() for name in names))
 
@@ -117,3 +120,27 @@ def _topdown(counts: Mapping[str, Count]) -> Mapping[str, float]:
     if len(known) < len(TOPDOWN) or total <= 0 or not any(_value(counts, name) for name in SLOTS):
         return {}
     return {name: value / total for name, value in known.items()}
+
+
+def read_toplev(text: str) -> Mapping[str, float]:
+    """Node of the top-down tree with its parents (Backend_Bound.Memory_Bound) -> its share, from what toplev writes as
+    CSV with a header.
+
+    Shares are of slots, clocks or stalls, as toplev defines each node.  Left out: numbers that are no shares, levels
+    below the third, values that no share can have, and what was counted for too little of the time.
+    Raises InputError on a text that is none of toplev's.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip('"').startswith("#")]
+    rows = csv.DictReader(lines)
+    if not {"Area", "Value", "Unit", "Multiplex"} <= set(rows.fieldnames or ()):
+        raise InputError(f"toplev: no header with Area, Value, Unit and Multiplex, but {lines[:1]}")
+    found = {}
+    for row in rows:
+        node, unit = row["Area"], row["Unit"] or ""
+        try:
+            share, counted = float(row["Value"]) / 100, float(row["Multiplex"] or 100) / 100
+        except (TypeError, ValueError) as error:
+            raise InputError(f"toplev: {node!r} has no number where one belongs") from error
+        if unit.startswith("%") and node.count(".") < TOPLEV_LEVELS and 0 <= share <= 1 and counted >= LEAST_SHARE:
+            found[node] = share
+    return found

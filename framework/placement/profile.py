@@ -90,6 +90,14 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What a service's pipeline slots went to while it ran alone: node of the top-down tree -> share (toplev)."""
+
+    service: str
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
     used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
@@ -110,6 +118,9 @@ class About:
     calls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
+Part = Window | Probe | Pair | Pipeline
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """``windows``: all that were measured, those that do not count too."""
@@ -118,14 +129,15 @@ class Profile:
     windows: Sequence[Window]
     probes: Sequence[Probe] = ()
     pairs: Sequence[Pair] = ()
+    pipelines: Sequence[Pipeline] = ()
 
     def to_lines(self) -> str:
-        """As a file: a line of JSON for what it is about, and one for each probe, window and pair's window."""
-        parts: list[Probe | Window | Pair] = [*self.probes, *self.windows, *self.pairs]
+        """As a file: a line of JSON for what it is about, and one for each probe, window, pair and pipeline."""
+        parts: list[Part] = [*self.probes, *self.windows, *self.pairs, *self.pipelines]
         return line(self.about) + "".join(map(line, parts))
 
 
-def line(part: About | Window | Probe | Pair) -> str:
+def line(part: About | Part) -> str:
     """A part of a profile as a line of its file."""
     head = {"kind": "profile", "version": VERSION} if isinstance(part, About) else {}
     return json.dumps({**head, type(part).__name__.lower(): asdict(part)}) + "\n"
@@ -142,9 +154,10 @@ def read_profile(text: str, name: str) -> Profile:
         windows = tuple(decode(Window, one["window"]) for one in documents if "window" in one)
         probes = tuple(decode(Probe, one["probe"]) for one in documents if "probe" in one)
         pairs = tuple(decode(Pair, one["pair"]) for one in documents if "pair" in one)
+        pipelines = tuple(decode(Pipeline, one["pipeline"]) for one in documents if "pipeline" in one)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{name}: not a profile ({type(error).__name__}: {f'{error}'[:LONGEST]})") from error
-    return Profile(about, windows, probes, pairs)
+    return Profile(about, windows, probes, pairs, pipelines)
 
 
 # ---------------------------------------------------------------------- what follows

@@ -15,6 +15,7 @@ from framework.model import Running
 from framework.model.neighbours import Stressed, Stressor, Threads
 from framework.testbeds.engine import Engine, in_parallel
 from framework.testbeds.perf import Perf
+from framework.testbeds.toplev import Toplev
 from framework.testbeds.usage import PROC, counter_file
 
 IMAGE = "tailor/stressor:1"
@@ -29,6 +30,7 @@ class DockerNeighbours:
         self._engine = engine or Engine()
         self._proc = proc
         self._perf = Perf(proc=proc)
+        self._toplev = Toplev()
 
     def check(self) -> None:
         """Raises MissingPrerequisite without the stressor's image."""
@@ -112,6 +114,16 @@ class DockerNeighbours:
     def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
         """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
         return self._perf.counted(running.containers[service].pid)
+
+    def pipeline(
+        self, running: Running, service: str
+    ) -> AbstractContextManager[Callable[[], Mapping[str, float]]] | None:
+        """The shares of the service's pipeline slots inside the block, told afterwards; None without toplev."""
+        container = running.containers[service]
+        file = counter_file(self._proc, container.pid, container.id)
+        if file is None or self._perf.missing() or not self._toplev.installed():
+            return None
+        return self._toplev.counted([int(one) for one in (file.parent / "cgroup.procs").read_text().split()])
 
 
 def _switches(status: str) -> int:

@@ -8,7 +8,9 @@ is taken from computing on the path goes to the background, since the CPU counte
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,13 +52,21 @@ def answer(
     return found.p50_ms, found.p95_ms
 
 
+def answers(
+    twin: Twin, application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
+) -> list[tuple[float, float]]:
+    """``answer`` of each point, as many at once as there are cores."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda one: answer(twin, application, types, one.configuration, one.rate_rps), points))
+
+
 def errors(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
 ) -> tuple[float, float]:
     """Median relative errors of p50 and p95 over the points."""
-    answers = [answer(twin, application, types, one.configuration, one.rate_rps) for one in points]
-    p50 = [abs(found[0] / one.p50_ms - 1) for found, one in zip(answers, points, strict=True)]
-    p95 = [abs(found[1] / one.p95_ms - 1) for found, one in zip(answers, points, strict=True)]
+    found = answers(twin, application, types, points)
+    p50 = [abs(said[0] / one.p50_ms - 1) for said, one in zip(found, points, strict=True)]
+    p95 = [abs(said[1] / one.p95_ms - 1) for said, one in zip(found, points, strict=True)]
     return float(np.median(p50)), float(np.median(p95))
 
 
@@ -77,8 +87,8 @@ def fitted(
     def loss(theta: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
         tried = adjusted(twin, *theta)
         total = 0.0
-        for one in points:
-            p50, p95 = answer(tried, application, types, one.configuration, one.rate_rps)
+        said = answers(tried, application, types, points)
+        for (p50, p95), one in zip(said, points, strict=True):
             total += math.log(max(p50, 1e-3) / one.p50_ms) ** 2 + math.log(max(min(p95, 1e6), 1e-3) / one.p95_ms) ** 2
         # A weak pull to what was believed before: a few points do not determine all five.
         total += 0.02 * len(points) * float(theta @ theta)

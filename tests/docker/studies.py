@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
@@ -23,6 +26,13 @@ WIDE = {
     "errors": 0.5,
 }
 
+DISTURBED = "no valid repetition"  # of a trial's reason: Tailor tried several times and refused every window
+PATIENT = pytest.mark.flaky(reruns=3, reruns_delay=30, only_rerun=["Disturbed"])
+
+
+class Disturbed(Exception):
+    """The machine's host left a study too little CPU time to measure anything: such a test is run again."""
+
 
 SHORT = (
     "--iterations", "2", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "2",
@@ -37,6 +47,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def tailor(home: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
     command = [*TAILOR, *arguments]
     done = subprocess.run(command, env=environment(home, **more), cwd=ROOT, capture_output=True, text=True, timeout=500)
+    if done.returncode != code and DISTURBED in done.stdout + done.stderr:
+        raise Disturbed(done.stdout + done.stderr)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -57,9 +69,19 @@ def left_behind(study: str = "") -> list[str]:
     return found
 
 
+def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
+    """The study's trials in order.  Raises Disturbed where a window was refused as invalid."""
+    trials: list[dict[str, Any]] = json.loads(tailor(home, "show", study, "--json", code=0, **more).stdout)[
+        "trials_detail"
+    ]
+    refused = [reason for trial in trials for one in trial["measurements"] for reason in one["invalid"]]
+    if refused:
+        raise Disturbed(refused)
+    return trials
+
+
 def finished(home: Path, study: str) -> list[tuple[int, float]]:
-    trials = json.loads(tailor(home, "show", study, "--json").stdout)["trials_detail"]
-    return [(t["number"], t["value"]) for t in trials if t["state"] == "completed"]
+    return [(t["number"], t["value"]) for t in trials_of(home, study) if t["state"] == "completed"]
 
 
 def edit(application: Path, file: str, old: str, new: str) -> None:

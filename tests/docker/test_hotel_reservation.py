@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.studies import ROOT, WIDE, left_behind, tailor
+from tests.docker.studies import PATIENT, ROOT, WIDE, left_behind, tailor, trials_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]
 
 
 def test_it_is_tuned_like_any_application(home: Path) -> None:
@@ -21,7 +21,7 @@ def test_it_is_tuned_like_any_application(home: Path) -> None:
     )  # fmt: skip
     document = json.loads(said.stdout)
     assert document["state"] == "completed"
-    trials = json.loads(tailor(home, "show", document["study"], "--json").stdout)["trials_detail"]
+    trials = trials_of(home, document["study"])
     assert [one["purpose"] for one in trials] == ["default", "search"]
     for trial in trials:  # the check after the load searches, and reserves more rooms than there are
         assert trial["state"] == "completed", trial["reason"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,6 +88,11 @@ class Beside:
         lost = sum(2 * HARM[one.kind] * one.intensity for one in self.now)
         yield lambda: {"ipc": 1.5 * math.exp(-lost)} if self.counters else {}
 
+    def pipeline(
+        self, running: Running, service: str
+    ) -> AbstractContextManager[Callable[[], Mapping[str, float]]] | None:
+        return nullcontext(lambda: {"Backend_Bound": 0.4}) if self.counters else None
+
 
 class Machine(PretendMachine):
     """Its spans are calls to the service "cache"."""
@@ -160,6 +165,8 @@ def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here:
     here.beside.counters = True
     found = here.tailor.profiling.run(REQUEST, quiet, again=True)
     assert found.about.without_counters == ""
+    assert [(one.service, one.shares) for one in found.pipelines] == [("cache", {"Backend_Bound": 0.4})]
+    assert not without.pipelines
     assert attributes(found)["cache"]["sensitivity.l3"] == pytest.approx(2 * HARM["l3"])
     assert read_profile(found.to_lines(), "f") == found
     first = replace(found.windows[0], counters={})

@@ -74,6 +74,11 @@ def test_a_program_that_may_not_count_says_why(tmp_path: Path) -> None:
     assert "may not count here: event syntax error: cycles" in played(tmp_path, {}, unknown=("cycles",)).missing()
 
 
+def test_a_program_that_writes_something_else_is_not_used(tmp_path: Path) -> None:
+    perf = played(tmp_path, {"cycles": "many"})
+    assert "writes something else" in perf.missing()
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
