@@ -140,13 +140,15 @@ def _caches(application: Application, types: Mapping[str, ServiceType], window: 
 
 
 def _run_spread(windows: Sequence[_Window]) -> float:
-    """Between runs of the default at one rate: standard deviation of log(median), the middle one of the groups."""
-    groups: dict[tuple[str, float], list[float]] = defaultdict(list)
+    """Between runs of one configuration at one rate: standard deviation of log(median), pooled over the trials."""
+    groups: dict[tuple[str, int], list[float]] = defaultdict(list)
     for window in windows:
-        if window.trial.label == "default":
-            groups[window.study.id, window.rate_rps].append(math.log(window.measurement.quantities["p50"].value))
-    spreads = [statistics.stdev(values) for values in groups.values() if len(values) > 2]
-    return statistics.median(spreads) if spreads else 0.0
+        groups[window.study.id, window.trial.number].append(math.log(window.measurement.quantities["p50"].value))
+    repeated = [values for values in groups.values() if len(values) > 1]
+    if not repeated:
+        return 0.0
+    squares = math.fsum(statistics.variance(values) * (len(values) - 1) for values in repeated)
+    return math.sqrt(squares / sum(len(values) - 1 for values in repeated))
 
 
 def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
@@ -160,9 +162,14 @@ def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
         groups[key].append(window)
         changed[key] = differing
     return tuple(
-        Point(changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows))
+        Point(changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows))
         for key, rows in groups.items()
     )
+
+
+def _cores(rows: Sequence[_Window]) -> float:
+    """Busy with the application and all that was measured with it, on average."""
+    return round(statistics.fmean(sum(one.measurement.cpu.values()) * one.study.machine.cores for one in rows), 4)
 
 
 def _typical(rows: Sequence[_Window], quantity: str) -> float:

@@ -127,7 +127,7 @@ class Modelling:
             if points:
                 p50, p95 = errors(twin, application, types, points)
                 fit |= {f"{name}_p50_error": round(p50, 4), f"{name}_p95_error": round(p95, 4)}
-        twin = replace(twin, fit=fit)
+        twin = replace(twin, fit={**fit, **twin.fit})
         progress("comparing service by service")
         times = modelled_times(twin, application, types, found.rate_rps, KEPT_TRACES)
         modelled = {one.service: one.path_ms.value for one in times}

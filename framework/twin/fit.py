@@ -24,17 +24,21 @@ from optimizer.space import Value
 
 SECONDS = 15.0  # of a simulated run
 STEPS = 150  # of the simplex
+NUMBERS = ("waiting", "computing", "switching", "setup", "garbage")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured: median and p95 in ms of a configuration at a rate."""
+    """What was measured of a configuration at a rate: median and p95 in ms, and the cores that were busy with it, the
+    load generator and the trace store included; 0: not known.
+    """
 
     configuration: Mapping[str, Value]
     rate_rps: float
     p50_ms: float
     p95_ms: float
     repetitions: int = 1
+    cores: float = 0.0
 
 
 def answer(
@@ -45,16 +49,16 @@ def answer(
     rate_rps: float,
     *,
     seed: int = 1,
-) -> tuple[float, float]:
-    """The twin's median and p95 in ms; the same requests for every configuration."""
+) -> tuple[float, float, float]:
+    """The twin's median and p95 in ms, and its busy cores; the same requests for every configuration."""
     program, _ = compiled(twin, application, types, configuration)
     found = replication(program, rate_rps, SECONDS, seed)
-    return found.p50_ms, found.p95_ms
+    return found.p50_ms, found.p95_ms, found.cores
 
 
 def answers(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
-) -> list[tuple[float, float]]:
+) -> list[tuple[float, float, float]]:
     """``answer`` of each point, as many at once as there are cores."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(lambda one: answer(twin, application, types, one.configuration, one.rate_rps), points))
@@ -79,7 +83,10 @@ def fitted(
     *,
     steps: int = STEPS,
 ) -> Twin:
-    """The twin with the five numbers that answer best: least squares of the logarithms of p50 and p95 (Nelder-Mead)."""
+    """The twin with the five numbers that answer best: least squares of the logarithms of p50, p95 and the busy cores
+    (Nelder-Mead).  The cores tell what garbage and new connections cost: they differ between configurations and hardly
+    between runs.
+    """
     from scipy.optimize import minimize  # here: only a calibration pays for it
 
     best = [math.inf]
@@ -88,17 +95,24 @@ def fitted(
         tried = adjusted(twin, *theta)
         total = 0.0
         said = answers(tried, application, types, points)
-        for (p50, p95), one in zip(said, points, strict=True):
+        for (p50, p95, cores), one in zip(said, points, strict=True):
             total += math.log(max(p50, 1e-3) / one.p50_ms) ** 2 + math.log(max(min(p95, 1e6), 1e-3) / one.p95_ms) ** 2
+            total += math.log(max(cores, 1e-3) / one.cores) ** 2 if one.cores else 0.0
         # A weak pull to what was believed before: a few points do not determine all five.
         total += 0.02 * len(points) * float(theta @ theta)
         if total < best[0]:
             best[0] = total
-            progress(f"error {math.sqrt(total / (2 * len(points))):.2f}")
+            progress(f"error {math.sqrt(total / (3 * len(points))):.2f}")
         return total
 
     found = minimize(loss, np.zeros(5), method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex()})
-    return adjusted(twin, *found.x)
+    return fixed(twin, {name: round(float(value), 4) for name, value in zip(NUMBERS, found.x, strict=True)})
+
+
+def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
+    """The twin with the logarithms of the five numbers; its ``fit`` keeps them, so that it can be made again."""
+    made = adjusted(twin, *(numbers[name] for name in NUMBERS))
+    return replace(made, fit={**made.fit, **{name: numbers[name] for name in NUMBERS}})
 
 
 def _simplex() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -31,7 +31,8 @@ def test_what_was_wrong_is_found() -> None:
     for rate in (100.0, 400.0):
         for changes in ({}, {"nginx.upstream_keepalive": 64}):
             configuration = {**DEFAULT, **changes}
-            points.append(Point(configuration, rate, *answer(TWIN, SLICE, TYPES, configuration, rate, seed=9)))
+            p50, p95, cores = answer(TWIN, SLICE, TYPES, configuration, rate, seed=9)
+            points.append(Point(configuration, rate, p50, p95, cores=cores))
     before = errors(wrong, SLICE, TYPES, points)
     after = errors(fitted(wrong, SLICE, TYPES, points, steps=60), SLICE, TYPES, points)
     assert max(after) < 0.1 < max(before)

@@ -1,0 +1,62 @@
+"""The twins that come with the applications are what their committed evidence makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.config import load_application, load_service_types, resolved
+from framework.config.twin_file import load_twin, twin_path, twin_text
+from framework.evidence import read_evidence
+from framework.modelling import split
+from framework.twin.calibrate import calibrated
+from framework.twin.fit import errors, fixed
+
+ROOT = Path(__file__).resolve().parents[2]
+EVIDENCE = ROOT / "experiments" / "twin-validation" / "results" / "evidence.json"
+SOCIAL_NETWORK = ROOT / "apps" / "social-network"
+
+
+def test_every_shipped_twin_has_evidence() -> None:
+    assert [one.parent.name for one in sorted(ROOT.glob("apps/*/twin.json"))] == [SOCIAL_NETWORK.name]
+
+
+def test_the_social_networks_is_made_again_from_its_evidence() -> None:
+    """Its structure and demands from traces and counters, and the five fitted numbers that it keeps; finding these
+    anew is `experiments/twin-validation/run calibrate`, which takes minutes.
+    """
+    application, shipped = load_application(SOCIAL_NETWORK), load_twin(twin_path(SOCIAL_NETWORK))
+    found = read_evidence(EVIDENCE)
+    types = resolved(load_service_types(), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib)
+    unfitted = calibrated(application, types, found.structure, found.evidence)
+    made = fixed(unfitted, shipped.fit)
+    again, kept = (json.loads(twin_text(one)) for one in (made, shipped))
+    assert again.pop("fit").items() <= kept.pop("fit").items()
+    assert _numbers(again) == pytest.approx(_numbers(kept), rel=1e-9), "other processors round otherwise"
+    assert _shape(again) == _shape(kept)
+    training, validation = split(found.points)
+    for name, points in (("fitted", training), ("validation", validation)):
+        p50, p95 = errors(shipped, application, types, points)
+        assert p50 == pytest.approx(shipped.fit[f"{name}_p50_error"], abs=0.02)
+        assert p95 == pytest.approx(shipped.fit[f"{name}_p95_error"], abs=0.02)
+    assert errors(shipped, application, types, training) < errors(unfitted, application, types, training)
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        return [number for one in value.values() for number in _numbers(one)]
+    if isinstance(value, list):
+        return [number for one in value for number in _numbers(one)]
+    return [float(value)] if isinstance(value, int | float) else []
+
+
+def _shape(value: Any) -> Any:
+    """Without the numbers."""
+    if isinstance(value, dict):
+        return {key: _shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_shape(one) for one in value]
+    return value if isinstance(value, str) else None
