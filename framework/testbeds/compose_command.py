@@ -86,10 +86,12 @@ class ComposeCommand:
         self, project: str, file: Path, service: str, command: Sequence[str], timeout_s: float
     ) -> tuple[int, str, str]:
         """Run a one-shot service to its end: (exit code, its output, its last error lines).  Raises DeploymentFailed
-        when it does not end in time.
+        when it does not end in time, TestbedUnavailable when the engine went away.
         """
         arguments = ["run", "--rm", "--no-deps", "-T", service, *command]
         ended = self._run(project, file, arguments, timeout_s)
+        if ended.returncode != 0 and _AWAY.search(ended.stderr):
+            raise failure(project, ended.stderr)
         return ended.returncode, ended.stdout, _last(ended.stderr)
 
     def _checked(self, project: str, file: Path, arguments: Sequence[str], timeout_s: float) -> None:

@@ -253,6 +253,7 @@ class DockerTestbed:
             self._engine.remove(oneoffs)
             raise
         if code != 0:
+            self._engine.version()  # away, it took the service with it: TestbedUnavailable, and nobody else's fault
             text = "\n".join(f"  | {line}" for line in (*output.splitlines()[-20:], *errors.splitlines()))
             raise TrialFailed(f"{' '.join((hook.service, *hook.command))} ended with {code}\n{text}")
         return output

@@ -111,6 +111,12 @@ def test_what_the_commands_are_and_that_the_user_s_compose_settings_stay_out(
         assert ("--pull never" in str(raised.value)) is pulls
 
 
+def test_a_one_shot_that_ends_with_the_engine_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    away = script(tmp_path, "away", "sys.stderr.write('error during connect: EOF'); sys.exit(1)")
+    with pytest.raises(TestbedUnavailable, match="does not answer"):
+        ComposeCommand((away,), "2").run("p", tmp_path / "compose.yaml", "seed", [], 60)
+
+
 def test_a_command_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
     slow = script(tmp_path, "slow", "sys.stderr.write('half way\\n'); sys.stderr.flush(); time.sleep(60)")
     with pytest.raises(DeploymentFailed, match=r"(?s)compose run did not end within 1 s"):
