@@ -18,7 +18,6 @@ from typing import Any
 from framework.errors import IllegalTransition, InputError, NotFound
 from framework.lease import LEASE_S, Lease
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial, TrialState
-from framework.model.offer import Offer
 from framework.ports import Clock, OfferStore, StudyStore
 from framework.procedure import new_optimizer
 from optimizer.base import Optimizer, SearchExhausted
@@ -50,6 +49,7 @@ class External:
         self._optimizers: dict[str, Optimizer] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lowest: dict[str, float] = {}
+        self._known: dict[str, Study] = {}  # as they were begun: what is asked of them here does not change
         self._renewed: dict[str, float] = {}  # when its lease was, on the monotonic clock
         self._guard = threading.Lock()
 
@@ -89,7 +89,7 @@ class External:
         found = self._running(study)
         with self._lock(study):
             again = self._offers.take_over(study, client, count, seconds)
-            trials = list(self._store.numbered(study, again))
+            trials = list(self._store.numbered(study, again)) if again else []
             asked = self._optimizer(found)
             for _ in range(count - len(trials)):
                 if asked.asks >= found.plan.iterations:
@@ -101,9 +101,8 @@ class External:
                 wanted = Trial(
                     study, 0, "search", suggestion.configuration, TrialState.RUNNING, ask=suggestion.ask, label=client
                 )
-                trial = self._store.begin_trial(wanted)
-                self._offers.put(Offer(study, trial.number, client, self._clock.now_ns() + int(seconds * 1e9)))
-                trials.append(trial)
+                expires_ns = self._clock.now_ns() + int(seconds * 1e9)
+                trials.append(self._store.begin_trial(wanted, client=client, expires_ns=expires_ns))
         return trials
 
     def heartbeat(self, study: str, trials: Sequence[int], client: str, seconds: float) -> Sequence[int]:
@@ -129,17 +128,11 @@ class External:
                     _same(known[one.trial], trial)
                     continue
                 observation = _observation(trial)
-                self._store.finish_trial(trial)
-                self._offers.remove(study, one.trial)
+                best = trial.value is not None and trial.value < self._lowest.get(study, math.inf)
+                self._store.finish_trial(trial, best=best)
+                if best and trial.value is not None:
+                    self._lowest[study] = trial.value
                 optimizer.tell([observation])
-                self._note_best(trial)
-
-    def _note_best(self, trial: Trial) -> None:
-        """The lowest value so far is the study's best."""
-        lowest = self._lowest.get(trial.study, math.inf)
-        if trial.value is not None and trial.value < lowest:
-            self._lowest[trial.study] = trial.value
-            self._store.set_best(trial.study, trial.number)
 
     def finish(self, study: str) -> None:
         """Nothing more is asked."""
@@ -149,17 +142,19 @@ class External:
     def leave(self, study: str) -> None:
         """This process has nothing to do with a study any more."""
         self._lease.release(study)
-        for kept in (self._optimizers, self._locks, self._lowest, self._renewed):
+        for kept in (self._optimizers, self._locks, self._lowest, self._renewed, self._known):
             kept.pop(study, None)
 
     # ------------------------------------------------------------------ inside
 
     def _running(self, study: str) -> Study:
-        found = self._store.get(study)
+        found = self._known.get(study) or self._store.get(study)
         if found.id != study or found.testbed != EXTERNAL:
             raise NotFound(f"no external study {study!r}")
-        if found.state is not StudyState.RUNNING:
-            raise IllegalTransition(f"study {study} is {found.state}")
+        self._known[study] = found
+        state = self._store.state(study)
+        if state is not StudyState.RUNNING:
+            raise IllegalTransition(f"study {study} is {state}")
         return found
 
     def _lock(self, study: str) -> threading.Lock:

@@ -27,7 +27,6 @@ from framework.model import (
 )
 from framework.model.job import Job, Stop
 from framework.model.neighbours import Stressed, Stressor, Threads
-from framework.model.offer import Offer
 from framework.model.token import Token
 from framework.spans import SpanTable
 from optimizer.belief import Modelled
@@ -155,13 +154,22 @@ class StudyStore(Protocol):
 
     def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None: ...
 
-    def begin_trial(self, trial: Trial) -> Trial:
-        """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
+    def state(self, study: str) -> StudyState:
+        """Of the study of this very id, without reading the rest of it.  Raises NotFound."""
+
+    def begin_trial(self, trial: Trial, *, client: str | None = None, expires_ns: int = 0) -> Trial:
+        """Records a trial as RUNNING under the next number of its study, which the returned trial carries.
+
+        With ``client`` it is offered to one that measures elsewhere, until ``expires_ns``, in the same transaction.
+        """
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
 
-    def finish_trial(self, trial: Trial) -> Trial:
-        """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images."""
+    def finish_trial(self, trial: Trial, *, best: bool = False) -> Trial:
+        """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images; no offer any more.
+
+        ``best``: it is its study's best from now on.
+        """
 
     def annotate_trial(self, trial: Trial) -> None:
         """Records phases that end after a trial is finished (tell)."""
@@ -214,10 +222,8 @@ class JobQueue(Protocol):
 class OfferStore(Protocol):
     """Trials that clients measure elsewhere."""
 
-    def put(self, offer: Offer) -> None: ...
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]: ...
     def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]: ...
-    def remove(self, study: str, trial: int) -> None: ...
 
 
 class TokenStore(Protocol):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from framework.model.offer import Offer
 from framework.ports import Clock
 from framework.store.database import Database
 from framework.store.schema import offers
@@ -18,11 +17,6 @@ class SqlOfferStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-
-    def put(self, offer: Offer) -> None:
-        with self._database.transaction() as connection:
-            row = {name: getattr(offer, name) for name in ("study", "trial", "client", "expires_ns")}
-            connection.execute(offers.insert().values(row))
 
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
         """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
@@ -45,7 +39,3 @@ class SqlOfferStore:
             numbers = [row.trial for row in connection.execute(sa.select(offers.c.trial).where(here).order_by("trial"))]
             connection.execute(offers.update().where(here).values(expires_ns=expires))
         return numbers
-
-    def remove(self, study: str, trial: int) -> None:
-        with self._database.transaction() as connection:
-            connection.execute(offers.delete().where((offers.c.study == study) & (offers.c.trial == trial)))

@@ -137,13 +137,23 @@ class SqlStudyStore:
 
     # ------------------------------------------------------------------ trials
 
-    def begin_trial(self, trial: Trial) -> Trial:
+    def state(self, study: str) -> StudyState:
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study)).first()
+        if row is None:
+            raise NotFound(f"no study {study!r}")
+        return StudyState(row.state)
+
+    def begin_trial(self, trial: Trial, *, client: str | None = None, expires_ns: int = 0) -> Trial:
         with self._transaction() as connection:
             connection.execute(sa.select(studies.c.id).where(studies.c.id == trial.study).with_for_update())
             last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == trial.study))
             number = (last.scalar() or 0) + 1
             trial = replace(trial, number=number, state=TrialState.RUNNING, started_at=self._now())
             connection.execute(trials.insert().values(trial_row(trial)))
+            if client is not None:
+                offer = {"study": trial.study, "trial": number, "client": client, "expires_ns": expires_ns}
+                connection.execute(offers.insert().values(offer))
             self._note(connection, trial.study, "trial begins", {"number": trial.number, "purpose": trial.purpose})
         return trial
 
@@ -152,7 +162,7 @@ class SqlStudyStore:
         with self._transaction() as connection:
             connection.execute(measurements.insert().values(row))
 
-    def finish_trial(self, trial: Trial) -> Trial:
+    def finish_trial(self, trial: Trial, *, best: bool = False) -> Trial:
         with self._transaction() as connection:
             here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
             row = connection.execute(sa.select(trials.c.state).where(here).with_for_update()).first()
@@ -162,6 +172,9 @@ class SqlStudyStore:
                 raise IllegalTransition(f"trial {trial.number} of {trial.study}: {row.state} -> {trial.state.value}")
             trial = replace(trial, finished_at=self._now())
             connection.execute(trials.update().where(here).values(trial_row(trial)))
+            connection.execute(offers.delete().where(offers.c.study == trial.study, offers.c.trial == trial.number))
+            if best:
+                connection.execute(studies.update().where(studies.c.id == trial.study).values(best=trial.number))
             said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
             self._note(connection, trial.study, "trial ends", {**said, "reason": trial.reason})
         return trial

@@ -16,6 +16,7 @@ from framework.errors import IllegalTransition, NotFound, StoreError
 from framework.model import Estimate, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
+from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, VirtualClock
@@ -62,6 +63,27 @@ def test_a_finished_trial_comes_back_as_it_was(store: SqlStudyStore) -> None:
     assert one == measurement()
     assert one.quantities["p95"].high == float("inf")
     np.testing.assert_array_equal(one.latencies_ms, measurement().latencies_ms)
+
+
+def test_a_trial_is_offered_with_its_beginning_and_no_longer_than_it_runs(store: SqlStudyStore) -> None:
+    """In one transaction each: what a killed process leaves has a lease, or is told."""
+    offers = SqlOfferStore(store._database, store._clock)
+    configuration = Configuration({"cache.size": 3})
+    wanted = Trial(study().id, 0, "search", configuration, TrialState.RUNNING)
+    first, second = (store.begin_trial(wanted, client="a", expires_ns=0) for _ in range(2))
+    assert offers.take_over(study().id, "b", 5, 60.0) == [first.number, second.number]
+    assert offers.renew(study().id, "b", [first.number, second.number], 60.0) == [first.number, second.number]
+    store.finish_trial(replace(first, state=TrialState.COMPLETED, value=1.0), best=True)
+    store.finish_trial(replace(second, state=TrialState.FAILED))
+    assert offers.renew(study().id, "b", [first.number, second.number], 60.0) == []
+    assert store.get(study().id).best == first.number
+
+
+def test_the_state_alone(store: SqlStudyStore) -> None:
+    store.set_state(study().id, StudyState.RUNNING)
+    assert store.state(study().id) is StudyState.RUNNING
+    with pytest.raises(NotFound):
+        store.state("20260101")
 
 
 def test_trials_are_numbered_per_study(store: SqlStudyStore) -> None:
