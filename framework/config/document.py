@@ -94,7 +94,9 @@ def read_document(path: Path) -> Document:
 
 def _built(path: Path, text: str) -> Document:
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        library = YAML(typ="safe", pure=True)
+        library.composer.warn_double_anchors = False  # YAML allows to use one again; the last before an alias counts
+        node = library.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}" if mark is not None else ""

@@ -36,6 +36,10 @@ def test_plain_values_of_yaml_1_2(text: str, value: object, tmp_path: Path) -> N
     assert (type(found), found) == (type(value), value)
 
 
+def test_an_anchor_may_be_used_again_without_a_word(tmp_path: Path) -> None:
+    assert read("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", tmp_path) == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
 def test_keys_are_text_as_written(tmp_path: Path) -> None:
     assert read("true: a\n8080: b\non: c\n1.0: d\n", tmp_path) == {"true": "a", "8080": "b", "on": "c", "1.0": "d"}
 
