@@ -22,7 +22,9 @@ def test_it_is_tuned_like_any_application(home: Path) -> None:
     document = json.loads(said.stdout)
     assert document["state"] == "completed"
     trials = trials_of(home, document["study"])
-    assert [one["purpose"] for one in trials] == ["default", "search"]
+    purposes = [one["purpose"] for one in trials]
+    assert set(purposes) == {"default", "search"}  # the default again where its runs ask for a longer warm-up
+    assert purposes.count("search") == 1
     for trial in trials:  # the check after the load searches, and reserves more rooms than there are
         assert trial["state"] == "completed", trial["reason"]
         [measurement] = trial["measurements"]
