@@ -15,6 +15,7 @@ from framework.model import (
     LoadResult,
     Machine,
     Measurement,
+    Offer,
     Purpose,
     Running,
     Study,
@@ -157,18 +158,27 @@ class StudyStore(Protocol):
     def state(self, study: str) -> StudyState:
         """Of the study of this very id, without reading the rest of it.  Raises NotFound."""
 
-    def begin_trial(self, trial: Trial, *, client: str | None = None, expires_ns: int = 0) -> Trial:
-        """Records a trial as RUNNING under the next number of its study, which the returned trial carries.
+    def begin_trial(self, trial: Trial) -> Trial:
+        """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
 
-        With ``client`` it is offered to one that measures elsewhere, until ``expires_ns``, in the same transaction.
+    def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
+        """As begin_trial, several of one study in one transaction.
+
+        With ``offered``, one for each, they are measured elsewhere and offered from the beginning.
         """
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
 
-    def finish_trial(self, trial: Trial, *, best: bool = False) -> Trial:
+    def finish_trial(self, trial: Trial) -> Trial:
         """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images; no offer any more.
 
-        ``best``: it is its study's best from now on.
+        Raises NotFound, IllegalTransition.
+        """
+
+    def finish_trials(self, wanted: Sequence[Trial], *, best: int | None = None) -> Sequence[Trial]:
+        """As finish_trial, several of one study in one transaction: all or none.
+
+        ``best``: the number of the trial that is its study's best from now on.
         """
 
     def annotate_trial(self, trial: Trial) -> None:

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends
 
 from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
 from framework.api.service import Service
+from framework.desk import Told
 from framework.errors import InputError
-from framework.external import Told
 from framework.model import TrialState
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace

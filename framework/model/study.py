@@ -64,6 +64,14 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """To whom a trial is offered that is measured elsewhere, and until when."""
+
+    client: str
+    expires_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The fresh, interleaved comparison of the best configuration with the default."""
 

@@ -38,7 +38,7 @@ class SqlTokenStore:
                 raise NotFound(f"no token {name!r}")
 
     def tokens(self) -> Sequence[Token]:
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(tokens.select().order_by(tokens.c.name))
             return [Token(row.name, row.digest, row.scope, row.created_at) for row in rows]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,6 +18,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from framework.errors import StoreBusy, StoreError
 
 WRITES = "tailor_writes"
+RESTS = "tailor_rests"
+RESTED_S = 1.0
 MIGRATION_LOCK = 7_461_205  # any number, the same for every process: one of them migrates, the others wait
 
 
@@ -26,14 +30,18 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine = sa.create_engine(
-            url, json_serializer=lambda value: json.dumps(value, allow_nan=False), pool_pre_ping=True
-        )
+        self._engine = sa.create_engine(url, json_serializer=lambda value: json.dumps(value, allow_nan=False))
         self._writing = self._engine.execution_options(**{WRITES: True})
         self.is_sqlite = self._engine.dialect.name == "sqlite"
         if self.is_sqlite:
             sa.event.listen(self._engine, "connect", _sqlite_settings)
             sa.event.listen(self._engine, "begin", _sqlite_begin)
+            self._reading = self._glancing = self._engine
+        else:
+            sa.event.listen(self._engine, "checkin", _rests)
+            sa.event.listen(self._engine, "checkout", self._still_there)
+            self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
+            self._glancing = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._migrate()
 
     def close(self) -> None:
@@ -41,7 +49,14 @@ class Database:
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """One moment of the database, for looking only.  Raises StoreBusy, StoreError."""
-        return self._begun(self._engine)
+        return self._begun(self._reading)
+
+    def glance(self) -> AbstractContextManager[sa.Connection]:
+        """For a single statement that looks: a server is spared the begin and the end of a transaction.
+
+        Raises StoreBusy, StoreError.
+        """
+        return self._begun(self._glancing)
 
     def transaction(self) -> AbstractContextManager[sa.Connection]:
         """All or nothing, one after the other.  Raises StoreBusy, StoreError."""
@@ -61,6 +76,18 @@ class Database:
         except DBAPIError as error:
             raise StoreError(f"the store failed: {error.orig}") from error
 
+    def _still_there(self, connection: Any, record: Any, _: Any) -> None:
+        """A connection that has rested is tried before it is used: the server may have been away in between.
+
+        Not one that was used a moment ago, where trying would double what a statement costs.
+        """
+        if time.monotonic() - record.info.get(RESTS, math.inf) < RESTED_S:
+            return
+        try:
+            self._engine.dialect.do_ping(connection)
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.InvalidatePoolError from error
+
     def _migrate(self) -> None:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -73,6 +100,10 @@ class Database:
 
 def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().splitlines()[0]
+
+
+def _rests(_: Any, record: Any) -> None:
+    record.info[RESTS] = time.monotonic()
 
 
 def _sqlite_begin(connection: sa.Connection) -> None:

@@ -22,13 +22,15 @@ class SqlOfferStore:
         """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
         now = self._clock.now_ns()
         lapsed = (offers.c.study == study) & (offers.c.expires_ns <= now)
+        wanted = sa.select(offers.c.trial).where(lapsed).order_by(offers.c.trial).limit(count)
+        with self._database.glance() as connection:
+            if connection.execute(wanted).first() is None:  # nearly always, and then nothing is written
+                return []
         with self._database.transaction() as connection:
-            wanted = sa.select(offers.c.trial).where(lapsed).order_by(offers.c.trial).limit(count).with_for_update()
-            numbers = [row.trial for row in connection.execute(wanted)]
-            if numbers:
-                here = (offers.c.study == study) & offers.c.trial.in_(numbers)
-                values = {"client": client, "expires_ns": now + int(seconds * 1e9)}
-                connection.execute(offers.update().where(here).values(values))
+            numbers = [row.trial for row in connection.execute(wanted.with_for_update())]
+            here = (offers.c.study == study) & offers.c.trial.in_(numbers)
+            values = {"client": client, "expires_ns": now + int(seconds * 1e9)}
+            connection.execute(offers.update().where(here).values(values))
         return numbers
 
     def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from framework.errors import IllegalTransition, NotFound
-from framework.model import Measurement, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import encode
 from framework.ports import ArtefactStore, Clock
 from framework.store.database import Database
@@ -67,7 +67,7 @@ class SqlStudyStore:
 
     def get(self, study: str) -> Study:
         """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(studies.select().where(studies.c.id.startswith(study, autoescape=True))).all()
         exact = [row for row in rows if row.id == study]
         if len(exact or rows) != 1:
@@ -76,7 +76,7 @@ class SqlStudyStore:
         return study_of((exact or rows)[0])
 
     def studies(self) -> Sequence[Study]:
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             return [study_of(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
 
     def page(
@@ -101,7 +101,7 @@ class SqlStudyStore:
             wanted.append(studies.c.plan["optimizer"].as_string() == optimizer)
         if application is not None:
             wanted.append(studies.c.plan["application"].as_string().endswith(f"/{application}", autoescape=True))
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(studies.select().where(*wanted).order_by(studies.c.id.desc()).limit(limit))
             return [study_of(row) for row in rows]
 
@@ -138,46 +138,68 @@ class SqlStudyStore:
     # ------------------------------------------------------------------ trials
 
     def state(self, study: str) -> StudyState:
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study)).first()
         if row is None:
             raise NotFound(f"no study {study!r}")
         return StudyState(row.state)
 
-    def begin_trial(self, trial: Trial, *, client: str | None = None, expires_ns: int = 0) -> Trial:
+    def begin_trial(self, trial: Trial) -> Trial:
+        [begun] = self.begin_trials([trial])
+        return begun
+
+    def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
+        study = wanted[0].study
         with self._transaction() as connection:
-            connection.execute(sa.select(studies.c.id).where(studies.c.id == trial.study).with_for_update())
-            last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == trial.study))
-            number = (last.scalar() or 0) + 1
-            trial = replace(trial, number=number, state=TrialState.RUNNING, started_at=self._now())
-            connection.execute(trials.insert().values(trial_row(trial)))
-            if client is not None:
-                offer = {"study": trial.study, "trial": number, "client": client, "expires_ns": expires_ns}
-                connection.execute(offers.insert().values(offer))
-            self._note(connection, trial.study, "trial begins", {"number": trial.number, "purpose": trial.purpose})
-        return trial
+            connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update())
+            last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == study)).scalar()
+            now = self._now()
+            begun = [
+                replace(one, number=number, state=TrialState.RUNNING, started_at=now)
+                for number, one in enumerate(wanted, start=(last or 0) + 1)
+            ]
+            connection.execute(trials.insert(), [trial_row(one) for one in begun])
+            if offered:
+                rows = [
+                    {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
+                    for one, offer in zip(begun, offered, strict=True)
+                ]
+                connection.execute(offers.insert(), rows)
+            said = [{"number": one.number, "purpose": one.purpose} for one in begun]
+            self._note(connection, study, "trial begins", *said)
+        return begun
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
         row = measurement_row(study, trial, measurement, kept_latencies(self._artefacts, measurement))
         with self._transaction() as connection:
             connection.execute(measurements.insert().values(row))
 
-    def finish_trial(self, trial: Trial, *, best: bool = False) -> Trial:
+    def finish_trial(self, trial: Trial) -> Trial:
+        [finished] = self.finish_trials([trial])
+        return finished
+
+    def finish_trials(self, wanted: Sequence[Trial], *, best: int | None = None) -> Sequence[Trial]:
+        study, numbers = wanted[0].study, [one.number for one in wanted]
+        here = (trials.c.study == study) & trials.c.number.in_(numbers)
         with self._transaction() as connection:
-            here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
-            row = connection.execute(sa.select(trials.c.state).where(here).with_for_update()).first()
-            if row is None:
-                raise NotFound(f"study {trial.study} has no trial {trial.number}")
-            if not allowed_transition(TrialState(row.state), trial.state):
-                raise IllegalTransition(f"trial {trial.number} of {trial.study}: {row.state} -> {trial.state.value}")
-            trial = replace(trial, finished_at=self._now())
-            connection.execute(trials.update().where(here).values(trial_row(trial)))
-            connection.execute(offers.delete().where(offers.c.study == trial.study, offers.c.trial == trial.number))
-            if best:
-                connection.execute(studies.update().where(studies.c.id == trial.study).values(best=trial.number))
-            said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
-            self._note(connection, trial.study, "trial ends", {**said, "reason": trial.reason})
-        return trial
+            known = sa.select(trials.c.number, trials.c.state).where(here).order_by(trials.c.number).with_for_update()
+            states = {row.number: TrialState(row.state) for row in connection.execute(known)}
+            for one in wanted:
+                if one.number not in states:
+                    raise NotFound(f"study {study} has no trial {one.number}")
+                if not allowed_transition(states[one.number], one.state):
+                    said = f"{states[one.number].value} -> {one.state.value}"
+                    raise IllegalTransition(f"trial {one.number} of {study}: {said}")
+            now = self._now()
+            finished = [replace(one, finished_at=now) for one in wanted]
+            this = (trials.c.study == sa.bindparam("its_study")) & (trials.c.number == sa.bindparam("its_number"))
+            rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
+            connection.execute(trials.update().where(this), rows)
+            connection.execute(offers.delete().where(offers.c.study == study, offers.c.trial.in_(numbers)))
+            if best is not None:
+                connection.execute(studies.update().where(studies.c.id == study).values(best=best))
+            self._note(connection, study, "trial ends", *map(_ending, finished))
+        return finished
 
     def annotate_trial(self, trial: Trial) -> None:
         values = {"phases": encode(trial.phases)}
@@ -203,7 +225,7 @@ class SqlStudyStore:
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
         wanted = (trials.c.study == study) & trials.c.number.in_(list(numbers))
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             return [trial_of(row) for row in connection.execute(trials.select().where(wanted).order_by("number"))]
 
     def trial(self, study: str, number: int) -> Trial:
@@ -233,25 +255,28 @@ class SqlStudyStore:
             wanted &= trials.c.state == state.value
         if purpose is not None:
             wanted &= trials.c.purpose == purpose
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number).limit(limit))
             return [trial_of(row) for row in rows]
 
     # ------------------------------------------------------------------ events and leases
 
     def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int:
+        row = self._event(study, kind, data)
         with self._transaction() as connection:
-            return self._note(connection, study, kind, data)
-
-    def _note(self, connection: sa.Connection, study: str, kind: str, data: Mapping[str, Any]) -> int:
-        """An event belongs to the transaction of what it tells of."""
-        row = {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
-        [number] = connection.execute(events.insert().values(row)).inserted_primary_key or (0,)
+            [number] = connection.execute(events.insert().values(row)).inserted_primary_key or (0,)
         return int(number)
+
+    def _note(self, connection: sa.Connection, study: str, kind: str, *said: Mapping[str, Any]) -> None:
+        """An event belongs to the transaction of what it tells of."""
+        connection.execute(events.insert(), [self._event(study, kind, data) for data in said])
+
+    def _event(self, study: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(events.select().where(wanted).order_by(events.c.id))
             return [{"id": row.id, "at": row.at, "kind": row.kind, **row.data} for row in rows]
 
@@ -273,7 +298,7 @@ class SqlStudyStore:
 
     def leased(self) -> Sequence[tuple[str, str]]:
         """(study, holder) of every lease that has not run out."""
-        with self._database.reading() as connection:
+        with self._database.glance() as connection:
             rows = connection.execute(leases.select().where(alive(self._clock.now_ns())))
             return [(row.study, row.holder) for row in rows]
 
@@ -286,3 +311,9 @@ class SqlStudyStore:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def _ending(trial: Trial) -> Mapping[str, Any]:
+    """What the event of a trial's end says."""
+    said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
+    return said | {"reason": trial.reason}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from framework.errors import IllegalTransition, NotFound, StoreError
-from framework.model import Estimate, Measurement, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.model import Estimate, Measurement, Offer, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.offers import SqlOfferStore
@@ -70,13 +70,38 @@ def test_a_trial_is_offered_with_its_beginning_and_no_longer_than_it_runs(store:
     offers = SqlOfferStore(store._database, store._clock)
     configuration = Configuration({"cache.size": 3})
     wanted = Trial(study().id, 0, "search", configuration, TrialState.RUNNING)
-    first, second = (store.begin_trial(wanted, client="a", expires_ns=0) for _ in range(2))
+    first, second = store.begin_trials([wanted, wanted], [Offer("a", 0), Offer("a", 0)])
+    assert [first.number, second.number] == [1, 2]
     assert offers.take_over(study().id, "b", 5, 60.0) == [first.number, second.number]
     assert offers.renew(study().id, "b", [first.number, second.number], 60.0) == [first.number, second.number]
-    store.finish_trial(replace(first, state=TrialState.COMPLETED, value=1.0), best=True)
+    store.finish_trials([replace(first, state=TrialState.COMPLETED, value=1.0)], best=first.number)
     store.finish_trial(replace(second, state=TrialState.FAILED))
     assert offers.renew(study().id, "b", [first.number, second.number], 60.0) == []
     assert store.get(study().id).best == first.number
+
+
+def test_several_trials_end_together_or_none_does(store: SqlStudyStore) -> None:
+    wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
+    first, second, third = store.begin_trials([wanted] * 3)
+    ended = [
+        replace(second, state=TrialState.COMPLETED, value=2.0),
+        replace(first, state=TrialState.FAILED, reason="why"),
+    ]
+    with pytest.raises(NotFound):
+        store.finish_trials([*ended, replace(third, number=9, state=TrialState.FAILED)])
+    assert {one.state for one in store.trials(study().id)} == {TrialState.RUNNING}
+    store.finish_trials(ended, best=second.number)
+    found = store.trials(study().id)
+    assert [(one.state, one.value, one.reason) for one in found] == [
+        (TrialState.FAILED, None, "why"),
+        (TrialState.COMPLETED, 2.0, ""),
+        (TrialState.RUNNING, None, ""),
+    ]
+    said = [(one["kind"], one["number"]) for one in store.events(study().id)]
+    assert said == [("trial begins", 1), ("trial begins", 2), ("trial begins", 3), ("trial ends", 2), ("trial ends", 1)]
+    with pytest.raises(IllegalTransition):
+        store.finish_trials([replace(third, state=TrialState.FAILED), ended[0]])
+    assert store.trial(study().id, third.number).state is TrialState.RUNNING
 
 
 def test_the_state_alone(store: SqlStudyStore) -> None:

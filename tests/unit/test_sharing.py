@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from framework.desk import Told
 from framework.errors import InputError
-from framework.external import External, Told
+from framework.external import External
 from framework.model import Study, StudyState, TuneRequest
 from framework.sharing import Sharing
 from framework.store.archive import SqlArchive

@@ -1,0 +1,201 @@
+"""One study that is measured elsewhere, in this process: its optimizer, its lease, and who waits for an answer.
+
+What clients ask and tell at the same time is answered together: one transaction for all tells, one for all asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from framework.errors import IllegalTransition, InputError, NotFound, TailorError
+from framework.lease import LEASE_S, Lease
+from framework.model import Offer, Study, StudyState, Trial, TrialState
+from framework.ports import Clock, OfferStore, StudyStore
+from framework.procedure import new_optimizer
+from framework.together import Together
+from optimizer.base import Optimizer, SearchExhausted
+from optimizer.errors import OptimizerError
+from optimizer.space import SearchSpace
+from optimizer.trial import Observation, ObservationState
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a client found: a value, or why there is none.  ``error``: its standard error, in the same unit."""
+
+    trial: int
+    value: float | None = None
+    error: float | None = None
+    state: TrialState = TrialState.COMPLETED
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """So many trials to measure, for this client and for so long."""
+
+    count: int
+    client: str
+    seconds: float
+
+
+class Desk:
+    """Answers the clients of one study."""
+
+    def __init__(self, study: Study, store: StudyStore, offers: OfferStore, lease: Lease, clock: Clock) -> None:
+        self._study = study  # as it was begun: what is asked of it here does not change
+        self._store, self._offers, self._lease, self._clock = store, offers, lease, clock
+        self._together: Together[Wish | Sequence[Told], Sequence[Trial]] = Together(self._answers)
+        self._kept: Optimizer | None = None
+        self._renewed = -math.inf  # when the lease was, on the monotonic clock
+        self._lowest = math.inf
+
+    def ask(self, wish: Wish) -> Sequence[Trial]:
+        """First trials whose clients vanished, then new ones; fewer when the space or the budget ends."""
+        return self._together(wish)
+
+    def tell(self, found: Sequence[Told]) -> None:
+        """All of these results, or none.  Raises NotFound, IllegalTransition, InputError."""
+        self._together(found)
+
+    def running(self) -> None:
+        """Raises IllegalTransition where the study does not run, NotFound."""
+        state = self._store.state(self._study.id)
+        if state is not StudyState.RUNNING:
+            raise IllegalTransition(f"study {self._study.id} is {state}")
+
+    # ------------------------------------------------------------------ what came together
+
+    def _answers(self, batch: Sequence[Wish | Sequence[Told]]) -> Sequence[Sequence[Trial] | Exception]:
+        self.running()
+        try:
+            optimizer = self._optimizer()
+            told = self._told(optimizer, [one for one in batch if not isinstance(one, Wish)])
+            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)])
+        except BaseException:
+            self._kept = None  # it may be ahead of what is recorded
+            raise
+        return [next(asked) if isinstance(one, Wish) else next(told) for one in batch]
+
+    def _told(self, optimizer: Optimizer, tells: Sequence[Sequence[Told]]) -> Iterator[Sequence[Trial] | Exception]:
+        numbers = [one.trial for found in tells for one in found]
+        known = {trial.number: trial for trial in self._store.numbered(self._study.id, numbers)} if numbers else {}
+        answers: list[Sequence[Trial] | Exception] = []
+        ended: list[Trial] = []
+        for found in tells:
+            try:
+                new = self._new(known, found)
+            except TailorError as error:
+                answers.append(error)
+                continue
+            known |= {trial.number: trial for trial in new}
+            ended += new
+            answers.append([])
+        if ended:
+            best = min((t for t in ended if t.value is not None), key=lambda t: t.value or 0.0, default=None)
+            better = best is not None and best.value is not None and best.value < self._lowest
+            self._store.finish_trials(ended, best=best.number if best is not None and better else None)
+            if best is not None and best.value is not None:
+                self._lowest = min(self._lowest, best.value)
+            for trial in ended:  # one by one, as they are replayed
+                optimizer.tell([_observation(trial)])
+        return iter(answers)
+
+    def _new(self, known: Mapping[int, Trial], found: Sequence[Told]) -> Sequence[Trial]:
+        """The trials that end with these results; not those that had ended so before."""
+        new: dict[int, Trial] = {}
+        for one in found:
+            before = new.get(one.trial) or known.get(one.trial)
+            if before is None:
+                raise NotFound(f"study {self._study.id} has no trial {one.trial}")
+            trial = _finished(before, one)
+            _observation(trial)
+            if before.state is TrialState.RUNNING:
+                new[one.trial] = trial
+            elif (before.state, before.value) != (trial.state, trial.value):
+                raise IllegalTransition(f"trial {before.number} was told before: {before.state}, {before.value}")
+        return list(new.values())
+
+    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish]) -> Iterator[Sequence[Trial]]:
+        study = self._study
+        answers: list[list[Trial]] = []
+        wanted: list[Trial] = []
+        offered: list[Offer] = []
+        lapsed = True  # as far as is known
+        for wish in wishes:
+            again = self._offers.take_over(study.id, wish.client, wish.count, wish.seconds) if lapsed else []
+            lapsed = len(again) == wish.count
+            answers.append(list(self._store.numbered(study.id, again)) if again else [])
+            expires_ns = self._clock.now_ns() + int(wish.seconds * 1e9)
+            for _ in range(wish.count - len(again)):
+                if optimizer.asks >= study.plan.iterations:
+                    break
+                try:
+                    [found] = optimizer.ask()
+                except SearchExhausted:
+                    break
+                wanted.append(
+                    Trial(
+                        study.id, 0, "search", found.configuration, TrialState.RUNNING, ask=found.ask, label=wish.client
+                    )
+                )
+                offered.append(Offer(wish.client, expires_ns))
+                answers[-1].append(wanted[-1])
+        begun = iter(self._store.begin_trials(wanted, offered) if wanted else ())
+        return iter([[one if one.number else next(begun) for one in trials] for trials in answers])
+
+    # ------------------------------------------------------------------ the optimizer
+
+    def _optimizer(self) -> Optimizer:
+        """The optimizer where the study stands; one process at a time has it."""
+        now = self._clock.monotonic()
+        since = now - self._renewed
+        if since >= LEASE_S / 4:  # not at every ask: a renewal is a write
+            self._lease.take(self._study.id)
+            self._renewed = now
+        if since >= LEASE_S or self._kept is None:  # another process may have had it in between
+            self._kept = self._replayed()
+        return self._kept
+
+    def _replayed(self) -> Optimizer:
+        """By the recorded order of asks and tells; where another library asks otherwise, by what was told alone."""
+        study = self._study
+        space = SearchSpace.from_dict(study.space)
+        trials = {trial.number: trial for trial in self._store.trials(study.id)}
+        self._lowest = min((t.value for t in trials.values() if t.value is not None), default=math.inf)
+        optimizer = new_optimizer(study.plan, space)
+        for event in self._store.events(study.id):
+            trial = trials.get(event.get("number", -1))
+            if trial is None or event["kind"] not in ("trial begins", "trial ends"):
+                continue
+            if event["kind"] == "trial ends":
+                optimizer.tell([_observation(trial)])
+                continue
+            [suggestion] = optimizer.ask()
+            if suggestion.configuration != trial.configuration:
+                self._store.add_event(study.id, "replay diverged", {"trial": trial.number})
+                optimizer = new_optimizer(study.plan, space)
+                optimizer.tell([_observation(one) for one in trials.values() if one.state is not TrialState.RUNNING])
+                return optimizer
+        return optimizer
+
+
+def _finished(trial: Trial, told: Told) -> Trial:
+    relative = told.error / abs(told.value) if told.error is not None and told.value else None
+    return replace(
+        trial, state=told.state, value=told.value, told_value=told.value, standard_error=relative, reason=told.reason
+    )
+
+
+def _observation(trial: Trial) -> Observation:
+    """Raises InputError where value and state do not go together."""
+    error = None
+    if trial.value is not None and trial.standard_error is not None:
+        error = abs(trial.value) * trial.standard_error
+    try:
+        state = ObservationState(trial.state.value)
+        return Observation(trial.configuration, state, trial.value, error, trial.ask, reason=trial.reason)
+    except (OptimizerError, ValueError) as problem:
+        raise InputError(f"trial {trial.number}: {problem}") from problem

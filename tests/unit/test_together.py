@@ -1,0 +1,75 @@
+"""What comes at the same time is answered together, everybody gets an answer, and it is their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from framework.together import Together
+
+CALLERS = 20
+
+
+class Work:
+    """Doubles numbers, slowly for the first batch: it waits until all others have come."""
+
+    def __init__(self) -> None:
+        self.batches: list[Sequence[int]] = []
+        self.others = threading.Event()
+
+    def __call__(self, asked: Sequence[int]) -> Sequence[int | Exception]:
+        self.batches.append(asked)
+        assert self.others.wait(60)
+        if 13 in asked:
+            raise RuntimeError("the whole batch")
+        return [ValueError(one) if one == 7 else 2 * one for one in asked]
+
+
+def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
+    """What the callers of 0 and, while that is worked on, of these numbers got."""
+    work = Work()
+    together = Together(work)
+
+    def call(number: int) -> int | str:
+        try:
+            return together(number)
+        except (ValueError, RuntimeError) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(numbers) + 1) as callers:
+        first = callers.submit(call, 0)
+        while not work.batches:
+            pass
+        others = [callers.submit(call, one) for one in numbers]
+        while len(together._waiting) < len(numbers):
+            pass
+        work.others.set()
+        return [first.result(), *(one.result() for one in others)], work
+
+
+def test_those_who_wait_are_answered_in_one_go() -> None:
+    numbers = [one for one in range(1, CALLERS) if one != 13]
+    found, work = answered(numbers)
+    assert found == [0, *("7" if one == 7 else 2 * one for one in numbers)]
+    assert [len(one) for one in work.batches] == [1, len(numbers)]
+
+
+def test_an_error_of_the_work_is_everybodys() -> None:
+    found, _ = answered([12, 13, 14])
+    assert found == [0] + ["the whole batch"] * 3
+
+
+def test_one_after_the_other() -> None:
+    together: Together[int, int] = Together(lambda asked: [one + 1 for one in asked])
+    assert [together(one) for one in range(5)] == [1, 2, 3, 4, 5]
+
+
+def test_an_interruption_reaches_the_caller() -> None:
+    def work(asked: Sequence[int]) -> Sequence[int]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Together(work)(1)
