@@ -20,6 +20,7 @@ from framework.errors import InputError, Transient, TrialFailed
 from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
+from framework.objective.speed import at_speed, sensitivity, typical
 from framework.proof import Proof
 from framework.telling import EDITS, PRIOR, believed, imported, in_space, observation
 from optimizer.base import PATH_ORDER, Optimizer
@@ -282,9 +283,14 @@ class Procedure:
         return self._controller.run(configuration, purpose, complete=self._complete, **options)
 
     def _complete(self, trial: Trial) -> Trial:
-        """The trial with what the optimizer will be told of it."""
-        told = drift_corrected(trial, self._baselines()) if trial.purpose == "search" else trial.value
-        return replace(trial, told_value=told, standard_error=standard_error(trial, self._valued()))
+        """The trial with what the optimizer will be told of it: at the machine's speed in the first trial."""
+        valued = self._valued()
+        found = sensitivity([*valued, trial], self._bench.application.objective)
+        reference = typical([*valued, trial])
+        this, others = at_speed(trial, found, reference), [at_speed(one, found, reference) for one in valued]
+        baselines = [one for one in others if one.purpose in ("default", "drift")]
+        told = drift_corrected(this, baselines) if trial.purpose == "search" else this.value
+        return replace(trial, told_value=told, standard_error=standard_error(this, others))
 
     def _in_space(self, trial: Trial) -> Configuration | None:
         return in_space(trial, self._space, self._plan, self._whole_default)
@@ -314,9 +320,6 @@ class Procedure:
 
     def _valued(self) -> list[Trial]:
         return [t for t in self._all() if t.state is TrialState.COMPLETED and t.value is not None]
-
-    def _baselines(self) -> list[Trial]:
-        return [t for t in self._valued() if t.purpose in ("default", "drift")]
 
 
 def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:

@@ -64,6 +64,8 @@ class VirtualClock:
         self.ns += int(seconds * 1e9)
 
 
+SENSITIVE = 1.3  # by how much latency follows the machine's speed
+
 Scale = Callable[[Configuration], float]
 
 
@@ -77,6 +79,7 @@ class PretendMachine:
     clock: VirtualClock
     scale: Scale
     noise: float = 0.0
+    slows: float = 0.0  # deviation of the machine's own speed between windows, on a logarithm; 0: nobody measures it
     cores: Callable[[Configuration], float] = lambda configuration: 0.0  # what the service uses
     on_deploy: Callable[[int], None] = lambda count: None
     invalid_once: set[int] = field(default_factory=set)
@@ -140,6 +143,8 @@ class PretendMachine:
         started = self.clock.now_ns()
         due = started + (np.arange(count) * seconds / count * 1e9).astype(np.int64)
         median = self.scale(running.deployment.configuration) * np.exp(self.noise * rng.standard_normal())
+        slow = self.slows * rng.standard_normal()
+        median *= np.exp(SENSITIVE * slow)
         latency_ns = (median * 1e6 * np.exp(0.5 * rng.standard_normal(count))).astype(np.int64)
         late = len(self.deployed) in self.invalid_once
         before = usage()
@@ -161,6 +166,7 @@ class PretendMachine:
             cpu_s=0.1,
             usage_before=before,
             usage_after=usage(),
+            tick_us=40.0 * float(np.exp(slow)) if self.slows else None,
         )
         return self._load
 

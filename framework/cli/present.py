@@ -12,7 +12,7 @@ from rich.table import Table
 
 from framework.config.durations import seconds
 from framework.errors import InputError
-from framework.model import Estimate, Study, Trial
+from framework.model import Estimate, Study, Trial, Verdict
 from framework.report.summary import Level, Summary
 from framework.telling import HISTORY, INERT, left_out
 from optimizer.space import SearchSpace
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 
+FEW_WINDOWS = 10  # of the study, about whose differences nothing is said
 LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
 TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
 MODELLED = (
@@ -120,14 +121,22 @@ def summary(console: Console, found: Summary) -> None:
             )
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
+    equal = found.equal_speed
+    if equal is not None and equal.verdict is not None:
+        console.print(f"At equal speed of the machine: {_gain(equal.verdict)}", soft_wrap=True)
     for name, verdict in study.rivals.items():
-        gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
         versus = name if " to " in name else f"{name} to best"
-        console.print(f"{versus}: gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})")
+        also = f"; at equal speed {_gain(equal.rivals[name])}" if equal is not None and name in equal.rivals else ""
+        console.print(f"{versus}: {_gain(verdict)}{also}", soft_wrap=True)
     for line in outcome_lines(found):
         console.print(line, soft_wrap=True)
     for note in notes(found):
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def _gain(verdict: Verdict) -> str:
+    gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
+    return f"gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})"
 
 
 def outcome_lines(found: Summary) -> list[str]:
@@ -171,6 +180,12 @@ def notes(found: Summary) -> list[str]:
     if found.invalid_repetitions:
         many = "s" if found.invalid_repetitions > 1 else ""
         said.append(f"{found.invalid_repetitions} repetition{many} did not count and had to be measured again")
+    if found.equal_speed is not None and found.equal_speed.sensitivity.windows > FEW_WINDOWS:
+        speed = found.equal_speed.sensitivity
+        said.append(
+            f"the machine's speed (the processor time of the load generator's ticks) explains "
+            f"{100 * speed.explained:.0f} % of how windows of one configuration differ"
+        )
     if found.low_confidence:
         said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
     if found.study.plan.prior != "none":

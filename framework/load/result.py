@@ -51,6 +51,7 @@ def load_result(
             cpu_s=float(event["cpu_s"]),
             usage_before=usage_before,
             usage_after=usage_after,
+            tick_us=float(event["yardstick"]["tick_us"]) if event.get("yardstick") else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LoadFailed(f"the generator's result cannot be read: {type(error).__name__}: {error}") from error

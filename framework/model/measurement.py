@@ -45,6 +45,7 @@ class LoadResult:
     cpu_s: float
     usage_before: Usage | None = None  # at the start of the window
     usage_after: Usage | None = None  # at its end
+    tick_us: float | None = None  # mean CPU time of the generator's ticks in the window (loadgen/yardstick.go)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +107,4 @@ class Measurement:
     warnings: tuple[str, ...] = ()
     spans: str = ""  # artefact of the window's traces, where they are kept
     warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together
+    tick_us: float | None = None  # mean CPU time of a tick: what the machine asked for the same work in this window

@@ -91,6 +91,7 @@ def evaluate(
         latencies_ms=latency.astype(np.float32),
         warnings=(*warnings, *unsettled),
         warmup_needed_s=needed,
+        tick_us=load.tick_us,
     )
 
 

@@ -24,6 +24,7 @@ def summary_document(found: Summary) -> dict[str, Any]:
         "changes": found.changes,
         "verdict": found.verdict,
         "rivals": study.rivals,
+        "equal_speed": found.equal_speed,
         "headline": found.headline,
         "trials": found.trials,
         "invalid_repetitions": found.invalid_repetitions,

@@ -25,6 +25,7 @@ from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.arms import chosen
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
+from framework.report.speed import EqualSpeed, equal_speed
 from framework.telling import EDITS
 from optimizer.space import Configuration, SearchSpace, Value
 
@@ -78,6 +79,7 @@ class Summary:
     subsets: tuple[Reduction, ...]  # what each cut would keep, from the default's traces
     outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
     front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
+    equal_speed: EqualSpeed | None  # the comparisons, had the machine been equally fast in every window
     smaller: str | None  # what became of recommendations that change less
     per_trial_s: float | None
 
@@ -114,6 +116,7 @@ def summarise(
         subsets=_subsets(study, default) if default is not None else (),
         outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
         front=front(finished, application.objective),
+        equal_speed=equal_speed(study, finished, application.objective),
         smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
     )

@@ -128,6 +128,8 @@ def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
     assert (result.sent_ns >= result.due_ns).all()
     assert (result.end_ns >= result.sent_ns).all()
     assert result.cpu_s > 0
+    assert result.tick_us is not None
+    assert result.tick_us > 0
 
     assert shown[0]["Config"]["Labels"]["tailor.role"] == "loadgen"
     assert shown[0]["Config"]["Labels"]["tailor.project"] == target.project

@@ -60,6 +60,11 @@ def test_what_the_generator_wrote_is_read() -> None:
     assert (result.usage_before, result.usage_after) == (None, None)
 
 
+def test_the_time_of_a_tick_is_read_where_there_was_time_for_one() -> None:
+    assert load_result(recorded()["event"]).tick_us is None
+    assert load_result(changed(yardstick={"ticks": 9, "tick_us": 40.5})).tick_us == 40.5
+
+
 def changed(**change: Any) -> dict[str, Any]:
     return {**recorded()["event"], **change}
 
@@ -75,6 +80,7 @@ def changed(**change: Any) -> dict[str, Any]:
         (changed(classes=["read"]), "beyond the 1 named"),
         (changed(cpu_s=None), "TypeError"),
         (changed(errors=[]), "AttributeError"),
+        (changed(yardstick={"ticks": 9}), "KeyError"),
         ({"version": 1}, "KeyError"),
     ],
 )

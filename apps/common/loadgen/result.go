@@ -33,6 +33,7 @@ type Result struct {
 	CPUS          float64                   `json:"cpu_s"` // the generator's own, in the window
 	Latency       Summary                   `json:"latency_ms"`
 	Lag           Summary                   `json:"lag_ms"`
+	Yardstick     *Yardstick                `json:"yardstick,omitempty"` // absent where the window was too short for one
 	Interrupted   bool                      `json:"interrupted"`
 }
 

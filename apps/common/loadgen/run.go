@@ -97,6 +97,11 @@ func spareGarbageCollection() func() {
 }
 
 func (s *sender) execute(ctx context.Context, events *Events) (*Result, error) {
+	speed, err := newYardstick()
+	if err != nil {
+		return nil, err
+	}
+	defer speed.close()
 	reporter := &reporter{sender: s, events: events, windowEnded: make(chan struct{}), finished: make(chan struct{})}
 	var reporting sync.WaitGroup
 	reporting.Add(1)
@@ -104,7 +109,13 @@ func (s *sender) execute(ctx context.Context, events *Events) (*Result, error) {
 		defer reporting.Done()
 		reporter.run()
 	}()
-	err := s.run(ctx)
+	reporting.Add(1)
+	go func() {
+		defer reporting.Done()
+		from := s.start.Add(s.plan.Warmup())
+		speed.run(from, from.Add(s.plan.Window()), reporter.finished)
+	}()
+	err = s.run(ctx)
 	if err == nil {
 		// The window lasts until its end even when its last request was due, and answered, before.
 		select {
@@ -126,6 +137,7 @@ func (s *sender) execute(ctx context.Context, events *Events) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
+	result.Yardstick = speed.found
 	if !interrupted {
 		events.phase("done")
 	}
