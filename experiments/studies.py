@@ -126,8 +126,7 @@ class Experiment:
             if path.suffix == ".yaml" or json.loads(path.read_text())["changes"]
         }
         study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given), **more)
-        for name, verdict in study["rivals"].items():
-            print(f"{name}: {verdict['statement']}, gain {gain(verdict)}")
+        print_rivals(study)
         expected = self.results.parent / "expected.json"
         if expected.exists():
             print(json.dumps(json.loads(expected.read_text()), indent=1))
@@ -152,6 +151,20 @@ class Experiment:
 def best_changes(document: Mapping[str, Any]) -> dict[str, Any]:
     """service.parameter -> value: what the best of a study's result file changes."""
     return {f"{one['service']}.{one['parameter']}": one["value"] for one in document["changes"]}
+
+
+def print_rivals(study: Mapping[str, Any]) -> None:
+    """Each comparison of a result file, and the same at equal speed of the machine where that was measured."""
+    equal = at_equal_speed(study)
+    for name, verdict in study["rivals"].items():
+        also = f"; at equal speed {equal[name]['statement']}, gain {gain(equal[name])}" if name in equal else ""
+        print(f"{name}: {verdict['statement']}, gain {gain(verdict)}{also}")
+
+
+def at_equal_speed(study: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The comparisons of a result file at equal speed, by name; none where the speed was not measured."""
+    found: Mapping[str, Any] = (study.get("equal_speed") or {}).get("rivals", {})
+    return found
 
 
 def gain(verdict: Mapping[str, Any]) -> str:
