@@ -94,11 +94,10 @@ class Desk:
             ended += new
             answers.append([])
         if ended:
-            best = min((t for t in ended if t.value is not None), key=lambda t: t.value or 0.0, default=None)
-            better = best is not None and best.value is not None and best.value < self._lowest
-            self._store.finish_trials(ended, best=best.number if best is not None and better else None)
-            if best is not None and best.value is not None:
-                self._lowest = min(self._lowest, best.value)
+            values = ((trial.value, trial.number) for trial in ended if trial.value is not None)
+            lowest, number = min(values, default=(math.inf, 0))
+            self._store.finish_trials(ended, best=number if lowest < self._lowest else None)
+            self._lowest = min(self._lowest, lowest)
             for trial in ended:  # one by one, as they are replayed
                 optimizer.tell([_observation(trial)])
         return iter(answers)

@@ -14,7 +14,7 @@ import numpy as np
 
 from framework.controller import Bench
 from framework.model import Purpose, StudyPlan, Trial, TrialState, Verdict
-from framework.objective import compare, constraints
+from framework.objective import compare_groups, constraints
 from optimizer.space import Configuration, SearchSpace
 
 VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
@@ -47,9 +47,13 @@ class Proof:
         for pair in range(self._plan.pairs):
             self._group(pair, arms)
         measured = {label: self._arm(label, range(self._plan.pairs)) for label in arms}
-        main = _compare(measured["default"], measured["best"]) if "best" in measured else None
-        rivals = {name: _compare(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured}
-        rivals |= {f"default to {name}": _compare(measured["default"], measured[name]) for name in self._plan.rivals}
+        main = compare_groups(measured["default"], measured["best"]) if "best" in measured else None
+        rivals = {
+            name: compare_groups(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured
+        }
+        rivals |= {
+            f"default to {name}": compare_groups(measured["default"], measured[name]) for name in self._plan.rivals
+        }
         self._record(main, rivals)
         return main
 
@@ -64,7 +68,7 @@ class Proof:
             self._group(pair, arms, "minimal", MINIMAL_SEED)
         reference = self._arm("full", pairs, "minimal")
         for label, candidate in zip(labels, candidates, strict=True):
-            compared = _compare(reference, self._arm(label, pairs, "minimal"))
+            compared = compare_groups(reference, self._arm(label, pairs, "minimal"))
             if compared is not None and compared.no_worse == "no worse" and self._keeps_limits(label):
                 self._confirm(label, candidate, compared)
                 return
@@ -74,7 +78,7 @@ class Proof:
         pairs = range(self._plan.pairs, 2 * self._plan.pairs)
         for pair in pairs:
             self._group(pair, {"default": self._default, "best": candidate})
-        verdict = _compare(self._arm("default", pairs), self._arm("best", pairs))
+        verdict = compare_groups(self._arm("default", pairs), self._arm("best", pairs))
         if verdict is None or verdict.statement != "improvement":
             return
         before = self._bench.store.get(self._study)
@@ -120,9 +124,3 @@ class Proof:
     def _is_default(self, configuration: Configuration) -> bool:
         """Whether a configuration, of the whole space or of the reduced one, is the default."""
         return all(configuration[name] == value for name, value in self._default.items())
-
-
-def _compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
-    """The verdict over the groups that both arms finished."""
-    pairs = sorted(reference.keys() & candidate.keys())
-    return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

@@ -276,7 +276,8 @@ def _trial_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
 def _measurement_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
     found = [(trial.number, one) for trial in trials for one in trial.measurements]
     plain = ("repetition", "attempt", "value", "requests", "failed_requests", "achieved_rps", "wanted_rps",
-             "lag_p99_ms", "generator_p95_ms", "spans_created", "spans_read", "stolen_cpu", "pressure_cpu")  # fmt: skip
+             "lag_p99_ms", "generator_p95_ms", "spans_created", "spans_read", "stolen_cpu", "pressure_cpu",
+             "tick_us")  # fmt: skip
     columns: dict[str, list[Any]] = {"trial": [number for number, _ in found]}
     columns |= {name: [getattr(one, name) for _, one in found] for name in plain}
     columns["invalid"] = ["; ".join(one.invalid) for _, one in found]

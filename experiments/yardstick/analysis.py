@@ -49,7 +49,8 @@ def analyse(trials: Sequence[Trial]) -> dict[str, Any]:
 def recorded(path: Path) -> dict[str, Any] | None:
     """What the generator's own processor time per request explains in a result file of any experiment.
 
-    Within configurations; None where fewer than ten windows count.
+    Within configurations; ``neighbours``: correlation of that time in windows that follow each other.  None where fewer
+    than ten windows count.
     """
     document = json.loads(path.read_text())
     rows = [
@@ -63,7 +64,9 @@ def recorded(path: Path) -> dict[str, Any] | None:
     arm = np.array([row[0] for row in rows])
     found = _explained(np.array([row[1] for row in rows]), np.array([row[2] for row in rows]), arm, [])
     deviation = float(_within(np.array([row[1] for row in rows]), arm).std())
-    return {"windows": len(rows), "deviation of log p95": round(deviation, 3)} | {
+    own = np.array([row[2] for row in rows])
+    neighbours = round(float(np.corrcoef(own[:-1], own[1:])[0, 1]), 2)
+    return {"windows": len(rows), "deviation of log p95": round(deviation, 3), "neighbours": neighbours} | {
         name: found[name] for name in ("deviation within arms", "slope", "correlation", "variance left")
     }
 

@@ -42,7 +42,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.post("/{study}/tell")
     def tell(study: str, body: Tell) -> dict[str, Any]:
-        """Results; telling the same again changes nothing, telling another result is a conflict."""
+        """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
         external.tell(
             study,
             [Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason) for one in body.results],

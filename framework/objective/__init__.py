@@ -3,12 +3,13 @@
 from framework.objective.evaluate import evaluate
 from framework.objective.outcomes import best_of, constraints, keeps, others, outcome
 from framework.objective.trial import drift_corrected, standard_error, trial_value
-from framework.objective.verdict import compare, coverage
+from framework.objective.verdict import compare, compare_groups, coverage
 from framework.objective.warmup import warmup_s
 
 __all__ = [
     "best_of",
     "compare",
+    "compare_groups",
     "constraints",
     "coverage",
     "drift_corrected",

@@ -21,6 +21,7 @@ from framework.model import Measurement, Objective, Trial
 
 EXPECTED = 1.0  # a machine that takes 1 % longer for everything makes latencies 1 % longer, and more where they queue
 DOUBT = 0.5  # standard deviation of that belief
+LEAST = 0.001  # of log(value) between windows at one speed: none are more alike, and a few may seem to be by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,15 @@ def sensitivity(trials: Iterable[Trial], objective: Objective) -> Sensitivity | 
         return None
     x, y = (np.concatenate(columns) for columns in zip(*map(_deviations, groups.values()), strict=True))
     degrees = len(x) - len(groups)
-    if degrees < 2 or not x.any():
+    if degrees < 2:
         return Sensitivity(EXPECTED, DOUBT, 0.0, len(x))
     sxx, sxy = float(x @ x), float(x @ y)
-    least = sxy / sxx
-    variance = float(((y - least * x) ** 2).sum()) / max(1, degrees - 1)
-    told = sxx / variance if variance > 0 else math.inf
-    believed = 1.0 / DOUBT**2
-    slope = least if math.isinf(told) else (told * least + believed * EXPECTED) / (told + believed)
+    least = sxy / sxx if sxx else 0.0
+    variance = max(LEAST**2, float(((y - least * x) ** 2).sum()) / max(1, degrees - 1))
+    precision = sxx / variance + 1.0 / DOUBT**2
+    slope = (sxy / variance + EXPECTED / DOUBT**2) / precision
     left = float(((y - slope * x) ** 2).sum()) / float(y @ y) if y.any() else 1.0
-    return Sensitivity(slope, 1.0 / math.sqrt(told + believed), max(0.0, 1.0 - left), len(x))
+    return Sensitivity(slope, 1.0 / math.sqrt(precision), max(0.0, 1.0 - left), len(x))
 
 
 def at_speed(trial: Trial, found: Sensitivity | None, reference: float | None) -> Trial:

@@ -9,7 +9,7 @@ Coverage is discrete: 96.9 % for 6 pairs, 95.1 % for 10, never below 95 %; with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,3 +106,9 @@ def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
         coverage=coverage(len(ratios)),
         scale="ratio" if is_ratio else "difference",
     )
+
+
+def compare_groups(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
+    """The same over the groups (number -> value) that both arms have; None for fewer than two."""
+    pairs = sorted(reference.keys() & candidate.keys())
+    return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.model import Objective, Study, Trial, TrialState, Verdict
-from framework.objective import compare
+from framework.objective import compare_groups
 from framework.objective.speed import Sensitivity, at_speed, sensitivity, typical
 from framework.report.arms import chosen, fresh
 
 
 @dataclass(frozen=True, slots=True)
 class EqualSpeed:
-    """``verdict``: default to best, None where they were not compared; ``rivals``: as in ``Study.rivals``."""
+    """``verdict``: default to best, None where they were not compared; ``rivals``: those of ``Study.rivals``
+    that were measured in the same groups as the best that was taken.
+    """
 
     sensitivity: Sensitivity
     verdict: Verdict | None
@@ -31,13 +33,8 @@ def equal_speed(study: Study, trials: Sequence[Trial], objective: Objective) -> 
         value = at_speed(trial, found, reference).value
         if value is not None and trial.pair is not None:
             arms.setdefault(trial.label, {})[trial.pair] = value
-    rivals = {f"default to {name}": _compared(arms, "default", name) for name in study.plan.rivals}
-    rivals |= {name: _compared(arms, name, "best") for name in study.plan.rivals}
+    default, best = arms.get("default", {}), arms.get("best", {})
+    rivals = {f"default to {name}": compare_groups(default, arms.get(name, {})) for name in study.plan.rivals}
+    rivals |= {name: compare_groups(arms.get(name, {}), best) for name in study.plan.rivals}
     known = {name: verdict for name, verdict in rivals.items() if verdict is not None}
-    return EqualSpeed(found, _compared(arms, "default", "best"), known)
-
-
-def _compared(arms: Mapping[str, Mapping[int, float]], reference: str, candidate: str) -> Verdict | None:
-    one, other = arms.get(reference, {}), arms.get(candidate, {})
-    pairs = sorted(one.keys() & other.keys())
-    return compare([one[k] for k in pairs], [other[k] for k in pairs]) if len(pairs) >= 2 else None
+    return EqualSpeed(found, compare_groups(default, best), known)

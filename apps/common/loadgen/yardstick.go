@@ -21,7 +21,7 @@ type Yardstick struct {
 	TickUS float64 `json:"tick_us"` // mean processor time of one, of both threads
 }
 
-// tickPeriod: about a hundredth of a core.
+// tickPeriod: one to two hundredths of a core.
 const tickPeriod = 4 * time.Millisecond
 
 type yardstick struct {
