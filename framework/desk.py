@@ -6,7 +6,7 @@ What clients ask and tell at the same time is answered together: one transaction
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
@@ -49,6 +49,7 @@ class Desk:
         self._store, self._offers, self._lease, self._clock = store, offers, lease, clock
         self._together: Together[Wish | Sequence[Told], Sequence[Trial]] = Together(self._answers)
         self._kept: Optimizer | None = None
+        self._out: dict[int, Trial] = {}  # what clients measure, while this process has the lease
         self._renewed = -math.inf  # when the lease was, on the monotonic clock
         self._lowest = math.inf
 
@@ -60,28 +61,31 @@ class Desk:
         """All of these results, or none.  Raises NotFound, IllegalTransition, InputError."""
         self._together(found)
 
-    def running(self) -> None:
-        """Raises IllegalTransition where the study does not run, NotFound."""
-        state = self._store.state(self._study.id)
+    def running(self) -> bool:
+        """Whether trials wait whose clients vanished.
+
+        Raises IllegalTransition where the study does not run, NotFound.
+        """
+        state, lapsed = self._offers.stand(self._study.id)
         if state is not StudyState.RUNNING:
             raise IllegalTransition(f"study {self._study.id} is {state}")
+        return lapsed
 
     # ------------------------------------------------------------------ what came together
 
     def _answers(self, batch: Sequence[Wish | Sequence[Told]]) -> Sequence[Sequence[Trial] | Exception]:
-        self.running()
+        lapsed = self.running()
         try:
             optimizer = self._optimizer()
             told = self._told(optimizer, [one for one in batch if not isinstance(one, Wish)])
-            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)])
+            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)], lapsed)
         except BaseException:
             self._kept = None  # it may be ahead of what is recorded
             raise
         return [next(asked) if isinstance(one, Wish) else next(told) for one in batch]
 
     def _told(self, optimizer: Optimizer, tells: Sequence[Sequence[Told]]) -> Iterator[Sequence[Trial] | Exception]:
-        numbers = [one.trial for found in tells for one in found]
-        known = {trial.number: trial for trial in self._store.numbered(self._study.id, numbers)} if numbers else {}
+        known = self._known({one.trial for found in tells for one in found})
         answers: list[Sequence[Trial] | Exception] = []
         ended: list[Trial] = []
         for found in tells:
@@ -99,8 +103,17 @@ class Desk:
             self._store.finish_trials(ended, best=number if lowest < self._lowest else None)
             self._lowest = min(self._lowest, lowest)
             for trial in ended:  # one by one, as they are replayed
+                self._out.pop(trial.number, None)
                 optimizer.tell([_observation(trial)])
         return iter(answers)
+
+    def _known(self, numbers: Set[int]) -> dict[int, Trial]:
+        """Those of these trials that there are."""
+        known = {number: self._out[number] for number in numbers & self._out.keys()}
+        others = sorted(numbers - known.keys())
+        if others:
+            known |= {trial.number: trial for trial in self._store.numbered(self._study.id, others)}
+        return known
 
     def _new(self, known: Mapping[int, Trial], found: Sequence[Told]) -> Sequence[Trial]:
         """The trials that end with these results; not those that had ended so before."""
@@ -117,16 +130,15 @@ class Desk:
                 raise IllegalTransition(f"trial {before.number} was told before: {before.state}, {before.value}")
         return list(new.values())
 
-    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish]) -> Iterator[Sequence[Trial]]:
+    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish], lapsed: bool) -> Iterator[Sequence[Trial]]:
         study = self._study
         answers: list[list[Trial]] = []
         wanted: list[Trial] = []
         offered: list[Offer] = []
-        lapsed = True  # as far as is known
         for wish in wishes:
             again = self._offers.take_over(study.id, wish.client, wish.count, wish.seconds) if lapsed else []
             lapsed = len(again) == wish.count
-            answers.append(list(self._store.numbered(study.id, again)) if again else [])
+            answers.append([trial for _, trial in sorted(self._known(set(again)).items())])
             expires_ns = self._clock.now_ns() + int(wish.seconds * 1e9)
             for _ in range(wish.count - len(again)):
                 if optimizer.asks >= study.plan.iterations:
@@ -142,8 +154,10 @@ class Desk:
                 )
                 offered.append(Offer(wish.client, expires_ns))
                 answers[-1].append(wanted[-1])
-        begun = iter(self._store.begin_trials(wanted, offered) if wanted else ())
-        return iter([[one if one.number else next(begun) for one in trials] for trials in answers])
+        begun = self._store.begin_trials(wanted, offered) if wanted else ()
+        self._out |= {trial.number: trial for trial in begun}
+        new = iter(begun)
+        return iter([[one if one.number else next(new) for one in trials] for trials in answers])
 
     # ------------------------------------------------------------------ the optimizer
 
@@ -164,6 +178,7 @@ class Desk:
         space = SearchSpace.from_dict(study.space)
         trials = {trial.number: trial for trial in self._store.trials(study.id)}
         self._lowest = min((t.value for t in trials.values() if t.value is not None), default=math.inf)
+        self._out = {number: trial for number, trial in trials.items() if trial.state is TrialState.RUNNING}
         optimizer = new_optimizer(study.plan, space)
         for event in self._store.events(study.id):
             trial = trials.get(event.get("number", -1))

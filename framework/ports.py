@@ -155,9 +155,6 @@ class StudyStore(Protocol):
 
     def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None: ...
 
-    def state(self, study: str) -> StudyState:
-        """Of the study of this very id, without reading the rest of it.  Raises NotFound."""
-
     def begin_trial(self, trial: Trial) -> Trial:
         """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
 
@@ -232,7 +229,12 @@ class JobQueue(Protocol):
 class OfferStore(Protocol):
     """Trials that clients measure elsewhere."""
 
-    def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]: ...
+    def stand(self, study: str) -> tuple[StudyState, bool]:
+        """The study's state, and whether trials wait whose leases ran out.  Raises NotFound."""
+
+    def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
+        """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
+
     def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]: ...
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 
 from framework.api.pace import Pace
 from framework.api.problems import Refused
@@ -21,6 +24,7 @@ Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "run", "admin")  # each includes those before it
 PREFIX = "tailor_"
 COOKIE = "tailor"
+KEPT_S = 1.0  # a token that was taken back is good no longer than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +51,39 @@ class Access:
     Callers are paced apart: by their token where it is known, else by their address.
     """
 
-    def __init__(self, tokens: TokenStore, pace: Pace) -> None:
-        self._tokens, self._pace = tokens, pace
+    def __init__(self, tokens: TokenStore, pace: Pace, now: Callable[[], float] = time.monotonic) -> None:
+        self._tokens, self._pace, self._now = tokens, pace, now
+        self._known: Sequence[Token] = ()
+        self._read_at = -math.inf
 
-    def caller(self, request: Request) -> Caller:
+    async def caller(self, request: Request) -> Caller:
         """Raises Refused: 401 without a token that is known, 429."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        found = self.known(request, token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, ""))
+        given = token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, "")
+        found = await self.known(request, given)
         if found is not None:
             return found
         raise Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", **{"WWW-Authenticate": "Bearer"})
 
-    def known(self, request: Request, token: str) -> Caller | None:
+    async def known(self, request: Request, token: str) -> Caller | None:
         """Whose token it is; None where there is no such token.  Everybody is admin where there are no tokens at all.
 
         Raises Refused: 429.
         """
-        known = self._tokens.tokens()
-        found = _whose(token, known) if known else Caller("", "admin")
+        now = self._now()
+        found = _whose(token, self._known) if now - self._read_at < KEPT_S else None
+        if found is None:  # which may also be a token that was made a moment ago
+            self._known, self._read_at = await run_in_threadpool(self._tokens.tokens), now
+            found = _whose(token, self._known)
         address = request.client.host if request.client else ""
         self._pace.keep(f"token {found.name}" if found and found.name else f"address {address}")
         return found
 
-    def needs(self, scope: Scope) -> Callable[[Request], Caller]:
+    def needs(self, scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         """A dependency: the caller, who must have this scope.  Raises Refused: 401, 403, 429."""
 
-        def check(request: Request) -> Caller:
-            caller = self.caller(request)
+        async def check(request: Request) -> Caller:
+            caller = await self.caller(request)
             if SCOPES.index(caller.scope) < SCOPES.index(scope):
                 raise Refused(
                     HTTPStatus.FORBIDDEN, f"the token {caller.name} has the scope {caller.scope}, not {scope}"
@@ -84,5 +94,7 @@ class Access:
 
 
 def _whose(token: str, known: Sequence[Token]) -> Caller | None:
+    if not known:
+        return Caller("", "admin")
     given = digest(token)
     return next((Caller(one.name, one.scope) for one in known if hmac.compare_digest(one.digest, given)), None)

@@ -129,7 +129,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/login")
     async def login(request: Request) -> Response:
         [token, *_] = parse_qs((await request.body()).decode("latin-1")).get("token", [""])
-        if service.access.known(request, token) is None:
+        if await service.access.known(request, token) is None:
             said = page("login.html", Caller("", "read"), problem="no such token")
             said.status_code = HTTPStatus.UNAUTHORIZED
             return said

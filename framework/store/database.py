@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,19 @@ class Database:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+
+Row = Mapping[str, Any]
+
+
+def insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+    """Rows whose keys, where the database makes them, nobody wants to know."""
+    connection.execute(table.insert().inline(), one_or_many(rows))
+
+
+def one_or_many(rows: Sequence[Row]) -> Row | Sequence[Row]:
+    """One row alone is spared the protocol of many."""
+    return rows if len(rows) > 1 else rows[0]
 
 
 def _first_line(error: DBAPIError) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from framework.errors import NotFound
+from framework.model import StudyState
 from framework.ports import Clock
 from framework.store.database import Database
-from framework.store.schema import offers
+from framework.store.schema import offers, studies
 
 
 class SqlOfferStore:
@@ -18,14 +20,18 @@ class SqlOfferStore:
         self._database = database
         self._clock = clock
 
+    def stand(self, study: str) -> tuple[StudyState, bool]:
+        lapsed = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= self._clock.now_ns())
+        with self._database.glance() as connection:  # nearly always nothing has lapsed, and then nothing is written
+            row = connection.execute(sa.select(studies.c.state, lapsed).where(studies.c.id == study)).first()
+        if row is None:
+            raise NotFound(f"no study {study!r}")
+        return StudyState(row[0]), bool(row[1])
+
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
-        """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
         now = self._clock.now_ns()
         lapsed = (offers.c.study == study) & (offers.c.expires_ns <= now)
         wanted = sa.select(offers.c.trial).where(lapsed).order_by(offers.c.trial).limit(count)
-        with self._database.glance() as connection:
-            if connection.execute(wanted).first() is None:  # nearly always, and then nothing is written
-                return []
         with self._database.transaction() as connection:
             numbers = [row.trial for row in connection.execute(wanted.with_for_update())]
             here = (offers.c.study == study) & offers.c.trial.in_(numbers)

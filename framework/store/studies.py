@@ -17,7 +17,7 @@ from framework.errors import IllegalTransition, NotFound
 from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import encode
 from framework.ports import ArtefactStore, Clock
-from framework.store.database import Database
+from framework.store.database import Database, insert, one_or_many
 from framework.store.leased import alive
 from framework.store.rows import (
     kept_latencies,
@@ -137,13 +137,6 @@ class SqlStudyStore:
 
     # ------------------------------------------------------------------ trials
 
-    def state(self, study: str) -> StudyState:
-        with self._database.glance() as connection:
-            row = connection.execute(sa.select(studies.c.state).where(studies.c.id == study)).first()
-        if row is None:
-            raise NotFound(f"no study {study!r}")
-        return StudyState(row.state)
-
     def begin_trial(self, trial: Trial) -> Trial:
         [begun] = self.begin_trials([trial])
         return begun
@@ -158,13 +151,13 @@ class SqlStudyStore:
                 replace(one, number=number, state=TrialState.RUNNING, started_at=now)
                 for number, one in enumerate(wanted, start=(last or 0) + 1)
             ]
-            connection.execute(trials.insert(), [trial_row(one) for one in begun])
+            insert(connection, trials, [trial_row(one) for one in begun])
             if offered:
                 rows = [
                     {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
                     for one, offer in zip(begun, offered, strict=True)
                 ]
-                connection.execute(offers.insert(), rows)
+                insert(connection, offers, rows)
             said = [{"number": one.number, "purpose": one.purpose} for one in begun]
             self._note(connection, study, "trial begins", *said)
         return begun
@@ -194,7 +187,7 @@ class SqlStudyStore:
             finished = [replace(one, finished_at=now) for one in wanted]
             this = (trials.c.study == sa.bindparam("its_study")) & (trials.c.number == sa.bindparam("its_number"))
             rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
-            connection.execute(trials.update().where(this), rows)
+            connection.execute(trials.update().where(this), one_or_many(rows))
             connection.execute(offers.delete().where(offers.c.study == study, offers.c.trial.in_(numbers)))
             if best is not None:
                 connection.execute(studies.update().where(studies.c.id == study).values(best=best))
@@ -269,7 +262,7 @@ class SqlStudyStore:
 
     def _note(self, connection: sa.Connection, study: str, kind: str, *said: Mapping[str, Any]) -> None:
         """An event belongs to the transaction of what it tells of."""
-        connection.execute(events.insert(), [self._event(study, kind, data) for data in said])
+        insert(connection, events, [self._event(study, kind, data) for data in said])
 
     def _event(self, study: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         return {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}

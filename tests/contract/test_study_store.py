@@ -104,11 +104,19 @@ def test_several_trials_end_together_or_none_does(store: SqlStudyStore) -> None:
     assert store.trial(study().id, third.number).state is TrialState.RUNNING
 
 
-def test_the_state_alone(store: SqlStudyStore) -> None:
+def test_where_a_study_stands(store: SqlStudyStore) -> None:
+    offers = SqlOfferStore(store._database, store._clock)
     store.set_state(study().id, StudyState.RUNNING)
-    assert store.state(study().id) is StudyState.RUNNING
+    assert offers.stand(study().id) == (StudyState.RUNNING, False)
+    wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
+    store.begin_trials([wanted], [Offer("a", 2**62)])
+    assert offers.stand(study().id) == (StudyState.RUNNING, False)
+    store.begin_trials([wanted], [Offer("a", 0)])
+    assert offers.stand(study().id) == (StudyState.RUNNING, True)
+    assert offers.take_over(study().id, "b", 5, 60.0) == [2]
+    assert offers.take_over(study().id, "b", 5, 60.0) == []
     with pytest.raises(NotFound):
-        store.state("20260101")
+        offers.stand("20260101")
 
 
 def test_trials_are_numbered_per_study(store: SqlStudyStore) -> None:

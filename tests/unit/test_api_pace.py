@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from httpx import Client, Response
 
 from framework.api import problems
-from framework.api.access import Access, new_token
+from framework.api.access import KEPT_S, Access, new_token
 from framework.api.pace import BURST_S, MOST_CALLERS, Pace
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
@@ -34,12 +34,12 @@ def kept(tmp_path: Path) -> Iterator[Opened]:
 
 
 def service(kept: Opened, clock: Clock) -> FastAPI:
-    app, access = FastAPI(), Access(kept.tokens, Pace(10.0, clock))
+    app, access = FastAPI(), Access(kept.tokens, Pace(10.0, clock), clock)
     problems.install(app)
 
     @app.get("/")
-    def whoever(request: Request) -> str:
-        return access.caller(request).name
+    async def whoever(request: Request) -> str:
+        return (await access.caller(request)).name
 
     return app
 
@@ -77,6 +77,23 @@ def test_tokens_do_not_slow_each_other_down(kept: Opened) -> None:
         wrong, _ = until_refused(client, Authorization="Bearer wrong")
         assert wrong > 0, "answered 401 until they were too many"
         assert client.get("/", headers=theirs).json() == "theirs", "of the same address, with a token"
+
+
+def test_a_new_token_is_good_at_once_and_one_that_was_taken_back_for_a_second_at_most(kept: Opened) -> None:
+    clock = Clock()
+    (first, digest), (second, another) = new_token(), new_token()
+    kept.tokens.add("first", digest, "read")
+    with served(service(kept, clock)) as address, Client(base_url=address) as client:
+
+        def status(token: str) -> int:
+            return client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code
+
+        assert (status(first), status(second)) == (200, 401)
+        kept.tokens.add("second", another, "read")
+        assert status(second) == 200
+        kept.tokens.remove("first")
+        clock.now += KEPT_S
+        assert (status(first), status(second)) == (401, 200)
 
 
 def test_the_memory_is_bounded() -> None:
