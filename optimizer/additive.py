@@ -1,8 +1,9 @@
-"""A Gaussian process for configurations of many services: a joint part and one part for each group of parameters.
+"""A Gaussian process for configurations of many services: a joint part, and parts for groups and for namesakes.
 
 The tail latency of a request is nearly a sum over the services that it waits for, and a service's parameters act on its
-own term first.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g), m the Matern 5/2
-function, r the scaled distance in all parameters or in those of the group.  Without groups only the joint part is left.
+own term first.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g) + sum over sets of
+namesakes v_s f_s(x) f_s(x'), m the Matern 5/2 function, r the scaled distance in all parameters or in those of the
+group, f the features of ``namesakes``.  Without groups only the joint part is left.
 
 Sources: Rasmussen & Williams 2006 [RW06], algorithm 2.1 and section 5.4.1; additive: Duvenaud, Nickisch & Rasmussen,
 NIPS 2011, and Kandasamy, Schneider & Poczos, ICML 2015; length scales that grow with the square root of the number of
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizer.namesakes import LENGTH, Namesakes, namesakes
 from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
@@ -25,7 +27,9 @@ Array = NDArray[np.float64]
 ROOT5 = math.sqrt(5.0)
 SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
 DOUBT = 1.0  # their standard deviation
-BY_GROUP = 0.6  # share of the variance that all groups have together; these three from the development problems
+BY_NAME = 0.7  # share of the variance that all sets of namesakes have together
+BY_GROUP = 0.6  # share of the rest that all groups have together; these four from the development problems
+FEWEST = 2  # members of a set of namesakes
 JITTER = 1e-6
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
@@ -34,19 +38,22 @@ STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 class Layout:
     """Columns of the encoded configurations (see ``surrogate.Encoder``): ``parameter[j]`` and ``group[p]``.
 
-    ``weight[p]``: how much is expected of a parameter before anything is known, with a mean of one.
+    ``weight[p]``: how much is expected of a parameter before anything is known, with a mean of one.  ``sets``: those
+    namesakes whose effects are modelled together.
     """
 
     parameter: NDArray[np.int64]
     group: NDArray[np.int64]
     weight: Array
+    sets: tuple[Namesakes, ...] = ()
 
     @classmethod
     def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
         """``columns``: of each parameter in the encoding; ``weight``: of each parameter, whatever its mean."""
         number = {group: index for index, group in enumerate(space.groups)}
         group = np.array([number[one.group] for one in space.parameters])
-        return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean())
+        sets = tuple(one for one in namesakes(space, columns) if len(one.members) >= FEWEST)
+        return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean(), sets)
 
     @property
     def parameters(self) -> int:
@@ -56,23 +63,27 @@ class Layout:
     def groups(self) -> int:
         return int(self.group.max()) + 1 if len(self.group) else 0
 
+    def features(self, x: Array) -> list[Array]:
+        """Of each set of namesakes, (n, k); a set counts as one parameter, shared by its members' weights."""
+        return [one.features(x, self.weight[one.members] / self.weight[one.members].sum()) for one in self.sets]
+
 
 class AdditiveProcess:
     """Fitted to x (n, columns) and y (n,), the latter standardised by the caller; ``noise`` (n,): known variances of y.
 
-    Hyperparameters are the maximum of the posterior: length scale of each parameter, variance of each part, and a
-    further noise variance.
+    Hyperparameters are the maximum of the posterior: length scale of each parameter, variance of each part and of each
+    set of namesakes, and a further noise variance.
     """
 
     def __init__(self, layout: Layout, x: Array, y: Array, noise: Array, theta: Array | None = None) -> None:
         self.layout = layout
         self._x, self._y, self._noise = x, y, noise
         self._parts = _parts(layout)
+        self._features = layout.features(x)
         self._centre, self._spread = _prior(layout, len(self._parts))
-        distances = _distances(layout, x).reshape(layout.parameters, -1)
-        stacks = [distances[members] for members, _ in self._parts]
-        self._theta = self._fitted(stacks) if theta is None else theta
-        self._factorise(stacks)
+        known = _Known(layout, self._parts, x, self._features)
+        self._theta = self._fitted(known) if theta is None else theta
+        self._factorise(known)
 
     def refitted(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
         """A process of other data with the same hyperparameters."""
@@ -86,66 +97,56 @@ class AdditiveProcess:
 
     # ------------------------------------------------------------------ fitting
 
-    def _fitted(self, stacks: list[Array]) -> Array:
+    def _fitted(self, known: _Known) -> Array:
         from scipy.optimize import minimize  # here: a second that only those who use it should pay
 
         bounds = [(c - 4 * s, c + 4 * s) for c, s in zip(self._centre, self._spread, strict=True)]
-        given = (stacks, self._y, self._noise)
         options = {"maxiter": STEPS}
-        found = minimize(self._loss, self._centre, given, "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        found = minimize(self._loss, self._centre, (known,), "L-BFGS-B", jac=True, bounds=bounds, options=options)
         return np.asarray(found.x)
 
-    def _split(self, theta: Array) -> tuple[Array, Array, float]:
-        """Inverse squared length scales (P,), variances of the parts, noise variance."""
-        count = self.layout.parameters
-        return np.exp(-2.0 * theta[:count]), np.exp(theta[count:-1]), float(np.exp(theta[-1]))
+    def _split(self, theta: Array) -> tuple[Array, Array, Array, float]:
+        """Inverse squared length scales (P,), variances of the parts and of the sets, noise variance."""
+        lengths, variances, amounts, extra = np.split(
+            theta, np.cumsum([self.layout.parameters, len(self._parts), len(self.layout.sets)])
+        )
+        return np.exp(-2.0 * lengths), np.exp(variances), np.exp(amounts), float(np.exp(extra[0]))
 
-    def _covariances(self, stacks: list[Array], inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
-        """v m(r) of each part, (n * n,), and -2 v dm/d(r^2), of which derivatives are made."""
-        covariances, slopes = [], []
-        for (members, factor), stack, variance in zip(self._parts, stacks, variances, strict=True):
-            squared = (inverse[members] * factor) @ stack
-            r = np.sqrt(squared)
-            fading = variance * np.exp(-ROOT5 * r)
-            rising = 1.0 + ROOT5 * r
-            covariances.append((rising + 5.0 / 3.0 * squared) * fading)
-            slopes.append(5.0 / 3.0 * factor * rising * fading)
-        return covariances, slopes
-
-    def _loss(self, theta: Array, stacks: list[Array], y: Array, noise: Array) -> tuple[float, Array]:
+    def _loss(self, theta: Array, known: _Known) -> tuple[float, Array]:
         """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
         from scipy.linalg import cho_solve
 
-        inverse, variances, extra = self._split(theta)
-        covariances, slopes = self._covariances(stacks, inverse, variances)
-        n = len(y)
-        noisy = np.sum(covariances, axis=0).reshape(n, n) + np.diag(noise + extra + JITTER)
+        inverse, variances, amounts, extra = self._split(theta)
+        covariances, slopes = known.covariances(inverse, variances)
+        n = len(self._y)
+        whole = np.sum(covariances, axis=0) + amounts @ known.products
+        noisy = whole.reshape(n, n) + np.diag(self._noise + extra + JITTER)
         try:
             factor = np.linalg.cholesky(noisy)
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(theta)
         inverted = cho_solve((factor, True), np.eye(n), check_finite=False)
-        alpha = inverted @ y
+        alpha = inverted @ self._y
         off = (theta - self._centre) / self._spread
-        value = 0.5 * float(y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
+        value = 0.5 * float(self._y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
         pull = (inverted - np.outer(alpha, alpha)).ravel()  # twice the derivative by the covariance
-        count = self.layout.parameters
-        by_length, by_variance = np.zeros(count), np.empty(len(self._parts))
+        by_length, by_variance = np.zeros(self.layout.parameters), np.empty(len(self._parts))
         for index, (members, _) in enumerate(self._parts):
-            by_length[members] += stacks[index] @ (pull * slopes[index])
+            by_length[members] += known.stacks[index] @ (pull * slopes[index])
             by_variance[index] = pull @ covariances[index]
+        by_amount = amounts * (known.products @ pull)
         by_noise = extra * float(pull[:: n + 1].sum())
-        gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, [by_noise]])
+        gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
         return value, gradient + off / self._spread
 
-    def _factorise(self, stacks: list[Array]) -> None:
+    def _factorise(self, known: _Known) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
         n = len(self._y)
-        self.inverse, self.variances, extra = self._split(self._theta)
-        covariances, _ = self._covariances(stacks, self.inverse, self.variances)
-        noisy = np.sum(covariances, axis=0).reshape(n, n) + np.diag(self._noise + extra + JITTER)
-        self._factor = cho_factor(noisy, lower=True)
+        self.inverse, self.variances, self.amounts, extra = self._split(self._theta)
+        covariances, _ = known.covariances(self.inverse, self.variances)
+        whole = np.sum(covariances, axis=0) + self.amounts @ known.products
+        self._factor = cho_factor(whole.reshape(n, n) + np.diag(self._noise + extra + JITTER), lower=True)
         self._alpha = cho_solve(self._factor, self._y)
 
     # ------------------------------------------------------------------ answering
@@ -156,20 +157,25 @@ class AdditiveProcess:
         found = np.zeros(self.layout.parameters)
         for (members, factor), variance in zip(self._parts, self.variances, strict=True):
             found[members] += variance * factor * self.inverse[members]
+        for one, amount in zip(self.layout.sets, self.amounts, strict=True):
+            weight = self.layout.weight[one.members]
+            found[one.members] += amount * (weight / weight.sum() / LENGTH) ** 2
         return np.asarray(np.sqrt(found / found.max()))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
         from scipy.linalg import solve_triangular
 
-        cross = self._cross(x)
+        features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
+        cross = self._cross(x, features)
         mean = cross @ self._alpha
         half = solve_triangular(self._factor[0], cross.T, lower=True, check_finite=False)
-        variance = float(self.variances.sum()) - np.einsum("ij,ij->j", half, half)
+        own = float(self.variances.sum()) + sum(np.einsum("ij,ij->i", f, f) for f in features)
+        variance = own - np.einsum("ij,ij->j", half, half)
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
-    def _cross(self, x: Array) -> Array:
-        """Covariance of new points with those fitted, (m, n)."""
+    def _cross(self, x: Array, features: list[Array]) -> Array:
+        """Covariance of new points with those fitted, (m, n).  ``features``: of the new ones, with their amounts."""
         total = np.zeros((len(x), len(self._x)))
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
@@ -180,7 +186,36 @@ class AdditiveProcess:
             squared = np.maximum(squared, 0.0) * factor
             r = np.sqrt(squared)
             total += variance * (1.0 + ROOT5 * r + 5.0 / 3.0 * squared) * np.exp(-ROOT5 * r)
+        for mine, theirs, amount in zip(features, self._features, self.amounts, strict=True):
+            total += mine @ (math.sqrt(amount) * theirs).T
         return total
+
+
+class _Known:
+    """What the covariance of fitted points is made of, before the hyperparameters: flat, (n * n,) each.
+
+    ``stacks``: for each part the squared differences by parameter.  ``products``: of the features of each set.
+    """
+
+    def __init__(
+        self, layout: Layout, parts: list[tuple[NDArray[np.int64], float]], x: Array, features: list[Array]
+    ) -> None:
+        self._parts = parts
+        distances = _distances(layout, x).reshape(layout.parameters, -1)
+        self.stacks = [distances[members] for members, _ in parts]
+        self.products = np.array([one @ one.T for one in features]).reshape(len(features), len(x) ** 2)
+
+    def covariances(self, inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
+        """v m(r) of each part, and -2 v dm/d(r^2), of which derivatives are made."""
+        covariances, slopes = [], []
+        for (members, factor), stack, variance in zip(self._parts, self.stacks, variances, strict=True):
+            squared = (inverse[members] * factor) @ stack
+            r = np.sqrt(squared)
+            fading = variance * np.exp(-ROOT5 * r)
+            rising = 1.0 + ROOT5 * r
+            covariances.append((rising + 5.0 / 3.0 * squared) * fading)
+            slopes.append(5.0 / 3.0 * factor * rising * fading)
+        return covariances, slopes
 
 
 def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
@@ -207,8 +242,12 @@ def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
     else:
         by_group = np.bincount(layout.group, layout.weight) / layout.weight.sum()
         shares = np.concatenate([[1 - BY_GROUP], BY_GROUP * np.maximum(by_group, 0.01)])
-    centre = np.concatenate([length, np.log(shares), [-4.0]])
-    spread = np.concatenate([np.full(count, DOUBT), np.full(parts, 1.0), [1.0]])
+    by_name = np.array([float(layout.weight[one.members].sum()) for one in layout.sets])
+    if layout.sets:
+        shares = (1 - BY_NAME) * shares
+        by_name = BY_NAME * by_name / by_name.sum()
+    centre = np.concatenate([length, np.log(shares), np.log(by_name), [-4.0]])
+    spread = np.concatenate([np.full(count, DOUBT), np.ones(parts), np.ones(len(by_name)), [1.0]])
     return centre, spread
 
 

@@ -1,5 +1,7 @@
 """Tailor's own optimizer: an additive Gaussian process inside a region around the best configuration.
 
+What many services have under the same name (threads, heaps, pools) is tried together first, and modelled together.
+
 Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; candidates that change
 few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013) [RS13]; the model: ``additive``;
 expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
@@ -15,22 +17,28 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
 from optimizer.belief import trusted
-from optimizer.sampling import latin_hypercube, unseen
+from optimizer.namesakes import namesakes, together
+from optimizer.sampling import unseen
 from optimizer.space import Configuration
 from optimizer.surrogate import Encoder, one_thread
 from optimizer.trial import ObservationState
 
 _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average
 _KEPT = 8  # candidates from which the second round starts
+_TOGETHER = 0.3  # of the candidates: namesakes move together
 _SMALLEST = 0.05  # region, in ranges
 
 
 class Tailor(Optimizer):
     """The logarithm of the values is modelled where all are above 0, since measured times err in proportion.
+
+    Parameters of one name in several services start with one value for all of them, because each alone moves the value
+    by less than the noise; what they do together is a part of the model, and so is what each service does by itself.
 
     Failed trials are learnt by a second process on the same length scales, as the probability of success; each measured
     constraint by a process of its own.  Of several objectives a weighted sum counts, with other weights each time.
@@ -40,7 +48,7 @@ class Tailor(Optimizer):
     summary = "additive Gaussian process in a region around the best configuration"
     source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
     suits = "many mixed parameters, few noisy trials"
-    budgeting = "five points before the model (the middle, the others a Latin hypercube), at most a third of it"
+    budgeting = "five points before the model, namesakes of all services together, at most a third of it"
     uses_failures = True
     uses_noise = True
     uses_priors = True
@@ -100,10 +108,13 @@ class Tailor(Optimizer):
             if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
                 return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
-            point = self._middle() if number == 0 else latin_hypercube(self.space, size, self.stream(1))[number]
+            point = self._middle() if number == 0 else self._spread(size)[number]
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
+
+    def _spread(self, size: int) -> list[Configuration]:
+        return together(self.space, namesakes(self.space, Encoder(self.space).columns), size, self.stream(1))
 
     def _middle(self) -> Configuration:
         """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
@@ -167,6 +178,9 @@ class _Model:
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         self.layout = Layout.of(self.space, self.encoder.columns, self.weights)
+        self._set = np.empty(len(self.space), dtype=np.int64)
+        for number, one in enumerate(namesakes(self.space, self.encoder.columns)):
+            self._set[one.members] = number
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
@@ -262,23 +276,31 @@ class _Model:
         return np.asarray(gain)
 
     def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
-        """``count`` points around the centres, some parameters of each moved [RS13], those that matter more often."""
-        d = len(self.space)
+        """``count`` points around the centres, some parameters of each moved [RS13], those that matter more often.
+
+        In a part of them namesakes move together.
+        """
+        tied = round(_TOGETHER * count)
         middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])
-        likely = self.process.relevance * self.weights
-        likely = likely / likely.sum()
-        wanted = np.minimum(np.array(_CHANGED)[rng.integers(len(_CHANGED), size=count)], d)
-        chosen = rng.random((count, d)) < np.minimum(1.0, wanted[:, None] * (0.5 * likely + 0.5 / d)[None, :])
+        alone = self._moved(middle[tied:], size, np.arange(len(self.space)), rng)
+        return self.encoder.snap(np.concatenate([alone, self._moved(middle[:tied], size, self._set, rng)]))
+
+    def _moved(self, middle: Array, size: float, part: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """Some parts of each row moved.  ``part``: of each parameter; what belongs to one part moves alike."""
+        count, parts = len(middle), int(part.max()) + 1
+        likely = np.bincount(part, self.process.relevance * self.weights)
+        likely = 0.5 * likely / likely.sum() + 0.5 / parts
+        wanted = np.minimum(np.array(_CHANGED)[rng.integers(len(_CHANGED), size=count)], parts)
+        chosen = rng.random((count, parts)) < np.minimum(1.0, wanted[:, None] * likely[None, :])
         empty = np.flatnonzero(~chosen.any(axis=1))
-        chosen[empty, rng.choice(d, size=len(empty), p=0.5 * likely + 0.5 / d)] = True
-        step = size * rng.standard_normal((count, d))
-        moved = middle + step
+        chosen[empty, rng.choice(parts, size=len(empty), p=likely)] = True
+        moved = middle + size * rng.standard_normal((count, parts))[:, part]
         moved = np.where(
             moved < 0.0, np.minimum(-moved, 1.0), np.where(moved > 1.0, np.maximum(2.0 - moved, 0.0), moved)
         )
-        fresh = rng.random((count, d))
-        anew = self._unordered[None, :] | (rng.random((count, d)) < 0.1)
-        return self.encoder.snap(np.where(chosen, np.where(anew, fresh, moved), middle))
+        fresh = rng.random((count, parts))[:, part]
+        anew = self._unordered[None, :] | (rng.random((count, parts)) < 0.1)[:, part]
+        return np.where(chosen[:, part], np.where(anew, fresh, moved), middle)
 
     @property
     def _unordered(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from optimizer.additive import AdditiveProcess, Layout
+from optimizer.additive import AdditiveProcess, Layout, _Known
+from optimizer.namesakes import Namesakes
 
 RNG = np.random.default_rng(0)
 TWO_GROUPS = Layout(np.array([0, 1, 2, 3, 3]), np.array([0, 0, 1, 1]), np.ones(4))
@@ -21,17 +24,16 @@ def sample(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
 def test_the_gradient_is_that_of_the_loss() -> None:
     x = sample(12)
     y = np.sin(3 * x[:, 0]) + x[:, 2]
-    process = AdditiveProcess(TWO_GROUPS, x, y, np.full(12, 0.01))
-    from optimizer.additive import _distances
-
-    stacks = _distances(TWO_GROUPS, x).reshape(4, -1)
-    given = [stacks[members] for members, _ in process._parts]
+    alike = Namesakes(np.array([0, 2]), np.array([0, 2]), np.zeros(2), np.ones(2), 0, 0)
+    layout = replace(TWO_GROUPS, sets=(alike,))
+    process = AdditiveProcess(layout, x, y, np.full(12, 0.01))
+    given = _Known(layout, process._parts, x, layout.features(x))
     theta = process._centre + 0.3 * RNG.standard_normal(len(process._centre))
-    _, gradient = process._loss(theta, given, y, np.full(12, 0.01))
+    _, gradient = process._loss(theta, given)
     for j in range(len(theta)):
         step = np.zeros_like(theta)
         step[j] = 1e-5
-        above, below = (process._loss(theta + sign * step, given, y, np.full(12, 0.01))[0] for sign in (1, -1))
+        above, below = (process._loss(theta + sign * step, given)[0] for sign in (1, -1))
         assert gradient[j] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-4)
 
 

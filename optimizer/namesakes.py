@@ -1,0 +1,116 @@
+"""Parameters of one name in several groups: what one of them does says something about the others.
+
+Forty services of ten kinds have the same threads, heaps and pools many times over, and each alone moves the latency of
+a request by less than the noise.  So the start-up design moves namesakes together, as group screening does: their
+effects add up.  The model has, for each set of namesakes, a function g of their values, and the sum of w g(value) over
+the members: a Gaussian process again, whose features are made here.
+
+Sources: group screening: Watson, Technometrics 3 (1961); sums of a kernel over the members of a set: Gaertner, Flach,
+Kowalczyk & Smola, ICML 2002; a process that is carried at knots, linear in between: Wilson & Nickisch, ICML 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimizer.space import Configuration, Parameter, SearchSpace
+
+Array = NDArray[np.float64]
+
+KNOTS = 9
+LENGTH = 0.37  # scale of g, in ranges of the set
+ROOT5 = math.sqrt(5.0)
+
+
+@dataclass(frozen=True)
+class Namesakes:
+    """``members``: the numbers of the parameters; ``begins``: where each begins in the encoding.
+
+    ``low``, ``span``: where a member's range begins in that of all and its share of it, (members,), in their scale.
+    ``special``: how many special values each has; ``choices``: columns of a choice, 1 for a boolean; 0 where ordered.
+    """
+
+    members: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    low: Array
+    span: Array
+    special: int
+    choices: int
+
+    def units(self, at: Array) -> Array:
+        """Unit coordinates of the members, (n, members), for coordinates in the range of all, (n,)."""
+        return np.clip((at[:, None] - self.low) / self.span, 0.0, 1.0)
+
+    def features(self, x: Array, weight: Array) -> Array:
+        """(n, columns) of the encoding -> (n, k): their products are the covariance of the sum of w g over the members.
+
+        ``weight``: of each member; g has a variance of one.
+        """
+        if self.choices == 1:
+            share = x[:, self.begins] @ weight
+            return np.column_stack([weight.sum() - share, share])
+        if self.choices:
+            columns = self.begins[:, None] + np.arange(self.choices)
+            return np.asarray(math.sqrt(2.0) * np.einsum("nmk,m->nk", x[:, columns], weight))
+        flags = x[:, self.begins[:, None] + 1 + np.arange(self.special)]
+        at = np.clip(self.low + self.span * x[:, self.begins], 0.0, 1.0) * (KNOTS - 1)
+        hats = np.maximum(0.0, 1.0 - np.abs(at[:, :, None] - np.arange(KNOTS)))
+        usual = weight * (1.0 - flags.sum(axis=2))
+        found = np.einsum("nmk,nm->nk", hats, usual) @ _ROOT
+        return np.concatenate([found, np.einsum("nms,m->ns", flags, weight)], axis=1)
+
+
+def namesakes(space: SearchSpace, columns: Sequence[int]) -> tuple[Namesakes, ...]:
+    """All parameters, in sets of one or more.  ``columns``: of each parameter in the encoding."""
+    begins = np.concatenate([[0], np.cumsum(columns)[:-1]]).astype(np.int64)
+    sets: dict[object, list[int]] = {}
+    for number, one in enumerate(space.parameters):
+        sets.setdefault(_name(one), []).append(number)
+    return tuple(_alike(space, np.array(members), begins) for members in sets.values())
+
+
+def together(
+    space: SearchSpace, sets: Sequence[Namesakes], count: int, rng: np.random.Generator
+) -> list[Configuration]:
+    """A Latin hypercube of ``count`` configurations; namesakes have one value, as far as their bounds allow."""
+    from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
+
+    drawn = qmc.LatinHypercube(d=len(sets), rng=rng).random(count)
+    points = np.empty((count, len(space)))
+    for one, at in zip(sets, drawn.T, strict=True):
+        points[:, one.members] = one.units(at)
+    return [space.from_unit(point) for point in points]
+
+
+def _name(one: Parameter) -> object:
+    """What namesakes share: the name without their group's, and what values of it are."""
+    return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices
+
+
+def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> Namesakes:
+    some = [space.parameters[number] for number in members]
+    first = some[0]
+    if not first.ordered:
+        choices = 1 if first.kind == "boolean" else len(first.choices)
+        return Namesakes(members, begins[members], np.zeros(len(some)), np.ones(len(some)), 0, choices)
+    ends = np.array([(float(one.low or 0.0), float(one.high or 0.0)) for one in some])
+    if first.scale == "log":
+        ends = np.log(ends)
+    start, width = ends[:, 0].min(), max(float(np.ptp(ends)), 1e-12)
+    low, span = (ends[:, 0] - start) / width, np.maximum((ends[:, 1] - ends[:, 0]) / width, 1e-12)
+    return Namesakes(members, begins[members], low, span, len(first.special), 0)
+
+
+def _matern_root() -> Array:
+    """The root of the Matern 5/2 covariance between the knots."""
+    at = np.linspace(0.0, 1.0, KNOTS)
+    r = np.abs(at[:, None] - at) / LENGTH
+    return np.asarray(np.linalg.cholesky((1.0 + ROOT5 * r + 5.0 / 3.0 * r * r) * np.exp(-ROOT5 * r)))
+
+
+_ROOT = _matern_root()
