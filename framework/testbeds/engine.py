@@ -6,10 +6,11 @@ DeploymentFailed with the engine's own words; what is not there is None or nothi
 
 from __future__ import annotations
 
+import io
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,6 @@ import docker
 import docker.errors
 import docker.types
 import docker.utils
-import docker.utils.socket
 import requests.exceptions
 
 from framework.errors import DeploymentFailed, TestbedUnavailable
@@ -33,6 +33,7 @@ LOCAL = "unix:///var/run/docker.sock"
 ATTEMPTS = 3  # an engine that restarts is back within a second or two
 PAUSE_S = 0.3  # doubled after each attempt
 TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
+ENDINGS, ENDING_S = 100, 0.05  # how often a command that has nothing more to say is asked whether it has ended
 ATTEMPTS_TO_FREE = 10  # a container whose creation was cut off shows up within a second or two
 THREADS = 16  # more does not help: the engine itself serialises most of the work
 
@@ -103,14 +104,12 @@ class Engine:
         def run(api: docker.APIClient) -> tuple[int, str]:
             process = api.exec_create(container, list(command))["Id"]
             stream: Any = api.exec_start(process, socket=True)
-            try:  # read here, since the SDK leaves the connection of an exec open
-                frames: Any = docker.utils.socket.frames_iter(stream, tty=False)  # type: ignore[no-untyped-call]
-                output = b"".join(part for _, part in frames)
+            try:  # read here: the SDK leaves the connection open, and loses what came with the headers (its issue 3332)
+                output = b"".join(_frames(stream._response.raw._fp.fp))
             finally:
                 stream._response.close()
                 stream.close()
-            code = api.exec_inspect(process)["ExitCode"]
-            return int(code or 0), output.decode(errors="replace")
+            return _exit_code(api, process), output.decode(errors="replace")
 
         answer = self._ask(f"run {command[0]} in a container", run)
         if answer is None:
@@ -299,6 +298,22 @@ class Engine:
             self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)
         return self._client
+
+
+def _frames(reader: io.BufferedReader) -> Iterator[bytes]:
+    """The parts of a command's output: eight bytes before each, the last four of them its length."""
+    while len(header := reader.read(8)) == 8:
+        yield reader.read(int.from_bytes(header[4:], "big"))
+
+
+def _exit_code(api: docker.APIClient, process: str) -> int:
+    """Of a command whose output has ended; the command itself may end a moment later."""
+    for _ in range(ENDINGS):
+        about = api.exec_inspect(process)
+        if about["ExitCode"] is not None:
+            return int(about["ExitCode"])
+        time.sleep(ENDING_S)
+    raise DeploymentFailed("a command in a container closed its output and goes on")
 
 
 def _listed(entry: Mapping[str, Any]) -> Listed:
