@@ -18,6 +18,7 @@ from framework.placement.profile import Profile, attributes, read_profile
 from framework.placement.topology import Topology
 from optimizer.assignment import APART, ONLY, PRESSURE, SENSITIVITY, assignment_of, named
 from optimizer.errors import SearchExhausted
+from optimizer.namesakes import ALONE
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
 
@@ -58,7 +59,7 @@ def parameter_of(service: str, domains: Sequence[str], attributes: Mapping[str, 
         ALL,
         choices=(ALL, *domains),
         group=service,
-        attributes={**{f"{ONLY}{one}": 1.0 for one in domains}, **(attributes or {})},
+        attributes={ALONE: 1.0, **{f"{ONLY}{one}": 1.0 for one in domains}, **(attributes or {})},
     )
 
 

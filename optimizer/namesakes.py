@@ -1,7 +1,7 @@
 """Parameters of one name in several groups: what one of them does says something about the others.
 
-Forty services of ten kinds have the same threads, heaps and pools many times over, and each alone moves the latency of
-a request by less than the noise.  So the start-up design moves namesakes together, as group screening does: their
+Forty services of ten kinds have the same threads, heaps and pools many times over, and what each does alone may drown
+in noise.  So the start-up design moves namesakes together (``sampling.together``), as group screening does: their
 effects add up.  The model has, for each set of namesakes, a function g of their values, and the sum of w g(value) over
 the members: a Gaussian process again, whose features are made here.
 
@@ -18,9 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.space import Configuration, Parameter, SearchSpace
+from optimizer.space import Parameter, SearchSpace
 
 Array = NDArray[np.float64]
+
+ALONE = "alone"
+"""The attribute of a parameter that has nothing to do with its namesakes, where it is not 0.
+
+So are places: services in one place do not add up, they share it.
+"""
 
 KNOTS = 9
 LENGTH = 0.37  # scale of g, in ranges of the set
@@ -74,21 +80,10 @@ def namesakes(space: SearchSpace, columns: Sequence[int]) -> tuple[Namesakes, ..
     return tuple(_alike(space, np.array(members), begins) for members in sets.values())
 
 
-def together(
-    space: SearchSpace, sets: Sequence[Namesakes], count: int, rng: np.random.Generator
-) -> list[Configuration]:
-    """A Latin hypercube of ``count`` configurations; namesakes have one value, as far as their bounds allow."""
-    from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
-
-    drawn = qmc.LatinHypercube(d=len(sets), rng=rng).random(count)
-    points = np.empty((count, len(space)))
-    for one, at in zip(sets, drawn.T, strict=True):
-        points[:, one.members] = one.units(at)
-    return [space.from_unit(point) for point in points]
-
-
 def _name(one: Parameter) -> object:
     """What namesakes share: the name without their group's, and what values of it are."""
+    if one.attributes.get(ALONE):
+        return one.name
     return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices
 
 

@@ -7,11 +7,13 @@ parameters: Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (200
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimizer.errors import SearchExhausted
+from optimizer.namesakes import Namesakes
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 _DRAWS = 1000  # uniform draws before a space is taken to be (almost) used up
@@ -64,10 +66,24 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 
     Points that coincide on a coarse space or break a constraint are kept: the caller replaces what it cannot use.
     """
+    return [space.from_unit(point) for point in _strata(len(space), count, rng)]
+
+
+def together(
+    space: SearchSpace, sets: Sequence[Namesakes], count: int, rng: np.random.Generator
+) -> list[Configuration]:
+    """The same with a stratum for each set: namesakes have one value, as far as their bounds allow."""
+    points = np.empty((count, len(space)))
+    for one, at in zip(sets, _strata(len(sets), count, rng).T, strict=True):
+        points[:, one.members] = one.units(at)
+    return [space.from_unit(point) for point in points]
+
+
+def _strata(dimensions: int, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A Latin hypercube, (count, dimensions)."""
     from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
 
-    points = qmc.LatinHypercube(d=len(space), rng=rng).random(count)
-    return [space.from_unit(point) for point in points]
+    return np.asarray(qmc.LatinHypercube(d=dimensions, rng=rng).random(count))
 
 
 def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Generator) -> Value:

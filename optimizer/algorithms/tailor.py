@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
 from optimizer.belief import trusted
-from optimizer.namesakes import namesakes, together
-from optimizer.sampling import unseen
+from optimizer.namesakes import namesakes
+from optimizer.sampling import together, unseen
 from optimizer.space import Configuration
 from optimizer.surrogate import Encoder, one_thread
 from optimizer.trial import ObservationState
@@ -108,12 +108,13 @@ class Tailor(Optimizer):
             if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
                 return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
-            point = self._middle() if number == 0 else self._spread(size)[number]
+            point = self._middle() if number == 0 else self._start(size)[number]
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
 
-    def _spread(self, size: int) -> list[Configuration]:
+    def _start(self, size: int) -> list[Configuration]:
+        """The design but for its first point: what namesakes do is tried together."""
         return together(self.space, namesakes(self.space, Encoder(self.space).columns), size, self.stream(1))
 
     def _middle(self) -> Configuration:
@@ -178,9 +179,10 @@ class _Model:
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         self.layout = Layout.of(self.space, self.encoder.columns, self.weights)
-        self._set = np.empty(len(self.space), dtype=np.int64)
-        for number, one in enumerate(namesakes(self.space, self.encoder.columns)):
-            self._set[one.members] = number
+        first = np.arange(len(self.space))  # of its set of namesakes
+        for one in self.layout.sets:
+            first[one.members] = one.members[0]
+        _, self._set = np.unique(first, return_inverse=True)
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)

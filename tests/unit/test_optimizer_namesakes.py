@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from optimizer.additive import AdditiveProcess, Layout
 from optimizer.algorithms.tailor import Tailor
-from optimizer.namesakes import KNOTS, LENGTH, Namesakes, namesakes, together
+from optimizer.namesakes import ALONE, KNOTS, LENGTH, Namesakes, namesakes
+from optimizer.sampling import together
 from optimizer.space import Parameter, SearchSpace, Value
 from optimizer.surrogate import Encoder
 
@@ -56,6 +57,18 @@ def test_together_they_have_one_value_as_far_as_their_bounds_allow() -> None:
         strata.add(int(8 * math.log(heap / 10) / math.log(100)))
         assert float(point["s9.heap"]) == pytest.approx(min(max(heap, 200), 500), rel=0.02)
     assert len(strata) >= 7, "one in each of eight strata, integers aside"
+
+
+def test_places_have_nothing_to_do_with_each_other() -> None:
+    places = (
+        Parameter(f"{s}.place", "categorical", "0", choices=("0", "1"), group=s, attributes={ALONE: 1.0})
+        for s in SERVICES
+    )
+    made = space(*places)
+    assert all(len(one.members) == 1 for name, one in sets(made).items() if name.endswith("place"))
+    optimizer = Tailor(made, seed=1, budget=15)
+    asked = [optimizer.ask()[0].configuration for _ in range(5)]
+    assert any(len({one[f"{s}.place"] for s in SERVICES}) == 2 for one in asked)
 
 
 def matern(distance: float) -> float:
