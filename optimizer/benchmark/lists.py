@@ -52,7 +52,19 @@ HELD_OUT = (
     "bbob 23 10 5",
 )
 
-LISTS: Mapping[str, Sequence[str]] = {"development": DEVELOPMENT, "held-out": HELD_OUT}
+APPLICATIONS = (  # to develop on, too: those of the first list, and other seeds and shapes
+    *(line for line in DEVELOPMENT if line.startswith("microservices")),
+    "microservices 11 6 fan-out 30",
+    "microservices 12 9 chain 40",
+    "microservices 13 14 fan-out 70",
+    "microservices 14 25 chain 130",
+)
+
+LISTS: Mapping[str, Sequence[str]] = {
+    "development": DEVELOPMENT,
+    "applications": APPLICATIONS,
+    "held-out": HELD_OUT,
+}
 
 
 def fingerprint(lines: Sequence[str]) -> str:

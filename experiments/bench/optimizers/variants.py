@@ -1,0 +1,64 @@
+"""Tailor's optimizer without some of what it knows of namesakes: what each part of it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from optimizer import additive
+from optimizer.algorithms import tailor
+from optimizer.algorithms.tailor import Tailor
+from optimizer.sampling import latin_hypercube
+from optimizer.space import Configuration
+
+NONE = 10**9  # members that no set of namesakes has
+
+
+class Variant(Tailor):
+    """``fewest``: members of a set that is modelled; ``moved``: part of the candidates that move sets together."""
+
+    fewest, moved = additive.FEWEST, tailor._TOGETHER
+    starts_together = True
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        with self._set():
+            return super()._suggest(index, rng)
+
+    def recommend(self) -> Configuration | None:
+        with self._set():
+            return super().recommend()
+
+    def _start(self, size: int) -> list[Configuration]:
+        return super()._start(size) if self.starts_together else latin_hypercube(self.space, size, self.stream(1))
+
+    @contextmanager
+    def _set(self) -> Iterator[None]:
+        """The constants of this variant; a process of a race does one thing at a time."""
+        before = additive.FEWEST, tailor._TOGETHER
+        additive.FEWEST, tailor._TOGETHER = self.fewest, self.moved  # type: ignore[misc]  # an experiment
+        try:
+            yield
+        finally:
+            additive.FEWEST, tailor._TOGETHER = before  # type: ignore[misc]
+
+
+class Neither(Variant):
+    fewest, starts_together = NONE, False
+
+
+class StartAlone(Variant):
+    fewest = NONE
+
+
+class ModelAlone(Variant):
+    starts_together = False
+
+
+class NeverMoved(Variant):
+    moved = 0.0
+
+
+class AlsoSingle(Variant):
+    fewest = 1
