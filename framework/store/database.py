@@ -101,11 +101,6 @@ class Database:
 Row = Mapping[str, Any]
 
 
-def insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-    """Rows whose keys, where the database makes them, nobody wants to know."""
-    connection.execute(table.insert().inline(), one_or_many(rows))
-
-
 def one_or_many(rows: Sequence[Row]) -> Row | Sequence[Row]:
     """One row alone is spared the protocol of many."""
     return rows if len(rows) > 1 else rows[0]

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from framework.errors import NotFound
 from framework.model import StudyState
 from framework.ports import Clock
+from framework.store import statements
 from framework.store.database import Database
-from framework.store.schema import offers, studies
+from framework.store.schema import offers
 
 
 class SqlOfferStore:
@@ -21,9 +22,9 @@ class SqlOfferStore:
         self._clock = clock
 
     def stand(self, study: str) -> tuple[StudyState, bool]:
-        lapsed = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= self._clock.now_ns())
+        here = {"its_study": study, "its_now": self._clock.now_ns()}
         with self._database.glance() as connection:  # nearly always nothing has lapsed, and then nothing is written
-            row = connection.execute(sa.select(studies.c.state, lapsed).where(studies.c.id == study)).first()
+            row = connection.execute(statements.STAND, here).first()
         if row is None:
             raise NotFound(f"no study {study!r}")
         return StudyState(row[0]), bool(row[1])

@@ -17,7 +17,8 @@ from framework.errors import IllegalTransition, NotFound
 from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import encode
 from framework.ports import ArtefactStore, Clock
-from framework.store.database import Database, insert, one_or_many
+from framework.store import statements
+from framework.store.database import Database, one_or_many
 from framework.store.leased import alive
 from framework.store.rows import (
     kept_latencies,
@@ -144,20 +145,20 @@ class SqlStudyStore:
     def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
         study = wanted[0].study
         with self._transaction() as connection:
-            connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update())
-            last = connection.execute(sa.select(sa.func.max(trials.c.number)).where(trials.c.study == study)).scalar()
+            connection.execute(statements.TURN, {"its_study": study})
+            last = connection.execute(statements.LAST, {"its_study": study}).scalar()
             now = self._now()
             begun = [
                 replace(one, number=number, state=TrialState.RUNNING, started_at=now)
                 for number, one in enumerate(wanted, start=(last or 0) + 1)
             ]
-            insert(connection, trials, [trial_row(one) for one in begun])
+            connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
             if offered:
                 rows = [
                     {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
                     for one, offer in zip(begun, offered, strict=True)
                 ]
-                insert(connection, offers, rows)
+                connection.execute(statements.inserting(offers), one_or_many(rows))
             said = [{"number": one.number, "purpose": one.purpose} for one in begun]
             self._note(connection, study, "trial begins", *said)
         return begun
@@ -173,10 +174,9 @@ class SqlStudyStore:
 
     def finish_trials(self, wanted: Sequence[Trial], *, best: int | None = None) -> Sequence[Trial]:
         study, numbers = wanted[0].study, [one.number for one in wanted]
-        here = (trials.c.study == study) & trials.c.number.in_(numbers)
+        these = {"its_study": study, "its_numbers": numbers}
         with self._transaction() as connection:
-            known = sa.select(trials.c.number, trials.c.state).where(here).order_by(trials.c.number).with_for_update()
-            states = {row.number: TrialState(row.state) for row in connection.execute(known)}
+            states = {row.number: TrialState(row.state) for row in connection.execute(statements.STATES, these)}
             for one in wanted:
                 if one.number not in states:
                     raise NotFound(f"study {study} has no trial {one.number}")
@@ -185,12 +185,11 @@ class SqlStudyStore:
                     raise IllegalTransition(f"trial {one.number} of {study}: {said}")
             now = self._now()
             finished = [replace(one, finished_at=now) for one in wanted]
-            this = (trials.c.study == sa.bindparam("its_study")) & (trials.c.number == sa.bindparam("its_number"))
             rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
-            connection.execute(trials.update().where(this), one_or_many(rows))
-            connection.execute(offers.delete().where(offers.c.study == study, offers.c.trial.in_(numbers)))
+            connection.execute(statements.TRIAL_ENDS, one_or_many(rows))
+            connection.execute(statements.OFFERS_END, these)
             if best is not None:
-                connection.execute(studies.update().where(studies.c.id == study).values(best=best))
+                connection.execute(statements.STUDY_CHANGES, {"its_study": study, "best": best})
             self._note(connection, study, "trial ends", *map(_ending, finished))
         return finished
 
@@ -217,9 +216,9 @@ class SqlStudyStore:
 
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
-        wanted = (trials.c.study == study) & trials.c.number.in_(list(numbers))
+        these = {"its_study": study, "its_numbers": list(numbers)}
         with self._database.glance() as connection:
-            return [trial_of(row) for row in connection.execute(trials.select().where(wanted).order_by("number"))]
+            return [trial_of(row) for row in connection.execute(statements.NUMBERED, these)]
 
     def trial(self, study: str, number: int) -> Trial:
         """One trial with its measurements.  Raises NotFound."""
@@ -262,7 +261,8 @@ class SqlStudyStore:
 
     def _note(self, connection: sa.Connection, study: str, kind: str, *said: Mapping[str, Any]) -> None:
         """An event belongs to the transaction of what it tells of."""
-        insert(connection, events, [self._event(study, kind, data) for data in said])
+        rows = [self._event(study, kind, data) for data in said]
+        connection.execute(statements.inserting(events), one_or_many(rows))
 
     def _event(self, study: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         return {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
@@ -277,7 +277,7 @@ class SqlStudyStore:
         now = self._clock.now_ns()
         expires = now + int(seconds * 1e9)
         with self._transaction() as connection:
-            connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update())
+            connection.execute(statements.TURN, {"its_study": study})
             row = connection.execute(leases.select().where(leases.c.study == study, alive(now))).first()
             if row is not None and row.holder != holder:
                 return False
@@ -299,7 +299,7 @@ class SqlStudyStore:
 
     def _update(self, study: str, **values: Any) -> None:
         with self._transaction() as connection:
-            if connection.execute(studies.update().where(studies.c.id == study).values(**values)).rowcount != 1:
+            if connection.execute(statements.STUDY_CHANGES, {"its_study": study, **values}).rowcount != 1:
                 raise NotFound(f"no study {study!r}")
 
     def _now(self) -> str:

@@ -1,0 +1,37 @@
+"""What every ask and every tell says to the database, built once: to build a statement costs more than to send it.
+
+Names of parameters begin with ``its_`` where a column of that name may be written by the same statement.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sqlalchemy as sa
+
+from framework.store.schema import offers, studies, trials
+
+_STUDY = sa.bindparam("its_study")
+_NUMBERS = sa.bindparam("its_numbers", expanding=True)
+_THESE = (trials.c.study == _STUDY) & trials.c.number.in_(_NUMBERS)
+
+# Looking.
+_LAPSED = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= sa.bindparam("its_now"))
+STAND = sa.select(studies.c.state, _LAPSED).where(studies.c.id == _STUDY)
+NUMBERED = trials.select().where(_THESE).order_by(trials.c.number)
+
+# An ask.
+TURN = sa.select(studies.c.id).where(studies.c.id == _STUDY).with_for_update()  # one writer of a study at a time
+LAST = sa.select(sa.func.max(trials.c.number)).where(trials.c.study == _STUDY)
+
+# A tell.
+STATES = sa.select(trials.c.number, trials.c.state).where(_THESE).order_by(trials.c.number).with_for_update()
+TRIAL_ENDS = trials.update().where(trials.c.study == _STUDY, trials.c.number == sa.bindparam("its_number"))
+OFFERS_END = offers.delete().where(offers.c.study == _STUDY, offers.c.trial.in_(_NUMBERS))
+STUDY_CHANGES = studies.update().where(studies.c.id == _STUDY)
+
+
+@cache
+def inserting(table: sa.Table) -> sa.Insert:
+    """For rows whose keys, where the database makes them, nobody wants to know."""
+    return table.insert().inline()
