@@ -1,5 +1,5 @@
-"""What recorded studies say of an application, for its twin: traces and CPU counters at the lowest rate, what its
-caches held, and every configuration that has a value.
+"""What recorded studies say of an application, for its twin: traces at the lowest rate, CPU counters, what its caches
+held, and every configuration that has a value.
 
 The same can be kept in a file, so that a twin can be made again where the studies are not.
 """
@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.optimize import nnls
+
 from framework.config.space import parameters_of
 from framework.errors import FileError, InputError
 from framework.model import Application, Measurement, ServiceType, Study, Trial
@@ -27,7 +30,9 @@ from framework.twin.fit import Point
 from framework.twin.structure import Structure, structure
 from optimizer.space import SearchSpace
 
-KIND = "twin-evidence"
+KIND, VERSION = "twin-evidence", 2
+OTHERS = "others"  # generator and Tailor; the trace store is a service
+CALM = 0.5  # of the machine's CPU: above it, what a request costs grows with the load
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,14 @@ class Recorded:
     evidence: Evidence
     path_ms: Mapping[str, float]
     points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """CPU of a service: cores without requests, and what each request adds."""
+
+    idle_cores: float
+    per_request_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +112,43 @@ def _rate(trial: Trial, study: Study) -> float:
 def _evidence(
     application: Application, types: Mapping[str, ServiceType], lowest: _Window, windows: Sequence[_Window]
 ) -> Evidence:
-    """The counters of the same trial's windows."""
-    machine, seconds = lowest.study.machine, lowest.study.plan.window_s
-    rows = [one for one in lowest.trial.measurements if not one.invalid]
-    requests = sum(one.requests for one in rows)
-    names = dict.fromkeys(name for one in rows for name in one.service_cpu_s)
-    others_s = sum(one.cpu.get(name, 0.0) for one in rows for name in ("generator", "tailor")) * machine.cores * seconds
+    """The counters of the same study's windows: of several rates, where it is a sweep."""
+    machine = lowest.study.machine
+    used = _used(lowest, [one for one in windows if one.study.id == lowest.study.id])
     return Evidence(
         cores=machine.cores,
         memory_mib=machine.memory_mib,
-        cpu_us={name: 1e6 * sum(one.service_cpu_s.get(name, 0.0) for one in rows) / requests for name in names},
-        others_us=1e6 * others_s / requests,
+        cpu_us={name: one.per_request_us for name, one in used.items() if name != OTHERS},
+        others_us=used[OTHERS].per_request_us,
+        idle=round(math.fsum(one.idle_cores for one in used.values()), 4),
         caches=_caches(application, types, lowest),
         run_spread=_run_spread(windows),
     )
+
+
+def _used(lowest: _Window, windows: Sequence[_Window]) -> dict[str, _Used]:
+    """Of each service and of all others together, from the default's windows with a machine that is not crowded."""
+    default = SearchSpace.from_dict(lowest.study.space).default()
+    calm = [one for one in windows if one.trial.configuration == default and sum(one.measurement.cpu.values()) < CALM]
+    calm = calm or [lowest]
+    rates = np.array([one.measurement.requests / one.study.plan.window_s for one in calm])
+    spent = [_spent_s(one) for one in calm]
+    found = {}
+    for name in dict.fromkeys(name for one in spent for name in one):
+        # cores = idle + rate * per request; per request, so that every rate has the same say.
+        per_request = np.array([one.get(name, 0.0) for one in spent]) / [one.measurement.requests for one in calm]
+        idle, slope = 0.0, float(np.mean(per_request))
+        if len({one.rate_rps for one in calm}) > 2:
+            (idle, slope), _ = nnls(np.column_stack([1.0 / rates, np.ones(len(rates))]), per_request)
+        found[name] = _Used(float(idle), 1e6 * float(slope))
+    return found
+
+
+def _spent_s(window: _Window) -> dict[str, float]:
+    """CPU time of each service, and of what is not the application."""
+    one = window.measurement
+    cores = window.study.machine.cores * sum(one.cpu.get(name, 0.0) for name in ("generator", "tailor"))
+    return {**one.service_cpu_s, OTHERS: cores * window.study.plan.window_s}
 
 
 def _caches(application: Application, types: Mapping[str, ServiceType], window: _Window) -> dict[str, CacheEvidence]:
@@ -162,9 +198,20 @@ def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
         groups[key].append(window)
         changed[key] = differing
     return tuple(
-        Point(changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows))
+        Point(
+            changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows),
+            _cpu_us(rows),
+        )
         for key, rows in groups.items()
-    )
+    )  # fmt: skip
+
+
+def _cpu_us(rows: Sequence[_Window]) -> dict[str, float]:
+    """Of each service per request, over all windows."""
+    requests = sum(one.measurement.requests for one in rows)
+    names = dict.fromkeys(name for one in rows for name in one.measurement.service_cpu_s)
+    total = {name: math.fsum(one.measurement.service_cpu_s.get(name, 0.0) for one in rows) for name in names}
+    return {name: round(1e6 * seconds / requests, 1) for name, seconds in total.items()}
 
 
 def _cores(rows: Sequence[_Window]) -> float:
@@ -181,7 +228,7 @@ def _typical(rows: Sequence[_Window], quantity: str) -> float:
 
 def write_evidence(found: Recorded, path: Path) -> Path:
     """Keep the evidence in a file.  Raises InputError."""
-    return write_text(path, json.dumps({"kind": KIND, "version": 1, **encode(found)}) + "\n")
+    return write_text(path, json.dumps({"kind": KIND, "version": VERSION, **encode(found)}) + "\n")
 
 
 def read_evidence(path: Path) -> Recorded:
@@ -190,8 +237,8 @@ def read_evidence(path: Path) -> Recorded:
         document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise FileError(path, "", str(error), "a file that `tailor twin evidence` wrote") from None
-    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, 1):
-        raise FileError(path, "kind", "something else", f"{KIND}, version 1")
+    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
+        raise FileError(path, "kind", "something else", f"{KIND}, version {VERSION}")
     try:
         return decode(Recorded, document)
     except (TypeError, ValueError, AttributeError) as error:

@@ -27,6 +27,7 @@ from framework.report.plots import sweeps_plot
 from framework.sweep import conclude, raised
 from framework.twin.calibrate import calibrated
 from framework.twin.compile import compiled, inert
+from framework.twin.effects import learnt_effects
 from framework.twin.fit import STEPS, Point, errors, fitted
 from framework.twin.program import Program
 from framework.twin.replication import Replication, replications
@@ -36,7 +37,7 @@ from optimizer.errors import InvalidValue
 from optimizer.space import Configuration, SearchSpace, Value
 
 HELD_OUT = 4  # every fourth configuration is kept for validation
-MOST_POINTS = 24  # that a twin is fitted to: a step of the fit simulates them all
+MOST_POINTS = 32  # that a twin is fitted to: a step of the fit simulates them all
 SWEEP_FACTOR = 1.25
 HIGHEST_RPS = 20_000.0
 
@@ -118,7 +119,9 @@ class Modelling:
             load_service_types(self._adapters.spaces), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib
         )
         training, validation = split(found.points)
-        twin = calibrated(application, types, found.structure, found.evidence)
+        effects, training = learnt_effects(application, types, training)
+        twin = calibrated(application, types, found.structure, found.evidence, effects)
+        training, validation = simulated(training), simulated(validation)
         progress(f"{len(training)} configurations and rates to fit, {len(validation)} to validate; compiling")
         twin = fitted(twin, application, types, training, progress, steps=steps)
         fit: dict[str, float] = {"traces_rate_rps": found.rate_rps}
@@ -254,10 +257,12 @@ def split(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
         number = zlib.crc32(repr(sorted(point.configuration.items())).encode())
         kept = point.configuration and number % HELD_OUT == 0
         (validation if kept else training).append(point)
-    if len(training) > MOST_POINTS:  # the default at every rate first, then the best measured
-        training.sort(key=lambda point: (bool(point.configuration), -point.repetitions))
-        training = training[:MOST_POINTS]
     return training, validation
+
+
+def simulated(points: Sequence[Point]) -> list[Point]:
+    """Those that are worth the time: the default at every rate first, then the best measured."""
+    return sorted(points, key=lambda point: (bool(point.configuration), -point.repetitions))[:MOST_POINTS]
 
 
 def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:

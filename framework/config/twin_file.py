@@ -19,6 +19,7 @@ TWIN_FILE = "twin.json"
 
 NotNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Exponent = Annotated[float, Field(ge=-3, le=3)]
 
 
 class CallEntry(Strict):
@@ -68,6 +69,7 @@ class ServiceEntry(Strict):
     cache: CacheEntry | None = None
     cache_ratio: Fraction = 0.0
     io_share: Fraction = 0.0
+    background_us: NotNegative = 0.0
     queue: Annotated[int, Field(ge=0)] = 0
     quota: NotNegative = 0.0
     pressure: dict[str, NotNegative] = Field(default_factory=dict)
@@ -91,6 +93,7 @@ class HostEntry(Strict):
     name: Name
     cores: Annotated[int, Field(ge=1, le=4096)]
     switching: NotNegative = 0.0
+    sharing: NotNegative = 0.0
     others: NotNegative = 0.0
     memory_mib: Annotated[int, Field(ge=64)] = 4096
     nodes: Annotated[int, Field(ge=1)] = 1
@@ -114,6 +117,7 @@ class TwinFile(Strict):
     edges: list[EdgeEntry] = Field(default_factory=list)
     hosts: list[HostEntry] = Field(min_length=1)
     network_us: NotNegative = 0.0
+    effects: dict[str, dict[str, Exponent]] = Field(default_factory=dict, description="type -> parameter -> exponent")
     run_spread: NotNegative = 0.0
     fit: dict[str, float] = Field(default_factory=dict)
 

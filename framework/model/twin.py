@@ -58,7 +58,9 @@ class TwinService:
     ``pressure``, ``sensitivity``: resource (such as memory bandwidth) -> what it takes of it, and the log of the
     slowdown of its computing for each unit that neighbours take.
     ``traced``: it sends spans of its own; otherwise it is seen in its callers' only.  ``gc_share``: of its computing at
-    the default that collects garbage.  ``cache_ratio``: hits of its requests at the calibration, where it is a cache.
+    the default that collects garbage, where no ``effects`` of the twin tell.  ``cache_ratio``: hits of its requests at
+    the calibration, where it is a cache.  ``background_us``: CPU per request that no span explains; it is part of the
+    background operation.
     """
 
     name: str
@@ -69,6 +71,7 @@ class TwinService:
     cache: TwinCache | None = None
     cache_ratio: float = 0.0
     io_share: float = 0.0
+    background_us: float = 0.0
     queue: int = 0
     quota: float = 0.0
     pressure: Mapping[str, float] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class TwinEdge:
 @dataclass(frozen=True, slots=True)
 class TwinHost:
     """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there.
+    ``sharing``: slowdown of a core while all others compute too (they share its units, its caches or its clock).
 
     ``nodes``: of memory, each with a last-level cache and as many of the cores, in the order of their numbers.
     ``memory_mib``: what bounds and defaults in search_spaces/ refer to.
@@ -100,6 +104,7 @@ class TwinHost:
     name: str
     cores: int
     switching: float = 0.0
+    sharing: float = 0.0
     others: float = 0.0
     memory_mib: int = 4096
     nodes: int = 1
@@ -110,6 +115,9 @@ class Twin:
     """``network_us``: one way between two hosts, beside an edge's own.
 
     ``classes``: (service, operation) that requests begin with, as "service operation" -> share of the requests.
+
+    ``effects``: type of service -> parameter -> exponent; the CPU time of such a service's calls goes with (value /
+    default) to the power of it, beside what the parameter's role means.
 
     ``run_spread``: standard deviation of the logarithm between runs of one configuration, as measured.  ``fit``: what
     the calibration says of itself: sources, errors on what it used and on what it kept for validation.
@@ -122,5 +130,6 @@ class Twin:
     edges: tuple[TwinEdge, ...]
     hosts: tuple[TwinHost, ...]
     network_us: float = 0.0
+    effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     run_spread: float = 0.0
     fit: Mapping[str, float] = field(default_factory=dict)

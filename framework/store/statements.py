@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from framework.store.schema import offers, studies, trials
 
-_STUDY = sa.bindparam("its_study")
-_NUMBERS = sa.bindparam("its_numbers", expanding=True)
+_STUDY: sa.BindParameter[str] = sa.bindparam("its_study")
+_NUMBERS: sa.BindParameter[int] = sa.bindparam("its_numbers", expanding=True)
 _THESE = (trials.c.study == _STUDY) & trials.c.number.in_(_NUMBERS)
 
 # Looking.

@@ -3,7 +3,8 @@
 What calls what, and how long its own part takes, comes from traces at low load.  How much of that is computing comes
 from the services' CPU counters: the rest is waiting (a disk, a wake-up, a lock).  CPU time that no span explains
 (exporting spans, collecting garbage between requests, the load generator and the trace store on the same host) is a
-background operation of each request.  Queueing is not learnt: it is what the simulation makes of the rest.
+background operation of each request; what is spent without requests is missing from the host's cores.  Queueing is not
+learnt: it is what the simulation makes of the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ BACKGROUND = "background"
 SURE = 0.98  # a call that happens this often is no consequence of a miss
 SETUP_US = 80.0  # CPU of a new connection on loopback, both sides: to be fitted
 SWITCHING = 0.02  # to be fitted
-GC_SHARE = 0.1  # to be fitted
+SHARING = 0.15  # to be fitted
+GC_SHARE = 0.1  # where no counters tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +41,39 @@ class Evidence:
     """What was measured beside the traces, in the same windows of the default configuration at low load.
 
     ``cpu_us``: of each service per request.  ``others_us``: of generator, trace store and Tailor per request.
+    ``idle``: cores that all of them use together when there are no requests.
     """
 
     cores: int
     cpu_us: Mapping[str, float]
     others_us: float
+    idle: float = 0.0
     caches: Mapping[str, CacheEvidence] = field(default_factory=dict)
     run_spread: float = 0.0
     memory_mib: int = 4096
 
 
 def calibrated(
-    application: Application, types: Mapping[str, ServiceType], learnt: Structure, evidence: Evidence
+    application: Application,
+    types: Mapping[str, ServiceType],
+    learnt: Structure,
+    evidence: Evidence,
+    effects: Mapping[str, Mapping[str, float]],
 ) -> Twin:
-    """The twin on one host; what has to be fitted has its first guess."""
+    """The twin on one host; what has to be fitted has its first guess.  ``effects``: as of ``learnt_effects``."""
     own_us = _own_us(learnt)
     operations = [_operation(one, application, types, evidence) for one in learnt.operations]
     names = list(dict.fromkeys(one.service for one in operations))
     explained = {name: min(own_us[name], evidence.cpu_us.get(name, own_us[name])) for name in names}
-    left_us = (
-        sum(max(0.0, cpu - explained.get(name, 0.0)) for name, cpu in evidence.cpu_us.items()) + evidence.others_us
-    )
+    left = {name: max(0.0, cpu - explained.get(name, 0.0)) for name, cpu in evidence.cpu_us.items()}
+    known = {one.name: one.type for one in application.services}
     services = [
         TwinService(
             name=name,
             host="local",
             cpu_share=round(explained[name] / own_us[name], 4) if own_us[name] > 0 else 1.0,
-            gc_share=GC_SHARE if _has_role(application, types, name, "gc") else 0.0,
+            gc_share=GC_SHARE if _has_role(application, types, name, "gc") and known.get(name) not in effects else 0.0,
+            background_us=round(left.get(name, 0.0), 2),
             traced=_is_traced(learnt, name),
             cache=_cache(evidence.caches[name]) if name in evidence.caches else None,
             cache_ratio=evidence.caches[name].hit_ratio if name in evidence.caches else 0.0,
@@ -78,6 +86,7 @@ def calibrated(
         _with_background(one) if f"{one.service} {one.operation}" in learnt.classes else one for one in operations
     ]
     edges += [TwinEdge(service, BACKGROUND) for service in sorted({name.partition(" ")[0] for name in learnt.classes})]
+    left_us = sum(left.values()) + evidence.others_us
     operations.append(TwinOperation(BACKGROUND, BACKGROUND, (round(left_us, 2),), 0.5))
     return Twin(
         application=application.name,
@@ -85,7 +94,8 @@ def calibrated(
         operations=tuple(operations),
         services=tuple(services),
         edges=tuple(edges),
-        hosts=(TwinHost("local", evidence.cores, SWITCHING, memory_mib=evidence.memory_mib),),
+        hosts=(TwinHost("local", evidence.cores, SWITCHING, SHARING, round(evidence.idle, 4), evidence.memory_mib),),
+        effects=effects,
         run_spread=round(evidence.run_spread, 4),
     )
 

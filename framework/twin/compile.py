@@ -16,20 +16,27 @@ from framework.config.space import parameters_of
 from framework.model import Application, ParameterDefinition, ServiceType
 from framework.model.twin import Twin, TwinCall, TwinOperation, TwinService
 from framework.twin.cache import hit_ratio
+from framework.twin.calibrate import BACKGROUND
 from framework.twin.draws import EXPONENTIAL, LOGNORMAL
 from framework.twin.places import places_of, slowdowns
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, LOOP, SPAWN, Builder, Program
+from framework.twin.visits import expected_visits
 from optimizer.space import Value
 
 
 @dataclass(slots=True)
 class Effects:
-    """What a service's parameters make of it.  ``idle`` and ``connections``: by the type of the callee, "" for all."""
+    """What a service's parameters make of it.  ``idle`` and ``connections``: by the type of the callee, "" for all.
+
+    ``cpu_scale`` is of its computing; ``wait_scale`` of its own waiting, which is for the most part to be woken up: what
+    makes that take more CPU time makes it take longer.
+    """
 
     workers: int = 0
     threads: int = 0
     memory_mib: float | None = None
     cpu_scale: float = 1.0
+    wait_scale: float = 1.0
     idle: dict[str, int] = field(default_factory=dict)
     connections: dict[str, int] = field(default_factory=dict)
 
@@ -37,10 +44,11 @@ class Effects:
 def inert(twin: Twin, application: Application, types: Mapping[str, ServiceType]) -> list[str]:
     """The parameters that change nothing in the twin."""
     services = {service.name: service for service in twin.services}
+    exponents = _exponents(twin, application)
     return [
         f"{service}.{parameter.name}"
         for service, parameter in _parameters(application, types)
-        if not _is_modelled(parameter, services.get(service))
+        if not _is_modelled(parameter, services.get(service)) and parameter.name not in exponents[service]
     ]
 
 
@@ -71,12 +79,12 @@ def compiled(
     host_of = {service.name: service.host for service in twin.services} | dict(placement or {})
     places = places_of(twin, host_of, _cpus(twin, configuration))
     slower = dict(zip((service.name for service in twin.services), slowdowns(twin, places).tolist(), strict=True))
-    switching = {host.name: host.switching for host in twin.hosts}
+    host_named = {host.name: host for host in twin.hosts}
     effects = _effects(twin, application, types, configuration)
     type_of = {service.name: service.type for service in application.services}
     build = Builder()
     for host, cores in zip(places.hosts, places.cores.tolist(), strict=True):
-        build.host(cores, switching[host])
+        build.host(cores, host_named[host].switching, host_named[host].sharing)
     for service, reach in zip(twin.services, places.reach, strict=True):
         found = effects.get(service.name, Effects())
         build.add_service(
@@ -103,9 +111,10 @@ def compiled(
     misses = {name: _miss_factor(service, effects.get(name)) for name, service in services.items()}
     index = {(one.service, one.operation): number for number, one in enumerate(twin.operations)}
     for one in twin.operations:
-        scale = effects[one.service].cpu_scale if one.service in effects else 1.0
+        made = effects.get(one.service, Effects())
+        scale = made.cpu_scale if one.service != BACKGROUND else _background_scale(twin, one, effects)
         build.begin(one.service, one.operation, scale * slower[one.service])
-        _emit(build, one, services[one.service], index, misses)
+        _emit(build, one, services[one.service], index, misses, made.wait_scale)
     for name, share in twin.classes.items():
         service_name, _, operation = name.partition(" ")
         build.request(index[service_name, operation], share)
@@ -118,16 +127,18 @@ def _emit(
     service: TwinService,
     index: Mapping[tuple[str, str], int],
     misses: Mapping[str, float],
+    wait_scale: float,
 ) -> None:
     """The instructions of one operation: a piece of its own, a group of calls, a piece, ..."""
+    again = misses[service.name]
     for first, group in _groups(operation.calls):
-        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]), misses)
+        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]), again, wait_scale)
         for call in group:
             kind = SPAWN if call.mode == "spawn" else CALL if len(group) == 1 else FORK
             _call(build, operation, call, kind, index, misses)
         if len(group) > 1:
             build.add(JOIN)
-    _piece(build, operation, service, operation.pieces_us[-1], misses)
+    _piece(build, operation, service, operation.pieces_us[-1], again, wait_scale)
     build.add(END)
 
 
@@ -143,18 +154,25 @@ def _groups(calls: Sequence[TwinCall]) -> list[tuple[int, list[TwinCall]]]:
 
 
 def _piece(
-    build: Builder, operation: TwinOperation, service: TwinService, mean_us: float, misses: Mapping[str, float]
+    build: Builder, operation: TwinOperation, service: TwinService, mean_us: float, misses: float, wait_scale: float
 ) -> None:
-    """Computing, then waiting; the part that reads what the service's own cache did not have grows with misses."""
+    """Computing, then waiting; the part that reads what the service's own cache did not have grows with ``misses``."""
     if mean_us <= 0:
         return
     computing = service.cpu_share * mean_us
     reading = min(service.io_share, 1.0 - service.cpu_share) * mean_us
-    waiting = mean_us - computing - reading + reading * misses[service.name]
+    waiting = (mean_us - computing - reading) * wait_scale + reading * misses
     if computing > 0:
         build.add(CPU, build.distribution(LOGNORMAL, computing / 1e6, operation.spread))
     if waiting > 0:
         build.add(DELAY, build.distribution(LOGNORMAL, waiting / 1e6, operation.spread))
+
+
+def _background_scale(twin: Twin, background: TwinOperation, effects: Mapping[str, Effects]) -> float:
+    """What services compute in the background follows their parameters as well."""
+    whole_us = sum(background.pieces_us) * expected_visits(twin)[background.service, background.operation]
+    more_us = sum(one.background_us * (effects[one.name].cpu_scale - 1) for one in twin.services if one.name in effects)
+    return max(0.0, 1 + more_us / whole_us) if whole_us > 0 else 1.0
 
 
 def _cpus(twin: Twin, configuration: Mapping[str, Value]) -> dict[str, str]:
@@ -201,14 +219,27 @@ def _effects(
 ) -> dict[str, Effects]:
     found: dict[str, Effects] = {}
     services = {service.name: service for service in twin.services}
+    exponents = _exponents(twin, application)
     fixed = {service.name: service.fixed for service in application.services}
     for service, parameter in _parameters(application, types):
         held = fixed[service].get(parameter.name, parameter.default)
         value = configuration.get(f"{service}.{parameter.name}", held)
-        if isinstance(value, str) or not _is_modelled(parameter, services.get(service)):
+        if isinstance(value, str) or isinstance(parameter.default, str):
             continue
-        _apply(found.setdefault(service, Effects()), parameter, float(value), services[service].gc_share)
+        effects = found.setdefault(service, Effects())
+        if _is_modelled(parameter, services.get(service)):
+            _apply(effects, parameter, float(value), services[service].gc_share)
+        if parameter.name in exponents[service] and value > 0 and not isinstance(held, str) and held > 0:
+            factor = (value / held) ** exponents[service][parameter.name]
+            effects.cpu_scale *= factor
+            effects.wait_scale *= factor
     return found
+
+
+def _exponents(twin: Twin, application: Application) -> dict[str, Mapping[str, float]]:
+    """Service -> parameter -> how its CPU time follows it."""
+    known = {one.name for one in twin.services}
+    return {one.name: twin.effects.get(one.type, {}) if one.name in known else {} for one in application.services}
 
 
 def _apply(effects: Effects, parameter: ParameterDefinition, value: float, gc_share: float) -> None:

@@ -29,7 +29,7 @@ from framework.twin.records import (
     Ints,
     Longs,
 )
-from framework.twin.threads import advance, rate, refilled, start_threads, want_thread
+from framework.twin.threads import advance, recount, refilled, start_threads, want_thread
 
 # ---------------------------------------------------------------------- the loop
 
@@ -46,7 +46,8 @@ def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.u
             now, source = r.timers[0].key, -2
         for host in range(hosts):
             if r.hosts[host].threads:
-                at = r.hosts[host].since + (r.threads[host, 0].key - r.hosts[host].virtual) / rate(r, host)
+                one = r.hosts[host]
+                at = one.since + (r.threads[host, 0].key - one.virtual) / one.rate
                 if at < now:
                     now, source = at, host
         if source == -3 or now > until:
@@ -100,7 +101,7 @@ def _computed(r: Any, now: float, host: int) -> None:
     """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
     frame = r.threads[host, 0].frame
     advance(r, now, host)
-    r.hosts[host].threads -= 1
+    recount(r, host, -1)
     remove_first(r.threads[host], r.hosts[host].threads)
     service = r.operations[r.frames[frame].op].service
     r.services[service].running -= 1

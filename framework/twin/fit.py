@@ -1,8 +1,9 @@
 """What traces do not tell of a twin is fitted: five numbers, so that it answers as the real application measured.
 
 The numbers: how much longer (or shorter) services wait and compute than the traces say (they were taken under load),
-what switching between threads costs, what a new connection costs, and how much of the computing collects garbage.  What
-is taken from computing on the path goes to the background, since the CPU counters have to stay true.
+what switching between threads costs, what a new connection costs, and how much cores that compute at the same time
+slow each other down.  What is taken from computing on the path goes to the background, since the CPU counters have to
+stay true.
 """
 
 from __future__ import annotations
@@ -11,26 +12,29 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from framework.model import Application, ServiceType
 from framework.model.twin import Twin
 from framework.twin.calibrate import BACKGROUND
-from framework.twin.compile import compiled
+from framework.twin.compile import compiled, slowed
 from framework.twin.replication import replication
+from framework.twin.visits import expected_visits
 from optimizer.space import Value
 
 SECONDS = 15.0  # of a simulated run
-STEPS = 150  # of the simplex
-NUMBERS = ("waiting", "computing", "switching", "setup", "garbage")
+STEPS = 200  # of the simplex
+NUMBERS = ("waiting", "computing", "switching", "setup", "sharing")
+AWAY = 0.5  # how far from the first guess a number may well be, in its logarithm
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """What was measured of a configuration at a rate: median and p95 in ms, and the cores that were busy with it, the
-    load generator and the trace store included; 0: not known.
+    load generator and the trace store included; 0: not known.  ``cpu_us``: of each service per request.
+    ``slowness``: of the machine in these windows, against the others.
     """
 
     configuration: Mapping[str, Value]
@@ -39,6 +43,8 @@ class Point:
     p95_ms: float
     repetitions: int = 1
     cores: float = 0.0
+    cpu_us: Mapping[str, float] = field(default_factory=dict)
+    slowness: float = 1.0
 
 
 def answer(
@@ -48,12 +54,13 @@ def answer(
     configuration: Mapping[str, Value],
     rate_rps: float,
     *,
+    slowness: float = 1.0,
     seed: int = 1,
 ) -> tuple[float, float, float]:
     """The twin's median and p95 in ms, and its busy cores; the same requests for every configuration."""
     program, _ = compiled(twin, application, types, configuration)
-    found = replication(program, rate_rps, SECONDS, seed)
-    return found.p50_ms, found.p95_ms, found.cores
+    found = replication(slowed(program, slowness), rate_rps, SECONDS, seed)
+    return found.p50_ms, found.p95_ms, found.cores + sum(host.others for host in twin.hosts)
 
 
 def answers(
@@ -61,7 +68,12 @@ def answers(
 ) -> list[tuple[float, float, float]]:
     """``answer`` of each point, as many at once as there are cores."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda one: answer(twin, application, types, one.configuration, one.rate_rps), points))
+        return list(
+            pool.map(
+                lambda one: answer(twin, application, types, one.configuration, one.rate_rps, slowness=one.slowness),
+                points,
+            )
+        )
 
 
 def errors(
@@ -83,9 +95,9 @@ def fitted(
     *,
     steps: int = STEPS,
 ) -> Twin:
-    """The twin with the five numbers that answer best: least squares of the logarithms of p50, p95 and the busy cores
-    (Nelder-Mead).  The cores tell what garbage and new connections cost: they differ between configurations and hardly
-    between runs.
+    """The twin with the numbers that answer best: least squares of the logarithms of p50, p95 and the busy cores
+    (Nelder-Mead).  The cores tell what new connections cost: they differ between configurations and hardly between
+    runs.
     """
     from scipy.optimize import minimize  # here: only a calibration pays for it
 
@@ -98,34 +110,42 @@ def fitted(
         for (p50, p95, cores), one in zip(said, points, strict=True):
             total += math.log(max(p50, 1e-3) / one.p50_ms) ** 2 + math.log(max(min(p95, 1e6), 1e-3) / one.p95_ms) ** 2
             total += math.log(max(cores, 1e-3) / one.cores) ** 2 if one.cores else 0.0
-        # A weak pull to what was believed before: a few points do not determine all five.
-        total += 0.02 * len(points) * float(theta @ theta)
+        # A weak pull to what was believed before: a few points do not determine all of them.
+        total += 0.005 * len(points) * float(np.sum((theta / AWAY) ** 2))
         if total < best[0]:
             best[0] = total
             progress(f"error {math.sqrt(total / (3 * len(points))):.2f}")
         return total
 
-    found = minimize(loss, np.zeros(5), method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex()})
+    begin = np.zeros(len(NUMBERS))
+    found = minimize(loss, begin, method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex()})
     return fixed(twin, {name: round(float(value), 4) for name, value in zip(NUMBERS, found.x, strict=True)})
 
 
 def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
-    """The twin with the logarithms of the five numbers; its ``fit`` keeps them, so that it can be made again."""
+    """The twin with the logarithms of these numbers; its ``fit`` keeps them, so that it can be made again."""
     made = adjusted(twin, *(numbers[name] for name in NUMBERS))
     return replace(made, fit={**made.fit, **{name: numbers[name] for name in NUMBERS}})
 
 
 def _simplex() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Around zero, each corner a factor of 1.65 away in one number."""
-    return np.concatenate([np.zeros((1, 5)), 0.5 * np.eye(5)])
+    """Around zero, each corner away from it in one number."""
+    return np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))])
 
 
-def adjusted(twin: Twin, waiting: float, computing: float, switching: float, setup: float, garbage: float) -> Twin:
-    """The twin with five numbers multiplied by the exponentials of these; a request costs as much CPU as before."""
+def adjusted(
+    twin: Twin,
+    waiting: float = 0.0,
+    computing: float = 0.0,
+    switching: float = 0.0,
+    setup: float = 0.0,
+    sharing: float = 0.0,
+) -> Twin:
+    """The twin with its numbers multiplied by the exponentials of these; a request costs as much CPU as before."""
     wait, compute = math.exp(waiting), math.exp(computing)
     share = {service.name: service.cpu_share for service in twin.services}
     visits = expected_visits(twin)
-    moved_us = 0.0
+    moved_us = dict.fromkeys(share, 0.0)
     operations = []
     for one in twin.operations:
         if one.service == BACKGROUND:
@@ -133,10 +153,11 @@ def adjusted(twin: Twin, waiting: float, computing: float, switching: float, set
             continue
         part = share[one.service]
         factor = part * compute + (1 - part) * wait
-        moved_us += (1 - compute) * part * sum(one.pieces_us) * visits[one.service, one.operation]
+        moved_us[one.service] += (1 - compute) * part * sum(one.pieces_us) * visits[one.service, one.operation]
         operations.append(replace(one, pieces_us=tuple(piece * factor for piece in one.pieces_us)))
+    more_us = sum(moved_us.values())
     operations = [
-        replace(one, pieces_us=tuple(max(0.0, piece + moved_us) for piece in one.pieces_us))
+        replace(one, pieces_us=tuple(max(0.0, piece + more_us) for piece in one.pieces_us))
         if one.service == BACKGROUND
         else one
         for one in operations
@@ -145,7 +166,7 @@ def adjusted(twin: Twin, waiting: float, computing: float, switching: float, set
         replace(
             service,
             cpu_share=_share(service.cpu_share, compute, wait),
-            gc_share=min(0.6, service.gc_share * math.exp(garbage)),
+            background_us=max(0.0, service.background_us + moved_us[service.name]),
         )
         for service in twin.services
     )
@@ -154,29 +175,13 @@ def adjusted(twin: Twin, waiting: float, computing: float, switching: float, set
         operations=tuple(operations),
         services=services,
         edges=tuple(replace(edge, setup_us=edge.setup_us * math.exp(setup)) for edge in twin.edges),
-        hosts=tuple(replace(host, switching=host.switching * math.exp(switching)) for host in twin.hosts),
+        hosts=tuple(
+            replace(host, switching=host.switching * math.exp(switching), sharing=host.sharing * math.exp(sharing))
+            for host in twin.hosts
+        ),
     )
 
 
 def _share(share: float, compute: float, wait: float) -> float:
     total = share * compute + (1 - share) * wait
     return share * compute / total if total > 0 else share
-
-
-def expected_visits(twin: Twin) -> dict[tuple[str, str], float]:
-    """How often a request comes by each operation, on average."""
-    found = {(one.service, one.operation): 0.0 for one in twin.operations}
-    for name, share in twin.classes.items():
-        service, _, operation = name.partition(" ")
-        found[service, operation] += share
-    calls = {(one.service, one.operation): one.calls for one in twin.operations}
-    adding = dict(found)
-    while any(count > 1e-9 for count in adding.values()):  # level by level; calls do not go in circles
-        below = dict.fromkeys(found, 0.0)
-        for key, count in adding.items():
-            for call in calls[key] if count else ():
-                below[call.service, call.operation] += count * call.probability * call.times
-        for key, count in below.items():
-            found[key] += count
-        adding = below
-    return found

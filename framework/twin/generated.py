@@ -16,7 +16,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.model import Application, Objective, Service, Tracing, Workload
 from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
-from framework.twin.fit import expected_visits
+from framework.twin.visits import expected_visits
 
 Shape = Literal["chain", "fan-out"]
 

@@ -39,7 +39,7 @@ class Program(NamedTuple):
     Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
     call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
     Hosts, (h,): ``cores`` (of a host, or of the part of one that a CPU set names), ``switching`` (slowdown per runnable
-    thread and core beyond the first).
+    thread and core beyond the first), ``sharing`` (slowdown of a core while all others compute).
     Classes, (k,): ``root`` operation, ``weight``.
     A limit or a timeout of 0 is none.
     """
@@ -67,6 +67,7 @@ class Program(NamedTuple):
     retries: Ints
     cores: Floats
     switching: Floats
+    sharing: Floats
     root: Ints
     weight: Floats
 
@@ -88,11 +89,11 @@ class Builder:
         self._reach: list[Sequence[int]] = []
         self._service: list[tuple[int, int, int, float]] = []
         self._edge: list[tuple[int, int, float, float, float, int]] = []
-        self._host: list[tuple[float, float]] = []
+        self._host: list[tuple[float, float, float]] = []
         self._class: list[tuple[int, float]] = []
 
-    def host(self, cores: float, switching: float = 0.0) -> int:
-        self._host.append((cores, switching))
+    def host(self, cores: float, switching: float = 0.0, sharing: float = 0.0) -> int:
+        self._host.append((cores, switching, sharing))
         return len(self._host) - 1
 
     def add_service(
@@ -160,7 +161,7 @@ class Builder:
     def program(self) -> Program:
         code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
         service, edge = np.array(self._service, float).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 6)
-        host, request = np.array(self._host, float).reshape(-1, 2), np.array(self._class, float).reshape(-1, 2)
+        host, request = np.array(self._host, float).reshape(-1, 3), np.array(self._class, float).reshape(-1, 2)
         reach = np.zeros((len(service), len(host)), np.bool_)
         for number, hosts in enumerate(self._reach):
             reach[number, hosts] = True
@@ -188,6 +189,7 @@ class Builder:
             retries=_whole(edge[:, 5]),
             cores=host[:, 0].copy(),
             switching=host[:, 1].copy(),
+            sharing=host[:, 2].copy(),
             root=_whole(request[:, 0]),
             weight=request[:, 1].copy(),
         )

@@ -41,7 +41,13 @@ EDGE = np.dtype(
     ],
     align=True,
 )  # fmt: skip
-HOST = np.dtype([("threads", _I), ("cores", _F), ("switching", _F), ("virtual", _F), ("since", _F)], align=True)
+HOST = np.dtype(
+    [
+        ("threads", _I), ("cores", _F), ("switching", _F), ("sharing", _F), ("rate", _F), ("virtual", _F),
+        ("since", _F), ("busy_s", _F),
+    ],
+    align=True,
+)  # fmt: skip
 FRAME = np.dtype(
     [
         ("op", _I), ("pc", _I), ("parent", _I), ("request", _I), ("pending", _I), ("awaits", _I), ("edge", _I),

@@ -1,6 +1,7 @@
 """The discrete-event simulation of a twin: open arrivals in, latency of each request and its spans out.
 
-Threads that compute share the cores of their host equally (processor sharing, with a loss for switching).  A host's
+Threads that compute share the cores of their host equally (processor sharing, with a loss for switching, and one for
+cores that slow each other down).  A host's
 work is kept in virtual time: V advances by what each runnable thread gets, a thread that comes at V with a demand of d
 is done at V + d, so that an arrival or a departure costs the logarithm of the number of threads and no more (Parekh &
 Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of virtual time).
@@ -52,8 +53,8 @@ from framework.twin.threads import PERIOD_S
 class Outcome:
     """Of each request, shape (r,): ``latency_s`` (infinite where it did not end), ``failed`` (something in it was
     rejected or timed out).  Spans, shape (n,): operation, row of the parent (-1: a root), request, when the call was
-    made, reached its service and ended there (s; -1 where it did not).  ``cpu_s``: of each service.  ``events``: how
-    many were simulated.
+    made, reached its service and ended there (s; -1 where it did not).  ``cpu_s``: of each service, as the kernel
+    would count it: longer than the work where cores are shared.  ``events``: how many were simulated.
     """
 
     latency_s: Floats
@@ -85,10 +86,12 @@ def simulate(
             break
         frames, spans = (4 * frames, spans) if full == 1 else (frames, 4 * spans)
     made = run.spans[: int(run.n[SPANS])]
+    work, busy = run.services["cpu_s"], float(run.hosts["busy_s"].sum())
+    cpu_s = work * (busy / work.sum()) if work.sum() > 0 else work.copy()
     column = {name: made[name].copy() for name in ("op", "parent", "request", "start", "enter", "end")}
     return Outcome(
         run.latency, run.failed, column["op"], column["parent"], column["request"], column["start"], column["enter"],
-        column["end"], run.services["cpu_s"].copy(), int(run.n[EVENTS]),
+        column["end"], cpu_s, int(run.n[EVENTS]),
     )  # fmt: skip
 
 
@@ -122,7 +125,7 @@ def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
         root=p.root,
         services=services,
         edges=edges,
-        hosts=_records(HOST, cores=p.cores, switching=p.switching),
+        hosts=_records(HOST, cores=p.cores, switching=p.switching, sharing=p.sharing),
         reach=p.reach,
         frames=free,
         threads=np.zeros((len(p.cores), frames), THREAD),

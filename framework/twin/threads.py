@@ -87,7 +87,7 @@ def compute(r: Any, now: float, frame: int, demand: float) -> None:
     done = r.hosts[host].virtual + demand
     one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
     one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
-    r.hosts[host].threads += 1
+    recount(r, host, 1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -103,18 +103,26 @@ def _emptiest(r: Any, service: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def rate(r: Any, host: int) -> float:
-    """What each runnable thread gets of a core."""
-    threads, cores = r.hosts[host].threads, r.hosts[host].cores
-    if threads <= cores:
-        return 1.0
-    return float(cores / threads / (1.0 + r.hosts[host].switching * (threads / cores - 1.0)))
+def recount(r: Any, host: int, change: int) -> None:
+    """More or fewer of them compute, each at what it then gets of a core that nobody shares."""
+    one = r.hosts[host]
+    count = one.threads + change
+    one.threads = count
+    cores = one.cores
+    busy = count if count < cores else cores
+    rate = 1.0 / (1.0 + one.sharing * (busy - 1.0) / (cores - 1.0)) if busy > 1.0 else 1.0
+    if count > cores:
+        rate *= cores / count / (1.0 + one.switching * (count / cores - 1.0))
+    one.rate = rate
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def advance(r: Any, now: float, host: int) -> None:
-    if r.hosts[host].threads:
-        r.hosts[host].virtual += (now - r.hosts[host].since) * rate(r, host)
+    one = r.hosts[host]
+    if one.threads:
+        passed = now - one.since
+        one.virtual += passed * one.rate
+        one.busy_s += passed * (one.threads if one.threads < one.cores else one.cores)
     else:
-        r.hosts[host].virtual = 0.0  # nobody is there to notice, and small numbers stay exact
-    r.hosts[host].since = now
+        one.virtual = 0.0  # nobody is there to notice, and small numbers stay exact
+    one.since = now

@@ -29,7 +29,7 @@ EVIDENCE = Evidence(
 
 
 def test_the_twin_of_the_social_network(tmp_path: Path) -> None:
-    twin = calibrated(APPLICATION, TYPES, structure(read_all([str(REAL)]).spans, "nginx"), EVIDENCE)
+    twin = calibrated(APPLICATION, TYPES, structure(read_all([str(REAL)]).spans, "nginx"), EVIDENCE, {})
     assert abs(sum(twin.classes.values()) - 1) < 1e-5
     services = {one.name: one for one in twin.services}
     assert not services["nginx"].traced

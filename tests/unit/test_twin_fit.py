@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framework.config import search_space
-from framework.twin.fit import Point, adjusted, answer, errors, expected_visits, fitted
+from framework.twin.fit import Point, adjusted, answer, errors, fitted
+from framework.twin.visits import expected_visits
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES
 
 DEFAULT = search_space(SLICE, TYPES, cores=2, memory_mib=16_384).default()
@@ -21,12 +22,12 @@ def test_visits_follow_the_calls() -> None:
 
 def test_nothing_moves_with_zeros() -> None:
     before = answer(TWIN, SLICE, TYPES, DEFAULT, 200.0)
-    assert answer(adjusted(TWIN, 0, 0, 0, 0, 0), SLICE, TYPES, DEFAULT, 200.0) == pytest.approx(before)
+    assert answer(adjusted(TWIN), SLICE, TYPES, DEFAULT, 200.0) == pytest.approx(before)
 
 
 @pytest.mark.slow
 def test_what_was_wrong_is_found() -> None:
-    wrong = adjusted(TWIN, 0.6, -0.4, 0.0, 0.8, 0.0)
+    wrong = adjusted(TWIN, waiting=0.6, computing=-0.4, setup=0.8)
     points = []
     for rate in (100.0, 400.0):
         for changes in ({}, {"nginx.upstream_keepalive": 64}):

@@ -11,8 +11,9 @@ import pytest
 from framework.config import load_application, load_service_types, resolved
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.evidence import read_evidence
-from framework.modelling import split
+from framework.modelling import simulated, split
 from framework.twin.calibrate import calibrated
+from framework.twin.effects import learnt_effects
 from framework.twin.fit import errors, fixed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,24 +26,26 @@ def test_every_shipped_twin_has_evidence() -> None:
 
 
 def test_the_social_networks_is_made_again_from_its_evidence() -> None:
-    """Its structure and demands from traces and counters, and the five fitted numbers that it keeps; finding these
+    """Its structure and demands from traces and counters, and the fitted numbers that it keeps; finding these
     anew is `experiments/twin-validation/run calibrate`, which takes minutes.
     """
     application, shipped = load_application(SOCIAL_NETWORK), load_twin(twin_path(SOCIAL_NETWORK))
     found = read_evidence(EVIDENCE)
     types = resolved(load_service_types(), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib)
-    unfitted = calibrated(application, types, found.structure, found.evidence)
+    training, validation = split(found.points)
+    effects, training = learnt_effects(application, types, training)
+    unfitted = calibrated(application, types, found.structure, found.evidence, effects)
     made = fixed(unfitted, shipped.fit)
     again, kept = (json.loads(twin_text(one)) for one in (made, shipped))
     assert again.pop("fit").items() <= kept.pop("fit").items()
     assert _numbers(again) == pytest.approx(_numbers(kept), rel=1e-9), "other processors round otherwise"
     assert _shape(again) == _shape(kept)
-    training, validation = split(found.points)
-    for name, points in (("fitted", training), ("validation", validation)):
+    for name, points in (("fitted", simulated(training)), ("validation", simulated(validation))):
         p50, p95 = errors(shipped, application, types, points)
         assert p50 == pytest.approx(shipped.fit[f"{name}_p50_error"], abs=0.02)
         assert p95 == pytest.approx(shipped.fit[f"{name}_p95_error"], abs=0.02)
-    assert errors(shipped, application, types, training) < errors(unfitted, application, types, training)
+    few = simulated(training)
+    assert errors(shipped, application, types, few) < errors(unfitted, application, types, few)
 
 
 def _numbers(value: Any) -> list[float]:

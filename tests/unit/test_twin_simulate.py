@@ -28,12 +28,13 @@ class App:
         *,
         cores: float = 8,
         switching: float = 0.0,
+        sharing: float = 0.0,
         front: dict[str, Any] | None = None,
         back: dict[str, Any] | None = None,
         edge: dict[str, Any] | None = None,
     ) -> None:
         self.build = build = Builder()
-        build.host(cores, switching)
+        build.host(cores, switching, sharing)
         build.add_service("front", **(front or {}))
         build.add_service("back", **(back or {}))
         self.edge = build.edge("front", "back", **(edge or {}))
@@ -110,6 +111,16 @@ def test_cores_are_shared_and_switching_costs() -> None:
     assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0)), [0.0]).latency_s[0] == pytest.approx(2.0)
     app = App(cores=1, switching=0.5)
     assert go(app.program(app.fork(), app.fork(), (JOIN, 0, 0)), [0.0]).latency_s[0] == pytest.approx(3.0)
+
+
+def test_cores_that_compute_at_the_same_time_slow_each_other_down() -> None:
+    forks = 3
+    expected = {1: 1.0, 2: 1.25, 3: 1.5}  # of three cores: all slowed by a half when none is idle
+    for count in range(1, forks + 1):
+        app = App(cores=3, sharing=0.5)
+        found = go(app.program(*[app.fork()] * count, (JOIN, 0, 0)), [0.0])
+        assert found.latency_s[0] == pytest.approx(expected[count])
+        assert found.cpu_s.sum() == pytest.approx(count * expected[count]), "the kernel counts time on a core, not work"
 
 
 def test_workers_threads_and_connections_make_others_wait() -> None:
