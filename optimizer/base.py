@@ -90,6 +90,7 @@ class Optimizer(ABC):
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
     uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
     uses_belief: ClassVar[bool] = False  # it learns from what a model of the application says; others start at its best
+    uses_costs: ClassVar[bool] = False  # it learns from what trials took of each group (a service's CPU time)
     handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
     handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted

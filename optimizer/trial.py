@@ -43,7 +43,8 @@ class Observation:
     quantity passes its limit, at most 0 where the limit holds; divided by the limit, so that they can be compared.
     ``others``: further objectives, minimised too, the same names in every observation of a study.  ``priors``: what
     the trial's traces say of where to look next: a weight from 0 for groups of parameters (a service's share of the
-    critical path).  Raises InvalidObservation.
+    critical path).  ``costs``: what the trial took of each group (a service's CPU time per request), above 0.  Raises
+    InvalidObservation.
     """
 
     configuration: Configuration
@@ -55,6 +56,7 @@ class Observation:
     reason: str = ""
     priors: Mapping[str, float] = field(default_factory=dict, hash=False)
     others: Mapping[str, float] = field(default_factory=dict, hash=False)
+    costs: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         try:
@@ -69,6 +71,10 @@ class Observation:
                     raise InvalidObservation(f"{measured} are finite, found {number!r} for {name!r}")
             object.__setattr__(self, measured, numbers)
         object.__setattr__(self, "priors", dict(self.priors))
+        object.__setattr__(self, "costs", dict(self.costs))
+        for group, cost in self.costs.items():
+            if not (math.isfinite(cost) and cost > 0):
+                raise InvalidObservation(f"a cost is finite and above 0, found {cost!r} for {group!r}")
         for group, weight in self.priors.items():
             if not (math.isfinite(weight) and weight >= 0):
                 raise InvalidObservation(f"a prior is finite and not negative, found {weight!r} for {group!r}")

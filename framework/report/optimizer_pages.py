@@ -20,6 +20,7 @@ CAPABILITIES = {
     "uses_noise": "weighs values by their standard errors",
     "uses_failures": "trials without a value change what it suggests",
     "uses_belief": "learns from a model of the application (`--prior twin`)",
+    "uses_costs": "learns from what each service computed for a request",
     "uses_priors": "looks more where the traces say that the time goes",
     "handles_constraints": "learns what keeps measured limits",
     "handles_objectives": "looks for the Pareto set of several objectives",

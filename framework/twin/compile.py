@@ -28,8 +28,8 @@ from optimizer.space import Value
 class Effects:
     """What a service's parameters make of it.  ``idle`` and ``connections``: by the type of the callee, "" for all.
 
-    ``cpu_scale`` is of its computing; ``wait_scale`` of its own waiting, which is for the most part to be woken up: what
-    makes that take more CPU time makes it take longer.
+    ``cpu_scale`` is of its computing; ``wait_scale`` of its own waiting, which is for the most part to be woken up:
+    what makes that take more CPU time makes it take longer.
     """
 
     workers: int = 0

@@ -7,7 +7,7 @@ few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013
 expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
 Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu, Weinberger &
 Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation 10(1) (2006),
-ParEGO [K06]; a model of the application as the mean: ``belief``.
+ParEGO [K06]; a model of the application as the mean: ``belief``; or what services compute for a request: ``costs``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from optimizer.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
-from optimizer.belief import trusted
+from optimizer.belief import Belief, trusted
+from optimizer.costs import FEWEST, Costs
 from optimizer.namesakes import namesakes
 from optimizer.sampling import together, unseen
 from optimizer.space import Configuration
@@ -40,6 +41,9 @@ class Tailor(Optimizer):
     Parameters of one name in several services start with one value for all of them, because each alone moves the value
     by less than the noise; what they do together is a part of the model, and so is what each service does by itself.
 
+    Where the trials say what each service computed for a request, the sum of what is expected of that is the mean from
+    which the process starts, as far as the values follow it.
+
     Failed trials are learnt by a second process on the same length scales, as the probability of success; each measured
     constraint by a process of its own.  Of several objectives a weighted sum counts, with other weights each time.
     """
@@ -53,6 +57,7 @@ class Tailor(Optimizer):
     uses_noise = True
     uses_priors = True
     uses_belief = True
+    uses_costs = True
     handles_constraints = True
     handles_objectives = True
     options_known: ClassVar[Mapping[str, Option]] = {
@@ -187,7 +192,9 @@ class _Model:
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
-        self.belief = optimizer.belief if all(scored.value > 0 for scored in scores) else None
+        self.belief: Belief | Costs | None = None
+        if all(scored.value > 0 for scored in scores):
+            self.belief = optimizer.belief or self._costs(optimizer)
         if rng is not None and others.size:
             y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
             self.belief = None  # it is of the value alone
@@ -199,6 +206,13 @@ class _Model:
         self.centre = scores[place].configuration
         self._limits(optimizer, scores)
         self._failures(optimizer, configurations)
+
+    def _costs(self, optimizer: Tailor) -> Costs | None:
+        told = [one for one in optimizer.observations if one.costs]
+        if len(told) < FEWEST:
+            return None
+        x = self.encoder.encode(self.encoder.units([one.configuration for one in told]))
+        return Costs(self.space, self.encoder.columns, x, [one.costs for one in told])
 
     def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
         spread = float(np.std(y)) or 1.0
@@ -217,7 +231,7 @@ class _Model:
             self.process = self.process.with_more(waiting, expected)
 
     def _believed(self, x: Array) -> Array:
-        """The part of the values, as they are scaled, that the model of the application explains; (m,)."""
+        """The part of the values, as they are scaled, that the model or the costs explain; (m,)."""
         return np.zeros(len(x)) if self.belief is None else self.trust * (self.belief.at(x) - self.level)
 
     def _predicted(self, x: Array) -> tuple[Array, Array]:
