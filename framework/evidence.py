@@ -11,7 +11,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def recorded(
         structure=structure(spans, application.entry, application.tracing.peers),
         evidence=_evidence(application, types, lowest, windows),
         path_ms={one.service: one.path_ms.value for one in lowest.measurement.services},
-        points=_points(windows),
+        points=_points(windows, _tick_us(windows)),
     )
 
 
@@ -120,6 +120,7 @@ def _evidence(
         memory_mib=machine.memory_mib,
         cpu_us={name: one.per_request_us for name, one in used.items() if name != OTHERS},
         others_us=used[OTHERS].per_request_us,
+        tick_us=round(_tick_us(windows), 4),
         idle=round(math.fsum(one.idle_cores for one in used.values()), 4),
         caches=_caches(application, types, lowest),
         run_spread=_run_spread(windows),
@@ -187,7 +188,13 @@ def _run_spread(windows: Sequence[_Window]) -> float:
     return math.sqrt(squares / sum(len(values) - 1 for values in repeated))
 
 
-def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
+def _tick_us(windows: Sequence[_Window]) -> float:
+    """The mean time of a tick (geometric); 0 where some window has none."""
+    ticks = [one.measurement.tick_us or 0.0 for one in windows]
+    return statistics.geometric_mean(ticks) if all(ticks) else 0.0
+
+
+def _points(windows: Sequence[_Window], tick_us: float) -> tuple[Point, ...]:
     """A point for each configuration and rate: geometric means over its repetitions."""
     groups: dict[str, list[_Window]] = defaultdict(list)
     changed: dict[str, dict[str, Any]] = {}
@@ -200,7 +207,7 @@ def _points(windows: Sequence[_Window]) -> tuple[Point, ...]:
     return tuple(
         Point(
             changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows),
-            _cpu_us(rows),
+            _cpu_us(rows), round(_tick_us(rows) / tick_us, 4) if tick_us else None,
         )
         for key, rows in groups.items()
     )  # fmt: skip
@@ -246,7 +253,10 @@ def read_evidence(path: Path) -> Recorded:
 
 
 def merged(parts: Sequence[Recorded]) -> Recorded:
-    """The structure and counters of the part with the lowest rate, the points of all.  Raises InputError."""
+    """The structure and counters of the part with the lowest rate, the points of all.
+
+    Their slowness is against that part.  Raises InputError.
+    """
     if len({one.application for one in parts}) > 1:
         raise InputError(f"evidence of several applications: {', '.join(sorted({one.application for one in parts}))}")
     lowest = min(parts, key=lambda one: one.rate_rps)
@@ -257,5 +267,14 @@ def merged(parts: Sequence[Recorded]) -> Recorded:
         structure=lowest.structure,
         evidence=lowest.evidence,
         path_ms=lowest.path_ms,
-        points=tuple(point for one in parts for point in one.points),
+        points=tuple(_against(point, one, lowest) for one in parts for point in one.points),
     )
+
+
+def _against(point: Point, part: Recorded, reference: Recorded) -> Point:
+    """A point with its slowness against another part of the evidence."""
+    if part is reference:
+        return point
+    if not (point.slowness and part.evidence.tick_us and reference.evidence.tick_us):
+        return replace(point, slowness=None)
+    return replace(point, slowness=round(point.slowness * part.evidence.tick_us / reference.evidence.tick_us, 4))

@@ -125,6 +125,8 @@ class Modelling:
         progress(f"{len(training)} configurations and rates to fit, {len(validation)} to validate; compiling")
         twin = fitted(twin, application, types, training, progress, steps=steps)
         fit: dict[str, float] = {"traces_rate_rps": found.rate_rps}
+        if found.evidence.tick_us:
+            fit["tick_us"] = found.evidence.tick_us
         for name, points in (("fitted", training), ("validation", validation)):
             fit[f"{name}_points"] = len(points)
             if points:

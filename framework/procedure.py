@@ -78,7 +78,8 @@ class Procedure:
     # ------------------------------------------------------------------ the default
 
     def _default(self) -> Trial:
-        done = self._finished("default")
+        # One without a value ended its study with the reason; a study that was resumed all the same tries again.
+        done = [t for t in self._finished("default") if t.state is TrialState.COMPLETED]
         while True:
             default = done[-1] if done else self._first_default()
             if default.state is not TrialState.COMPLETED:

@@ -41,13 +41,15 @@ class Evidence:
     """What was measured beside the traces, in the same windows of the default configuration at low load.
 
     ``cpu_us``: of each service per request.  ``others_us``: of generator, trace store and Tailor per request.
-    ``idle``: cores that all of them use together when there are no requests.
+    ``idle``: cores that all of them use together when there are no requests.  ``tick_us``: of the machine on average
+    over all of the evidence; 0: not counted.
     """
 
     cores: int
     cpu_us: Mapping[str, float]
     others_us: float
     idle: float = 0.0
+    tick_us: float = 0.0
     caches: Mapping[str, CacheEvidence] = field(default_factory=dict)
     run_spread: float = 0.0
     memory_mib: int = 4096

@@ -32,7 +32,7 @@ def learnt_effects(
 ) -> tuple[dict[str, dict[str, float]], list[Point]]:
     """Type -> parameter -> exponent, of those that are surely not 0; empty where there is too little to learn from.
 
-    And the points with the machine's slowness, as far as counters tell.
+    And the points with the machine's slowness as counters tell it, where ticks have not.
     """
     counted = [one for one in points if one.cpu_us]
     type_of = {one.name: one.type for one in application.services}
@@ -69,8 +69,9 @@ def learnt_effects(
     for (kind, name), column in columns.items():
         if abs(found[column]) > SURE * errors[column]:
             effects.setdefault(kind, {})[name] = round(float(found[column]), 4)
-    slowness = iter(np.exp(found[len(columns) + len(levels) :]).tolist())
-    return effects, [replace(one, slowness=round(next(slowness), 4)) if one.cpu_us else one for one in points]
+    slowness = np.exp(found[len(columns) + len(levels) :]).tolist()
+    told = {id(one): round(slower, 4) for one, slower in zip(counted, slowness, strict=True)}
+    return effects, [one if one.slowness else replace(one, slowness=told.get(id(one))) for one in points]
 
 
 def _regression(

@@ -34,7 +34,7 @@ AWAY = 0.5  # how far from the first guess a number may well be, in its logarith
 class Point:
     """What was measured of a configuration at a rate: median and p95 in ms, and the cores that were busy with it, the
     load generator and the trace store included; 0: not known.  ``cpu_us``: of each service per request.
-    ``slowness``: of the machine in these windows, against the others.
+    ``slowness``: of the machine in these windows, against all of the evidence; None: not known.
     """
 
     configuration: Mapping[str, Value]
@@ -44,7 +44,7 @@ class Point:
     repetitions: int = 1
     cores: float = 0.0
     cpu_us: Mapping[str, float] = field(default_factory=dict)
-    slowness: float = 1.0
+    slowness: float | None = None
 
 
 def answer(
@@ -54,12 +54,12 @@ def answer(
     configuration: Mapping[str, Value],
     rate_rps: float,
     *,
-    slowness: float = 1.0,
+    slowness: float | None = None,
     seed: int = 1,
 ) -> tuple[float, float, float]:
     """The twin's median and p95 in ms, and its busy cores; the same requests for every configuration."""
     program, _ = compiled(twin, application, types, configuration)
-    found = replication(slowed(program, slowness), rate_rps, SECONDS, seed)
+    found = replication(slowed(program, slowness or 1.0), rate_rps, SECONDS, seed)
     return found.p50_ms, found.p95_ms, found.cores + sum(host.others for host in twin.hosts)
 
 

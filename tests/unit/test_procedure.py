@@ -93,13 +93,20 @@ def test_failed_trials_do_not_end_a_study(tmp_path: Path) -> None:
     assert finished.best is not None
 
 
-def test_a_default_that_cannot_be_measured_ends_the_study_with_the_reason(tmp_path: Path) -> None:
-    def breaks(count: int) -> None:
-        raise DeploymentFailed("exited with code 1", "cache", "bad flag")
+def test_a_default_that_cannot_be_measured_ends_the_study_until_it_can(tmp_path: Path) -> None:
+    broken = [True]
 
-    _, procedure = start(pretend_bench(tmp_path, machine(on_deploy=breaks)))
+    def breaks(count: int) -> None:
+        if broken:
+            raise DeploymentFailed("exited with code 1", "cache", "bad flag")
+
+    bench = pretend_bench(tmp_path, machine(on_deploy=breaks))
+    _, procedure = start(bench)
     with pytest.raises(TrialFailed, match="bad flag"):
         procedure.run()
+    broken.clear()
+    assert again(bench).run().verdict is not None
+    assert purposes(list(bench.store.trials("s1")))[:3] == ["default", "default", "search"]
 
 
 def test_an_engine_that_goes_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
