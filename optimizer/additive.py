@@ -119,8 +119,7 @@ class AdditiveProcess:
         inverse, variances, amounts, extra = self._split(theta)
         covariances, slopes = known.covariances(inverse, variances)
         n = len(self._y)
-        whole = np.sum(covariances, axis=0) + amounts @ known.products
-        noisy = whole.reshape(n, n) + np.diag(self._noise + extra + JITTER)
+        noisy = known.whole(covariances, variances, amounts, self._noise + extra + JITTER)
         try:
             factor = np.linalg.cholesky(noisy)
         except np.linalg.LinAlgError:
@@ -129,24 +128,24 @@ class AdditiveProcess:
         alpha = inverted @ self._y
         off = (theta - self._centre) / self._spread
         value = 0.5 * float(self._y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
-        pull = (inverted - np.outer(alpha, alpha)).ravel()  # twice the derivative by the covariance
+        both = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
+        pull, own = 2.0 * known.pairs_of(both), np.diag(both)  # of pairs, each of which stands twice, and of the points
         by_length, by_variance = np.zeros(self.layout.parameters), np.empty(len(self._parts))
         for index, (members, _) in enumerate(self._parts):
             by_length[members] += known.stacks[index] @ (pull * slopes[index])
-            by_variance[index] = pull @ covariances[index]
-        by_amount = amounts * (known.products @ pull)
-        by_noise = extra * float(pull[:: n + 1].sum())
+            by_variance[index] = pull @ covariances[index] + variances[index] * own.sum()
+        by_amount = amounts * (known.products @ pull + known.squares @ own)
+        by_noise = extra * float(own.sum())
         gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
         return value, gradient + off / self._spread
 
     def _factorise(self, known: _Known) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
-        n = len(self._y)
         self.inverse, self.variances, self.amounts, extra = self._split(self._theta)
         covariances, _ = known.covariances(self.inverse, self.variances)
-        whole = np.sum(covariances, axis=0) + self.amounts @ known.products
-        self._factor = cho_factor(whole.reshape(n, n) + np.diag(self._noise + extra + JITTER), lower=True)
+        noisy = known.whole(covariances, self.variances, self.amounts, self._noise + extra + JITTER)
+        self._factor = cho_factor(noisy, lower=True)
         self._alpha = cho_solve(self._factor, self._y)
 
     # ------------------------------------------------------------------ answering
@@ -182,28 +181,53 @@ class AdditiveProcess:
         for (members, factor), variance in zip(self._parts, self.variances, strict=True):
             columns = np.flatnonzero(np.isin(self.layout.parameter, members))
             a, b = new[:, columns], old[:, columns]
-            squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-            squared = np.maximum(squared, 0.0) * factor
-            r = np.sqrt(squared)
-            total += variance * (1.0 + ROOT5 * r + 5.0 / 3.0 * squared) * np.exp(-ROOT5 * r)
+            one = (-2.0 * a) @ b.T  # in place from here: large arrays take longer to come by than to fill
+            one += (a * a).sum(axis=1)[:, None]
+            one += (b * b).sum(axis=1)
+            one *= 5.0 * factor
+            np.maximum(one, 0.0, out=one)
+            r = np.sqrt(one)
+            one /= 3.0
+            one += r
+            one += 1.0
+            np.negative(r, out=r)
+            one *= np.exp(r, out=r)
+            one *= variance
+            total += one
         for mine, theirs, amount in zip(features, self._features, self.amounts, strict=True):
             total += mine @ (math.sqrt(amount) * theirs).T
         return total
 
 
 class _Known:
-    """What the covariance of fitted points is made of, before the hyperparameters: flat, (n * n,) each.
+    """What the covariance of fitted points is made of, before the hyperparameters, for each pair of them once.
 
-    ``stacks``: for each part the squared differences by parameter.  ``products``: of the features of each set.
+    ``stacks``: for each part the squared differences by parameter, (members, pairs).  ``products``: of the features of
+    each set, (sets, pairs); ``squares``: of a point with itself, (sets, n).
     """
 
     def __init__(
         self, layout: Layout, parts: list[tuple[NDArray[np.int64], float]], x: Array, features: list[Array]
     ) -> None:
         self._parts = parts
-        distances = _distances(layout, x).reshape(layout.parameters, -1)
+        self._count = len(x)
+        self._rows, self._columns = np.tril_indices(len(x), -1)
+        distances = _distances(layout, x[self._rows] - x[self._columns])
         self.stacks = [distances[members] for members, _ in parts]
-        self.products = np.array([one @ one.T for one in features]).reshape(len(features), len(x) ** 2)
+        self.products = np.array([self.pairs_of(one @ one.T) for one in features])
+        self.products = self.products.reshape(len(features), len(self._rows))
+        self.squares = np.array([(one * one).sum(axis=1) for one in features]).reshape(len(features), len(x))
+
+    def pairs_of(self, matrix: Array) -> Array:
+        """The part below the diagonal of a matrix (n, n), (pairs,)."""
+        return np.asarray(matrix[self._rows, self._columns])
+
+    def whole(self, covariances: list[Array], variances: Array, amounts: Array, noise: Array) -> Array:
+        """The covariance with its diagonal and what is below it, (n, n): all that its factorisation reads."""
+        found = np.zeros((self._count, self._count))
+        found[self._rows, self._columns] = np.sum(covariances, axis=0) + amounts @ self.products
+        np.fill_diagonal(found, variances.sum() + amounts @ self.squares + noise)
+        return found
 
     def covariances(self, inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
         """v m(r) of each part, and -2 v dm/d(r^2), of which derivatives are made."""
@@ -251,10 +275,9 @@ def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
     return centre, spread
 
 
-def _distances(layout: Layout, x: Array) -> Array:
-    """Squared differences by parameter, (P, n, n); the columns of a choice belong to one parameter."""
-    found = np.zeros((layout.parameters, len(x), len(x)))
+def _distances(layout: Layout, differences: Array) -> Array:
+    """Squares by parameter of differences (pairs, columns), (P, pairs); columns of a choice belong to one parameter."""
+    found = np.zeros((layout.parameters, len(differences)))
     for column, parameter in enumerate(layout.parameter):
-        difference = x[:, column][:, None] - x[:, column][None, :]
-        found[parameter] += difference * difference
+        found[parameter] += differences[:, column] ** 2
     return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.space import Parameter, SearchSpace, Value
+from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
 Array = NDArray[np.float64]
@@ -29,6 +29,7 @@ class Encoder:
         self._space = space
         self.columns = tuple(_columns(parameter) for parameter in space.parameters)  # by parameter
         self.width = sum(self.columns)
+        self._units: dict[Configuration, Array] = {}  # of what was told: to look at each of its values takes longest
 
     def snap(self, units: Array) -> Array:
         """Unit coordinates (n, d) moved to the values that they stand for, (n, d)."""
@@ -49,9 +50,12 @@ class Encoder:
                 columns.append(snapped[:, j][:, None])
         return np.concatenate(columns, axis=1)
 
-    def units(self, configurations: Sequence[Mapping[str, Value]]) -> Array:
+    def units(self, configurations: Sequence[Configuration]) -> Array:
         """Unit coordinates of configurations, (n, d)."""
-        rows = [self._space.to_unit(configuration) for configuration in configurations]
+        for one in configurations:
+            if one not in self._units:
+                self._units[one] = self._space.to_unit(one)
+        rows = [self._units[one] for one in configurations]
         return np.stack(rows) if rows else np.empty((0, len(self._space)))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -85,6 +86,11 @@ class Tailor(Optimizer):
         with one_thread():
             return _Model(self, scores).centre
 
+    @cached_property
+    def encoder(self) -> Encoder:
+        """Of this search, since it remembers what was told."""
+        return Encoder(self.space)
+
     @property
     def _good(self) -> list[Configuration]:
         """What a model says is best."""
@@ -120,7 +126,7 @@ class Tailor(Optimizer):
 
     def _start(self, size: int) -> list[Configuration]:
         """The design but for its first point: what namesakes do is tried together."""
-        return together(self.space, namesakes(self.space, Encoder(self.space).columns), size, self.stream(1))
+        return together(self.space, namesakes(self.space, self.encoder.columns), size, self.stream(1))
 
     def _middle(self) -> Configuration:
         """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
@@ -180,7 +186,7 @@ class _Model:
 
     def __init__(self, optimizer: Tailor, scores: list[Scored], rng: np.random.Generator | None = None) -> None:
         self.space = optimizer.space
-        self.encoder = Encoder(self.space)
+        self.encoder = optimizer.encoder
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         self.layout = Layout.of(self.space, self.encoder.columns, self.weights)

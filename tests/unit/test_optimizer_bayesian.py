@@ -29,7 +29,7 @@ def test_choices_are_one_apart_and_ordered_parameters_keep_their_coordinate() ->
     )
     encoder = Encoder(space)
     rows: list[dict[str, Value]] = [{"choice": choice, "switch": choice == "a", "number": 2} for choice in "abc"]
-    vectors = encoder.encode(encoder.units(rows))
+    vectors = encoder.encode(encoder.units([space.validate(row) for row in rows]))
     assert vectors.shape == (3, encoder.width) == (3, 5)
     assert np.linalg.norm(vectors[1] - vectors[2]) == pytest.approx(1.0)
     assert vectors[:, 3].tolist() == [1.0, 0.0, 0.0]
