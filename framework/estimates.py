@@ -13,7 +13,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from framework.errors import InputError
 from framework.model import Estimate
@@ -32,6 +31,8 @@ def ranks(count: int, probability: float) -> tuple[int, int]:
     The coverage is P(j <= Bin(count, probability) < k).  j = 0 and k = count + 1 mean that the sample is too small
     for a bound on that side.
     """
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     if count < 1:
         raise InputError("a quantile needs at least one sample")
     if not 0 < probability < 1:
@@ -76,12 +77,16 @@ def mean(samples: ArrayLike) -> Estimate:
     batches: NDArray[np.float64] = values
     if count >= 2 * BATCHES:
         batches = np.array([part.mean() for part in np.array_split(values, BATCHES)])
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(batches) - 1) * batches.std(ddof=1) / math.sqrt(len(batches)))
     return Estimate(value, value - half, value + half, count)
 
 
 def rate(events: int, seconds: float) -> Estimate:
     """Events per second with the exact 95 % interval of a Poisson count (Garwood, 1936, Biometrika 28)."""
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     tail = (1 - CONFIDENCE) / 2
     low = stats.chi2.ppf(tail, 2 * events) / 2 if events else 0.0
     high = stats.chi2.ppf(1 - tail, 2 * (events + 1)) / 2
@@ -90,6 +95,8 @@ def rate(events: int, seconds: float) -> Estimate:
 
 def proportion(events: int, trials: int) -> Estimate:
     """The fraction with its exact 95 % interval (Clopper & Pearson, 1934, Biometrika 26)."""
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     tail = (1 - CONFIDENCE) / 2
     low = stats.beta.ppf(tail, events, trials - events + 1) if events else 0.0
     high = stats.beta.ppf(1 - tail, events + 1, trials - events) if events < trials else 1.0

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from framework.config.space import parameters_of
 from framework.errors import FileError, InputError
@@ -129,6 +128,8 @@ def _evidence(
 
 def _used(lowest: _Window, windows: Sequence[_Window]) -> dict[str, _Used]:
     """Of each service and of all others together, from the default's windows with a machine that is not crowded."""
+    from scipy.optimize import nnls  # here, because only a calibration needs it
+
     default = SearchSpace.from_dict(lowest.study.space).default()
     calm = [one for one in windows if one.trial.configuration == default and sum(one.measurement.cpu.values()) < CALM]
     calm = calm or [lowest]

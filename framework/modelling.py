@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scipy import stats
-
 from framework.adapters import Adapters
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.configuration_file import nearest
@@ -291,6 +289,8 @@ def _quantities(rows: Sequence[Replication]) -> dict[str, Estimate]:
 
 def _mean(values: Sequence[float]) -> Estimate:
     """Mean of independent replications with Student's interval."""
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     value = statistics.fmean(values)
     if not math.isfinite(value):
         return Estimate(math.inf, -math.inf, math.inf, len(values))

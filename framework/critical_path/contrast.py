@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from framework.critical_path.per_trace import PerTrace
 from framework.errors import InputError
@@ -135,6 +134,8 @@ def _difference(one: _Moments, other: _Moments) -> Estimate:
 
 
 def _half(variance: float, freedom: float) -> float:
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     if not math.isfinite(variance) or freedom < 1:
         return math.inf
     return float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)

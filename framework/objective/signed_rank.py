@@ -9,7 +9,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 
 def distribution(ranks: ArrayLike) -> NDArray[np.float64]:
@@ -31,6 +30,8 @@ def p_value(differences: ArrayLike) -> float:
 
     ``differences``: shape (n,), finite.  1 when nothing is left.
     """
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
     if not len(values):

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 BATCHES = 24
 PER_BATCH = 20
@@ -62,6 +61,8 @@ def change(latency: ArrayLike, *, alpha: float, relative: float) -> Change | Non
 
 
 def _slope(name: str, levels: NDArray[np.float64], ratio: float, alpha: float, relative: float) -> Change:
+    from scipy import stats  # here: it takes half a second, which most commands can do without
+
     # A level that never changes has no residuals to test against.
     p_value = float(stats.linregress(np.arange(BATCHES), levels).pvalue) if np.ptp(levels) > 0 else 1.0
     return Change(name, ratio, p_value, p_value <= alpha and abs(math.log(ratio)) > math.log1p(relative))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:  # loaded where something is drawn: most commands draw nothing
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
 BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")  # Tol's, for things without an order
@@ -24,6 +24,9 @@ _STYLE: Any = {  # matplotlib types its keys as one long Literal
 
 def figure(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure of ``width`` x ``height`` inches with one pair of axes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     with rc_context(_STYLE):
         made = Figure(figsize=(width, height), layout="constrained")
         return made, made.add_subplot()
@@ -31,6 +34,8 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def svg(made: Figure) -> str:
     """The figure as an SVG element."""
+    from matplotlib import rc_context
+
     buffer = io.StringIO()
     with rc_context(_STYLE):
         made.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import networkx
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.patches import FancyArrowPatch
 
 from framework.critical_path.analysis import Analysis
 from framework.critical_path.contrast import Groups
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
 
+if TYPE_CHECKING:
+    import networkx
+
 MOST_SPANS = 60  # of one request that are drawn
 MOST_TRACES = 2000  # of which the flame graph is made
-HEAT = colormaps["YlOrRd"]
 
 
 def gantt(found: Analysis, trace: int) -> str:
@@ -66,7 +66,7 @@ def flame(found: Analysis) -> str:
         if width < 0.002:
             continue
         own = totals.get(stack, 0) / whole
-        colour = HEAT(0.15 + 0.75 * own / max(width, 1e-12))
+        colour = _heat(0.15 + 0.75 * own / max(width, 1e-12))
         axes.barh(
             len(stack) - 1, width, left=at, height=0.94, align="center", color=colour, edgecolor="white", linewidth=0.6
         )
@@ -109,6 +109,9 @@ def _stacks(found: Analysis) -> Mapping[tuple[str, ...], int]:
 
 def service_graph(found: Analysis) -> str:
     """Who calls whom: from left to right; colour is the share of the critical path, width the calls per request."""
+    import networkx
+    from matplotlib.patches import FancyArrowPatch
+
     graph: networkx.DiGraph[str] = networkx.DiGraph()
     share = {one.name: one.share.value for one in found.services}
     graph.add_nodes_from(share)
@@ -131,7 +134,7 @@ def service_graph(found: Analysis) -> str:
     largest = max(share.values(), default=1.0) or 1.0
     for name, (x, y) in place.items():
         own = share.get(name, 0.0)
-        axes.scatter(x, y, s=150, color=HEAT(0.1 + 0.8 * own / largest), edgecolor="#6b7280", linewidth=0.6, zorder=2)
+        axes.scatter(x, y, s=150, color=_heat(0.1 + 0.8 * own / largest), edgecolor="#6b7280", linewidth=0.6, zorder=2)
         axes.text(x, y - 0.36 / tallest, f"{name} {own:.1%}", ha="center", va="top", fontsize=6.5, zorder=3)
     axes.set_xlim(-0.5, max(layers) + 0.5)
     axes.set_ylim(-0.12, 1.08)
@@ -141,6 +144,8 @@ def service_graph(found: Analysis) -> str:
 
 def _layers(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
     """Services by their distance from where requests enter; those that call each other share a layer."""
+    import networkx
+
     condensed = networkx.condensation(graph)
     found: dict[int, list[str]] = {}
     depth: dict[int, int] = {}
@@ -148,6 +153,13 @@ def _layers(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
         depth[component] = max((depth[one] + 1 for one in condensed.predecessors(component)), default=0)
         found.setdefault(depth[component], []).extend(sorted(condensed.nodes[component]["members"]))
     return found
+
+
+def _heat(share: float) -> Any:
+    """From yellow to red."""
+    from matplotlib import colormaps
+
+    return colormaps["YlOrRd"](share)
 
 
 def contrast(groups: Groups, first: str, second: str) -> str:
