@@ -91,7 +91,7 @@ def test_special_values_that_make_no_sense_are_refused(arguments: dict[str, Any]
 def test_models_see_that_a_special_value_is_something_else() -> None:
     space = SearchSpace([IDLE])
     encoder = Encoder(space)
-    off, least, most = encoder.encode(encoder.units([{"web.idle": value} for value in (0, 4, 256)]))
+    off, least, most = encoder.encode(encoder.units([space.validate({"web.idle": value}) for value in (0, 4, 256)]))
     assert encoder.columns == (2,)
     assert float(np.sum((off - least) ** 2)) >= 1.0
     assert off[1] == 1.0
