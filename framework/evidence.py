@@ -19,7 +19,7 @@ import numpy as np
 
 from framework.config.space import parameters_of
 from framework.errors import FileError, InputError
-from framework.model import Application, Measurement, ServiceType, Study, Trial
+from framework.model import Application, Measurement, ServiceType, Study, Trial, cpu_us_per_request
 from framework.model.documents import decode, encode
 from framework.ports import ArtefactStore, StudyStore
 from framework.report.export import write_text
@@ -208,18 +208,11 @@ def _points(windows: Sequence[_Window], tick_us: float) -> tuple[Point, ...]:
     return tuple(
         Point(
             changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows),
-            _cpu_us(rows), round(_tick_us(rows) / tick_us, 4) if tick_us else None,
+            {name: round(us, 1) for name, us in cpu_us_per_request([one.measurement for one in rows]).items()},
+            round(_tick_us(rows) / tick_us, 4) if tick_us else None,
         )
         for key, rows in groups.items()
     )  # fmt: skip
-
-
-def _cpu_us(rows: Sequence[_Window]) -> dict[str, float]:
-    """Of each service per request, over all windows."""
-    requests = sum(one.measurement.requests for one in rows)
-    names = dict.fromkeys(name for one in rows for name in one.measurement.service_cpu_s)
-    total = {name: math.fsum(one.measurement.service_cpu_s.get(name, 0.0) for one in rows) for name in names}
-    return {name: round(1e6 * seconds / requests, 1) for name, seconds in total.items()}
 
 
 def _cores(rows: Sequence[_Window]) -> float:

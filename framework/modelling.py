@@ -192,7 +192,8 @@ class Modelling:
         sweeps: list[Sweep | None] = [None] * len(arms)
         if limit_ms is not None:
             sweeps = [self._sweep(application.name, one, limit_ms, seconds, seeds, progress) for one in programs]
-        answers = [Answer(_quantities(rows), sweep) for rows, sweep in zip(runs, sweeps, strict=True)]
+        idle = sum(host.others for host in twin.hosts)
+        answers = [Answer(_quantities(rows, idle), sweep) for rows, sweep in zip(runs, sweeps, strict=True)]
         silent = set(inert(twin, application, types))
         return WhatIf(
             application=application.name,
@@ -276,14 +277,15 @@ def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:
         raise InputError(f"--set {error.parameter}: found {error.found!r}; allowed: {error.allowed}") from None
 
 
-def _quantities(rows: Sequence[Replication]) -> dict[str, Estimate]:
+def _quantities(rows: Sequence[Replication], idle: float = 0.0) -> dict[str, Estimate]:
+    """``idle``: cores that are busy without requests."""
     return {
         "p50": _mean([one.p50_ms for one in rows]),
         "p95": _mean([one.p95_ms for one in rows]),
         "p99": _mean([one.p99_ms for one in rows]),
         "throughput": _mean([one.throughput_rps for one in rows]),
         "failed": _mean([one.failed for one in rows]),
-        "cores": _mean([one.cores for one in rows]),
+        "cores": _mean([one.cores + idle for one in rows]),
     }
 
 

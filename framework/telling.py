@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from framework.critical_path.reduce import evidence_of, priors
-from framework.model import Measurement, Objective, StudyPlan, Trial, TrialState
+from framework.model import Objective, StudyPlan, Trial, TrialState, cpu_us_per_request
 from framework.model.documents import decode
 from framework.objective import constraints, others
 from optimizer.belief import Modelled
@@ -58,16 +57,8 @@ def observation(
         constraints=constraints(trial, objective),
         priors=priors(evidence_of(windows), space.groups) if guided else {},
         others=beside,
-        costs=_costs([one for one in trial.measurements if not one.invalid]),
+        costs=cpu_us_per_request([one for one in trial.measurements if not one.invalid]),
     )
-
-
-def _costs(windows: Sequence[Measurement]) -> dict[str, float]:
-    """CPU time of each service per request, in microseconds, over all windows."""
-    requests = sum(one.requests for one in windows)
-    names = sorted({name for one in windows for name in one.service_cpu_s})
-    total = {name: math.fsum(one.service_cpu_s.get(name, 0.0) for one in windows) for name in names}
-    return {name: 1e6 * seconds / requests for name, seconds in total.items() if seconds > 0} if requests else {}
 
 
 def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[Observation]:

@@ -6,9 +6,6 @@ logarithm of what a group takes is modelled as a level of the group, a term for 
 load), and a linear function of its parameters in which namesakes have the same coefficients: thirty services are
 thirty witnesses of what one parameter costs.  The sum over the groups is then an idea of the values' shape, to be
 trusted as far as these agree (``belief.trusted``).
-
-Sources: ridge regression: Hoerl & Kennard, Technometrics 12(1) (1970); weights from the residuals of a first round:
-Carroll & Ruppert, "Transformation and Weighting in Regression" (1988), section 2.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.namesakes import namesakes
+from optimizer.ridge import ridge
 from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
@@ -27,7 +25,6 @@ Array = NDArray[np.float64]
 FEWEST = 4  # trials from which anything is learnt
 LEAST_SHARE = 0.005  # of the whole; what a smaller group takes is noise
 EFFECT = 0.3  # standard deviation of a coefficient and of a trial's term, in logarithms, before anything is known
-WITNESSES = 4.0  # observations that the residuals of all groups weigh, beside a group's own
 
 
 class Costs:
@@ -48,11 +45,14 @@ class Costs:
         group = np.array([row[1] for row in rows], dtype=np.int64)
         said = np.array([row[2] for row in rows])
         levels = np.eye(len(self._groups))[group]
-        design = np.hstack([shared.features(x)[trial, group], np.eye(len(taken))[trial], levels])
-        found = _ridge(design, said, group, free=len(self._groups))
+        design = np.hstack([shared.features(x)[trial, group], levels, np.eye(len(taken))[trial]])
+        own = shared.count + len(self._groups)
+        prior = np.full(design.shape[1], EFFECT)
+        prior[shared.count : own] = 100.0  # what a group takes is not known at all
+        found, _ = ridge(design, said, np.zeros(len(said)), prior, own)
         self._levels = np.full(len(self._groups), -np.inf)
         known = np.unique(group)
-        self._levels[known] = found[len(found) - len(self._groups) :][known]
+        self._levels[known] = found[shared.count + known]
         self._slopes = shared.spread(found[: shared.count])
 
     def at(self, x: Array) -> Array:
@@ -96,20 +96,3 @@ class _Shared:
             if group >= 0:
                 found[column, group] = self._factor[column] * coefficients[coefficient]
         return found
-
-
-def _ridge(design: Array, said: Array, group: NDArray[np.int64], free: int) -> Array:
-    """Coefficients; the last ``free`` are not drawn to 0.  In a second round groups weigh by what the first left."""
-    precision = np.full(design.shape[1], EFFECT**-2.0)
-    precision[len(precision) - free :] = 1e-6
-    deviation = np.full(len(said), 0.05)
-    found = np.zeros(design.shape[1])
-    for _ in range(2):
-        weighted = design / deviation[:, None]
-        found = np.linalg.solve(weighted.T @ weighted + np.diag(precision), weighted.T @ (said / deviation))
-        squares = (said - design @ found) ** 2
-        count = np.bincount(group, minlength=free)
-        own = np.bincount(group, squares, minlength=free)
-        variance = (own + WITNESSES * float(squares.mean())) / (count + WITNESSES)
-        deviation = np.sqrt(np.maximum(variance, 1e-6))[group]
-    return found

@@ -41,6 +41,7 @@ from framework.model.measurement import (
     LoadResult,
     Measurement,
     ServiceTime,
+    cpu_us_per_request,
 )
 from framework.model.study import (
     DOCKER,
@@ -105,4 +106,5 @@ __all__ = [
     "Value",
     "Verdict",
     "Workload",
+    "cpu_us_per_request",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -108,3 +109,11 @@ class Measurement:
     spans: str = ""  # artefact of the window's traces, where they are kept
     warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together
     tick_us: float | None = None  # mean CPU time of a tick: what the machine asked for the same work in this window
+
+
+def cpu_us_per_request(windows: Sequence[Measurement]) -> dict[str, float]:
+    """CPU time of each service per request, in microseconds, over all windows; of those that used any."""
+    requests = sum(one.requests for one in windows)
+    names = sorted({name for one in windows for name in one.service_cpu_s})
+    spent_s = {name: math.fsum(one.service_cpu_s.get(name, 0.0) for one in windows) for name in names}
+    return {name: 1e6 * seconds / requests for name, seconds in spent_s.items() if seconds > 0} if requests else {}

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+BACKGROUND = "background"
+"""The service and operation of the computing that no span explains, which nobody waits for."""
+
 
 @dataclass(frozen=True, slots=True)
 class TwinCall:

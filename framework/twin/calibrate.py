@@ -13,11 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from framework.model import Application, ServiceType
-from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
+from framework.model.twin import (
+    BACKGROUND,
+    Twin,
+    TwinCache,
+    TwinCall,
+    TwinEdge,
+    TwinHost,
+    TwinOperation,
+    TwinService,
+)
 from framework.twin.cache import fitted
 from framework.twin.structure import Key, Learnt, Structure
 
-BACKGROUND = "background"
 SURE = 0.98  # a call that happens this often is no consequence of a miss
 SETUP_US = 80.0  # CPU of a new connection on loopback, both sides: to be fitted
 SWITCHING = 0.02  # to be fitted
@@ -38,9 +46,9 @@ class CacheEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was measured beside the traces, in the same windows of the default configuration at low load.
+    """What was measured beside the traces, in windows of the default configuration while the machine was not crowded.
 
-    ``cpu_us``: of each service per request.  ``others_us``: of generator, trace store and Tailor per request.
+    ``cpu_us``: what a request adds, of each service and the trace store.  ``others_us``: of generator and Tailor.
     ``idle``: cores that all of them use together when there are no requests.  ``tick_us``: of the machine on average
     over all of the evidence; 0: not counted.
     """

@@ -14,9 +14,8 @@ import numpy as np
 from framework.compose.placed import ALL, CPUSET
 from framework.config.space import parameters_of
 from framework.model import Application, ParameterDefinition, ServiceType
-from framework.model.twin import Twin, TwinCall, TwinOperation, TwinService
+from framework.model.twin import BACKGROUND, Twin, TwinCall, TwinOperation, TwinService
 from framework.twin.cache import hit_ratio
-from framework.twin.calibrate import BACKGROUND
 from framework.twin.draws import EXPONENTIAL, LOGNORMAL
 from framework.twin.places import places_of, slowdowns
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, LOOP, SPAWN, Builder, Program

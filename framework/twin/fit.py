@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from framework.model import Application, ServiceType
-from framework.model.twin import Twin
-from framework.twin.calibrate import BACKGROUND
+from framework.model.twin import BACKGROUND, Twin
 from framework.twin.compile import compiled, slowed
 from framework.twin.replication import replication
 from framework.twin.visits import expected_visits

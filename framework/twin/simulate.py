@@ -1,10 +1,10 @@
 """The discrete-event simulation of a twin: open arrivals in, latency of each request and its spans out.
 
 Threads that compute share the cores of their host equally (processor sharing, with a loss for switching, and one for
-cores that slow each other down).  A host's
-work is kept in virtual time: V advances by what each runnable thread gets, a thread that comes at V with a demand of d
-is done at V + d, so that an arrival or a departure costs the logarithm of the number of threads and no more (Parekh &
-Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of virtual time).
+cores that slow each other down).  A host's work is kept in virtual time: V advances by what each runnable thread gets,
+a thread that comes at V with a demand of d is done at V + d, so that an arrival or a departure costs the logarithm of
+the number of threads and no more (Parekh & Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of
+virtual time).
 
 A host may be cut into parts by CPU sets.  A thread that may run on several of them goes to the one with the fewest
 threads per core when it begins, and stays there: demands are short against the time between the kernel's balancing.

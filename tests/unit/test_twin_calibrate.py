@@ -8,8 +8,9 @@ import numpy as np
 
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.twin_file import load_twin, twin_text
+from framework.model.twin import BACKGROUND
 from framework.traces.files import read_all
-from framework.twin.calibrate import BACKGROUND, CacheEvidence, Evidence, calibrated
+from framework.twin.calibrate import CacheEvidence, Evidence, calibrated
 from framework.twin.compile import compiled
 from framework.twin.draws import arrivals
 from framework.twin.simulate import simulate
