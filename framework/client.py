@@ -106,10 +106,25 @@ class Client:
         found = self._ask("POST", f"/external/{study}/ask", json=body)["trials"]
         return [Asked(one["trial"], one["configuration"]) for one in found]
 
-    def tell(self, study: str, trial: int, value: float | None, *, error: float | None = None, why: str = "") -> None:
-        """What a trial gave; None where it failed."""
-        result = {"trial": trial, "value": value, "standard_error": error, "reason": why}
-        result["state"] = "completed" if value is not None else "failed"
+    def tell(
+        self,
+        study: str,
+        trial: int,
+        value: float | None,
+        *,
+        error: float | None = None,
+        why: str = "",
+        quantities: Mapping[str, float] | None = None,
+        costs: Mapping[str, float] | None = None,
+    ) -> None:
+        """What a trial gave; None where it failed.
+
+        ``quantities``: what the study's limits and further wishes need; ``costs``: what each group of parameters (a
+        service) took of it, such as CPU time per request, from which ``tailor`` learns.
+        """
+        result: dict[str, Any] = {"trial": trial, "value": value, "standard_error": error, "reason": why}
+        result |= {"state": "completed" if value is not None else "failed"}
+        result |= {"quantities": dict(quantities or {}), "costs": dict(costs or {})}
         self._ask("POST", f"/external/{study}/tell", json={"results": [result]})
 
     def heartbeat(self, study: str, client: str, trials: Sequence[int]) -> list[int]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from framework.config.outcomes import own_constraint
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
 from framework.lease import LEASE_S, Lease
-from framework.model import Offer, Study, StudyState, Trial, TrialState
+from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term, Trial, TrialState
+from framework.objective import constraints, others, rank
 from framework.ports import Clock, OfferStore, StudyStore
 from framework.procedure import new_optimizer
 from framework.together import Together
@@ -20,16 +22,25 @@ from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 from optimizer.trial import Observation, ObservationState
 
+VALUE = "value"  # what the objective of such a study is called
+NO_RANK = (math.inf, math.inf)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a client found: a value, or why there is none.  ``error``: its standard error, in the same unit."""
+    """What a client found: a value, or why there is none.
+
+    ``error``: its standard error, in the same unit.  ``quantities``: what the study's limits and further objectives
+    need.  ``costs``: what each group of parameters took (a service's CPU time per request), where that is known.
+    """
 
     trial: int
     value: float | None = None
     error: float | None = None
     state: TrialState = TrialState.COMPLETED
     reason: str = ""
+    quantities: Mapping[str, float] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +52,23 @@ class Wish:
     seconds: float
 
 
+def objective_of(plan: StudyPlan) -> Objective:
+    """The value, the limits that the best has to keep, and what else is wanted low.  Raises InputError."""
+    return Objective((Term(VALUE),), tuple(own_constraint(text) for text in plan.subject_to), plan.also)
+
+
 class Desk:
     """Answers the clients of one study."""
 
     def __init__(self, study: Study, store: StudyStore, offers: OfferStore, lease: Lease, clock: Clock) -> None:
         self._study = study  # as it was begun: what is asked of it here does not change
+        self._space, self._objective = SearchSpace.from_dict(study.space), objective_of(study.plan)
         self._store, self._offers, self._lease, self._clock = store, offers, lease, clock
         self._together: Together[Wish | Sequence[Told], Sequence[Trial]] = Together(self._answers)
         self._kept: Optimizer | None = None
         self._out: dict[int, Trial] = {}  # what clients measure, while this process has the lease
         self._renewed = -math.inf  # when the lease was, on the monotonic clock
-        self._lowest = math.inf
+        self._lowest = NO_RANK
 
     def ask(self, wish: Wish) -> Sequence[Trial]:
         """First trials whose clients vanished, then new ones; fewer when the space or the budget ends."""
@@ -98,13 +115,13 @@ class Desk:
             ended += new
             answers.append([])
         if ended:
-            values = ((trial.value, trial.number) for trial in ended if trial.value is not None)
-            lowest, number = min(values, default=(math.inf, 0))
+            ranks = ((rank(trial, self._objective), trial.number) for trial in ended if trial.value is not None)
+            lowest, number = min(ranks, default=(NO_RANK, 0))
             self._store.finish_trials(ended, best=number if lowest < self._lowest else None)
             self._lowest = min(self._lowest, lowest)
             for trial in ended:  # one by one, as they are replayed
                 self._out.pop(trial.number, None)
-                optimizer.tell([_observation(trial)])
+                optimizer.tell([self._observation(trial)])
         return iter(answers)
 
     def _known(self, numbers: Set[int]) -> dict[int, Trial]:
@@ -123,10 +140,10 @@ class Desk:
             if before is None:
                 raise NotFound(f"study {self._study.id} has no trial {one.trial}")
             trial = _finished(before, one)
-            _observation(trial)
+            self._observation(trial)
             if before.state is TrialState.RUNNING:
                 new[one.trial] = trial
-            elif (before.state, before.value) != (trial.state, trial.value):
+            elif _said(before) != _said(trial):
                 raise IllegalTransition(f"trial {before.number} was told before: {before.state}, {before.value}")
         return list(new.values())
 
@@ -175,41 +192,67 @@ class Desk:
     def _replayed(self) -> Optimizer:
         """By the recorded order of asks and tells; where another library asks otherwise, by what was told alone."""
         study = self._study
-        space = SearchSpace.from_dict(study.space)
         trials = {trial.number: trial for trial in self._store.trials(study.id)}
-        self._lowest = min((t.value for t in trials.values() if t.value is not None), default=math.inf)
+        valued = [trial for trial in trials.values() if trial.value is not None]
+        self._lowest = min((rank(trial, self._objective) for trial in valued), default=NO_RANK)
         self._out = {number: trial for number, trial in trials.items() if trial.state is TrialState.RUNNING}
-        optimizer = new_optimizer(study.plan, space)
+        optimizer = new_optimizer(study.plan, self._space)
         for event in self._store.events(study.id):
             trial = trials.get(event.get("number", -1))
             if trial is None or event["kind"] not in ("trial begins", "trial ends"):
                 continue
             if event["kind"] == "trial ends":
-                optimizer.tell([_observation(trial)])
+                optimizer.tell([self._observation(trial)])
                 continue
             [suggestion] = optimizer.ask()
             if suggestion.configuration != trial.configuration:
                 self._store.add_event(study.id, "replay diverged", {"trial": trial.number})
-                optimizer = new_optimizer(study.plan, space)
-                optimizer.tell([_observation(one) for one in trials.values() if one.state is not TrialState.RUNNING])
+                optimizer = new_optimizer(study.plan, self._space)
+                finished = [one for one in trials.values() if one.state is not TrialState.RUNNING]
+                optimizer.tell([self._observation(one) for one in finished])
                 return optimizer
         return optimizer
+
+    def _observation(self, trial: Trial) -> Observation:
+        """Raises InputError where what was told does not go together."""
+        error = None
+        if trial.value is not None and trial.standard_error is not None:
+            error = abs(trial.value) * trial.standard_error
+        if trial.value is not None and (missing := set(self._objective.quantities[1:]) - trial.quantities.keys()):
+            raise InputError(f"trial {trial.number}: quantities: missing: {', '.join(sorted(missing))}")
+        groups = self._space.groups
+        if unknown := trial.costs.keys() - groups.keys():
+            known = ", ".join(groups)
+            raise InputError(f"trial {trial.number}: costs: no group {', '.join(sorted(unknown))}; known: {known}")
+        try:
+            return Observation(
+                trial.configuration,
+                ObservationState(trial.state.value),
+                trial.value,
+                error,
+                trial.ask,
+                reason=trial.reason,
+                constraints=constraints(trial, self._objective),
+                others=others(trial, self._objective) if trial.value is not None else {},
+                costs=trial.costs,
+            )
+        except (OptimizerError, ValueError) as problem:
+            raise InputError(f"trial {trial.number}: {problem}") from problem
+
+
+def _said(trial: Trial) -> tuple[object, ...]:
+    return trial.state, trial.value, trial.quantities, trial.costs
 
 
 def _finished(trial: Trial, told: Told) -> Trial:
     relative = told.error / abs(told.value) if told.error is not None and told.value else None
     return replace(
-        trial, state=told.state, value=told.value, told_value=told.value, standard_error=relative, reason=told.reason
+        trial,
+        state=told.state,
+        value=told.value,
+        told_value=told.value,
+        standard_error=relative,
+        reason=told.reason,
+        quantities=dict(told.quantities),
+        costs=dict(told.costs),
     )
-
-
-def _observation(trial: Trial) -> Observation:
-    """Raises InputError where value and state do not go together."""
-    error = None
-    if trial.value is not None and trial.standard_error is not None:
-        error = abs(trial.value) * trial.standard_error
-    try:
-        state = ObservationState(trial.state.value)
-        return Observation(trial.configuration, state, trial.value, error, trial.ask, reason=trial.reason)
-    except (OptimizerError, ValueError) as problem:
-        raise InputError(f"trial {trial.number}: {problem}") from problem

@@ -10,10 +10,11 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from framework.desk import Desk, Told, Wish
+from framework.desk import VALUE, Desk, Told, Wish, objective_of
 from framework.errors import InputError, NotFound
 from framework.lease import Lease
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
@@ -36,14 +37,31 @@ class External:
         self._guard = threading.Lock()
 
     def create(
-        self, name: str, space: Mapping[str, Any], optimizer: str, budget: int, seed: int, options: Mapping[str, Any]
+        self,
+        name: str,
+        space: Mapping[str, Any],
+        optimizer: str,
+        budget: int,
+        seed: int,
+        options: Mapping[str, Any],
+        *,
+        subject_to: Sequence[str] = (),
+        also: Sequence[str] = (),
     ) -> Study:
-        """A study of a space of one's own (``SearchSpace.to_dict``).  Raises InputError."""
+        """A study of a space of one's own (``SearchSpace.to_dict``).
+
+        ``subject_to``: limits such as ``errors <= 0.01`` on quantities that clients tell beside the value; ``also``:
+        those that are wanted low too (``throughput`` high).  Raises InputError.
+        """
         try:
             known = SearchSpace.from_dict(space)
         except (OptimizerError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"space: {error}") from error
         plan = StudyPlan(name, optimizer, dict(options), budget, 1, 0.0, 0.0, 0.0, seed, 0, minimal=0)
+        plan = replace(plan, subject_to=tuple(subject_to), also=tuple(also))
+        objective = objective_of(plan)
+        if VALUE in (*objective.also, *(one.quantity for one in objective.subject_to)):
+            raise InputError(f"subject_to, also: {VALUE} is what is minimised; allowed: other quantities")
         new_optimizer(plan, known)
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)
         study = Study(

@@ -7,11 +7,14 @@ from typing import Any
 
 from fastapi import APIRouter, Depends
 
+from framework.api import bodies
 from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
 from framework.api.service import Service
-from framework.desk import Told
+from framework.desk import Told, objective_of
 from framework.errors import InputError
-from framework.model import TrialState
+from framework.model import Objective, Trial, TrialState
+from framework.objective import keeps
+from framework.report.outcomes import front
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 
@@ -25,12 +28,19 @@ def router(service: Service) -> APIRouter:
     def create(body: NewExternal) -> dict[str, Any]:
         """A study of parameters of your own."""
         try:
-            space = SearchSpace(
-                Parameter(**{**one.model_dump(), "choices": tuple(one.choices)}) for one in body.parameters
-            )
+            space = SearchSpace(_parameter(one) for one in body.parameters)
         except OptimizerError as error:
             raise InputError(f"parameters: {error}") from error
-        study = external.create(body.name, space.to_dict(), body.optimizer, body.budget, body.seed, dict(body.options))
+        study = external.create(
+            body.name,
+            space.to_dict(),
+            body.optimizer,
+            body.budget,
+            body.seed,
+            dict(body.options),
+            subject_to=body.subject_to,
+            also=body.also,
+        )
         return {"study": study.id, "default": space.default().to_dict()}
 
     @routes.post("/{study}/ask")
@@ -45,7 +55,18 @@ def router(service: Service) -> APIRouter:
         """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
         external.tell(
             study,
-            [Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason) for one in body.results],
+            [
+                Told(
+                    one.trial,
+                    one.value,
+                    one.standard_error,
+                    TrialState(one.state),
+                    one.reason,
+                    one.quantities,
+                    one.costs,
+                )
+                for one in body.results
+            ],
         )
         return {"told": len(body.results)}
 
@@ -57,15 +78,17 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/{study}")
     def look(study: str) -> dict[str, Any]:
-        """The best so far, and how many trials were told."""
-        found = service.tailor.store.get(study)
-        best = next(iter(service.tailor.store.numbered(study, [found.best] if found.best else [])), None)
+        """The best so far: of what keeps the limits, else what breaks them least; and the Pareto set, by value."""
+        store = service.tailor.store
+        found = store.get(study)
+        objective = objective_of(found.plan)
+        best = store.numbered(study, [found.best] if found.best else [])
+        trials = {one.number: one for one in (store.trials(study) if objective.also else best)}
         return {
             "study": found.id,
             "state": found.state.value,
-            "best": None
-            if best is None
-            else {"trial": best.number, "value": best.value, "configuration": best.configuration.to_dict()},
+            "best": next((_shown(one, objective) for one in best), None),
+            "front": [_shown(trials[one.trial], objective) for one in front(list(trials.values()), objective)],
         }
 
     @routes.post("/{study}/finish", status_code=HTTPStatus.NO_CONTENT)
@@ -74,3 +97,18 @@ def router(service: Service) -> APIRouter:
         external.finish(study)
 
     return routes
+
+
+def _parameter(asked: bodies.Parameter) -> Parameter:
+    group = asked.group or (asked.name.partition(".")[0] if "." in asked.name else "")
+    return Parameter(**{**asked.model_dump(), "choices": tuple(asked.choices), "group": group})
+
+
+def _shown(trial: Trial, objective: Objective) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "value": trial.value,
+        "quantities": dict(trial.quantities),
+        "keeps_limits": keeps(trial, objective),
+        "configuration": trial.configuration.to_dict(),
+    }

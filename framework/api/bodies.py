@@ -12,6 +12,7 @@ from framework.model import TuneRequest
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Names = Annotated[list[Name], Field(max_length=500)]
+Numbers = Annotated[dict[Name, Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=5000)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -98,7 +99,7 @@ class Parameter(Body):
     choices: Annotated[list[bool | int | float | Name], Field(max_length=1000)] = Field(default_factory=list)
     step: float | None = None
     scale: Literal["linear", "log"] = "linear"
-    group: Annotated[str, Field(max_length=128)] = ""
+    group: Annotated[str, Field(max_length=128)] = Field("", description="empty: what stands before the name's dot")
 
 
 class NewExternal(Body):
@@ -124,6 +125,8 @@ class NewExternal(Body):
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = 30
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     options: dict[Name, Any] = Field(default_factory=dict, max_length=50)
+    subject_to: Names = Field(default_factory=list, description="limits on quantities that you tell: errors <= 0.01")
+    also: Names = Field(default_factory=list, description="quantities that you tell and want low too")
 
 
 class Ask(Body):
@@ -142,6 +145,10 @@ class Result(Body):
     standard_error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     state: Literal["completed", "failed", "infeasible"] = "completed"
     reason: Annotated[str, Field(max_length=2000)] = ""
+    quantities: Numbers = Field(default_factory=dict, description="what the study's limits and further wishes need")
+    costs: Numbers = Field(
+        default_factory=dict, description="group of parameters -> what the trial took of it, above 0"
+    )
 
 
 class Tell(Body):

@@ -30,4 +30,16 @@ def outcome_constraint(text: str) -> OutcomeConstraint:
     match = _LIMIT.fullmatch(text)
     if match is None or not is_quantity(match[1]):
         raise InputError(f"found {text!r}; allowed: a quantity, <= or >=, and a number; quantities: {QUANTITIES}")
+    return _constraint(match)
+
+
+def own_constraint(text: str) -> OutcomeConstraint:
+    """The same of a quantity with any name, which somebody else measures.  Raises InputError."""
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise InputError(f"found {text!r}; allowed: the name of a quantity, <= or >=, and a number")
+    return _constraint(match)
+
+
+def _constraint(match: re.Match[str]) -> OutcomeConstraint:
     return OutcomeConstraint(quantity(match[1]), "at most" if match[2] == "<=" else "at least", float(match[3]))

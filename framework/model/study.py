@@ -61,6 +61,8 @@ class Trial:
     label: str = ""  # "default", "best", or the name of a configuration that the best is compared with
     started_at: str = ""
     finished_at: str = ""
+    quantities: Mapping[str, float] = field(default_factory=dict)  # as a client told them that measured elsewhere
+    costs: Mapping[str, float] = field(default_factory=dict)  # the same: group of parameters -> what it took
 
 
 @dataclass(frozen=True, slots=True)

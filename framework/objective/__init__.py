@@ -1,7 +1,7 @@
 """Measurement -> value, standard error, checks, and the statistics of the verdict."""
 
 from framework.objective.evaluate import evaluate
-from framework.objective.outcomes import best_of, constraints, keeps, others, outcome
+from framework.objective.outcomes import best_of, constraints, keeps, measured, others, outcome, rank
 from framework.objective.trial import drift_corrected, standard_error, trial_value
 from framework.objective.verdict import compare, compare_groups, coverage
 from framework.objective.warmup import warmup_s
@@ -15,8 +15,10 @@ __all__ = [
     "drift_corrected",
     "evaluate",
     "keeps",
+    "measured",
     "others",
     "outcome",
+    "rank",
     "standard_error",
     "trial_value",
     "warmup_s",

@@ -22,9 +22,15 @@ def outcome(measurements: Iterable[Measurement], quantity: str) -> float | None:
     return trial_value(found) if all(math.isfinite(value) for value in found) else math.inf
 
 
+def measured(trial: Trial, quantity: str) -> float | None:
+    """A quantity of a trial, as it was told or else from its repetitions; None where it has none."""
+    told = trial.quantities.get(quantity)
+    return outcome(trial.measurements, quantity) if told is None else told
+
+
 def constraints(trial: Trial, objective: Objective) -> dict[str, float]:
     """Constraint, as text -> by how much a trial passes it, as a fraction of the limit; at most 0 where it is kept."""
-    values = ((one, outcome(trial.measurements, one.quantity)) for one in objective.subject_to)
+    values = ((one, measured(trial, one.quantity)) for one in objective.subject_to)
     return {str(one): min(MOST, one.excess(value)) for one, value in values if value is not None}
 
 
@@ -33,7 +39,7 @@ def others(trial: Trial, objective: Objective) -> dict[str, float]:
 
     One that is infinite or was not measured is missing.
     """
-    values = ((name, outcome(trial.measurements, name)) for name in objective.also)
+    values = ((name, measured(trial, name)) for name in objective.also)
     return {
         name: -value if name == "throughput" else value
         for name, value in values
@@ -52,9 +58,10 @@ def best_of(trials: Sequence[Trial], objective: Objective) -> Trial | None:
     Deb, Computer Methods in Applied Mechanics and Engineering 186 (2000), section 3.  None where no trial has a value.
     """
     valued = [trial for trial in trials if trial.told_value is not None]
+    return min(valued, key=lambda trial: rank(trial, objective), default=None)
 
-    def rank(trial: Trial) -> tuple[float, float]:
-        broken = sum(max(0.0, excess) for excess in constraints(trial, objective).values())
-        return broken, trial.told_value if trial.told_value is not None else 0.0
 
-    return min(valued, key=rank, default=None)
+def rank(trial: Trial, objective: Objective) -> tuple[float, float]:
+    """What trials are ordered by: by how much the limits are broken in all, then the told value."""
+    broken = sum(max(0.0, excess) for excess in constraints(trial, objective).values())
+    return broken, math.inf if trial.told_value is None else trial.told_value

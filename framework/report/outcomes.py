@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.model import Objective, Trial
-from framework.objective import keeps, outcome
+from framework.objective import keeps, measured, outcome
 from framework.report.arms import arm
 from optimizer.pareto import undominated
 
@@ -58,7 +58,7 @@ def front(trials: Sequence[Trial], objective: Objective) -> tuple[FrontPoint, ..
         return ()
     points = []
     for trial in trials:
-        others = [outcome(trial.measurements, name) for name in objective.also]
+        others = [measured(trial, name) for name in objective.also]
         if trial.purpose in ("default", "search") and trial.told_value is not None and keeps(trial, objective):
             known = tuple(value for value in others if value is not None)
             if len(known) == len(others):

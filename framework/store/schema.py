@@ -65,6 +65,8 @@ trials = Table(
     Column("documents", String(64), nullable=False),
     Column("started_at", String(40), nullable=False),
     Column("finished_at", String(40), nullable=False),
+    Column("quantities", JSON, nullable=False),
+    Column("costs", JSON, nullable=False),
 )
 
 measurements = Table(

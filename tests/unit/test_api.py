@@ -287,6 +287,25 @@ def test_ask_and_tell(here: Here) -> None:
     post(here, f"/{study}/ask", {"client": "a"}, 409)
 
 
+def test_limits_and_further_wishes_of_ones_own(here: Here) -> None:
+    wishes = {"subject_to": ["errors <= 0.01"], "also": ["cpu"]}
+    post(here, "", {"name": "mine", "parameters": SPACE, "subject_to": ["errors"]}, 422)
+    study = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12} | wishes, 201)["study"]
+    assert here.get(f"/external/{study}")["best"] is None
+    asked = post(here, f"/{study}/ask", {"client": "a", "count": 3})["trials"]
+    told = [(7.0, 0.02, 1.0), (8.0, 0.0, 2.0), (9.0, 0.0, 1.5)]
+    results = [
+        {"trial": one["trial"], "value": ms, "quantities": {"errors": errors, "cpu": cpu}, "costs": {"web": 10 * cpu}}
+        for one, (ms, errors, cpu) in zip(asked, told, strict=True)
+    ]
+    post(here, f"/{study}/tell", {"results": [results[0] | {"costs": {"queue": 1.0}}]}, 422)
+    post(here, f"/{study}/tell", {"results": results})
+    looked = here.get(f"/external/{study}")
+    assert (looked["best"]["trial"], looked["best"]["keeps_limits"]) == (2, True)
+    assert [one["trial"] for one in looked["front"]] == [2, 3]
+    assert looked["front"][1]["quantities"] == {"errors": 0.0, "cpu": 1.5}
+
+
 def test_the_trial_of_a_client_that_vanished_is_offered_again(here: Here) -> None:
     study = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "random"}, 201)["study"]
     lost, kept = post(here, f"/{study}/ask", {"client": "a", "count": 2, "lease_s": 0.01})["trials"]
@@ -344,7 +363,9 @@ def test_the_client(here: Here) -> None:
         mine = client.create("mine", SPACE, optimizer="random", budget=3)
         for asked in client.ask(mine, "me", 3):
             assert client.heartbeat(mine, "me", [asked.trial]) == []
-            client.tell(mine, asked.trial, value(asked.configuration) if asked.trial != 2 else None)
+            found = value(asked.configuration) if asked.trial != 2 else None
+            client.tell(mine, asked.trial, found, quantities={"errors": 0.0}, costs={"web": 5.0})
+        assert [one["costs"] for one in client.trials(mine)] == 3 * [{"web": 5.0}]
         assert client.ask(mine, "me") == []
         with pytest.raises(Refused, match="404: no study"):
             client.study("nothing")

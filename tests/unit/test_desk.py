@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +89,54 @@ def test_an_ask_that_could_not_be_recorded_is_asked_again(here: Place) -> None:
     assert [one.configuration for one in again] == [
         one.configuration for one in here.external.ask(other, 3, "me", 60.0)
     ]
+
+
+def test_the_best_keeps_the_limits_and_the_same_quantities_have_to_be_told(here: Place) -> None:
+    study = here.external.create("ours", SPACE, "tailor", 20, 1, {}, subject_to=["errors <= 0.01"], also=["cpu"]).id
+    trials = here.external.ask(study, 4, "me", 60.0)
+    with pytest.raises(InputError, match="missing: cpu"):
+        here.external.tell(study, [Told(trials[0].number, 1.0, quantities={"errors": 0.0})])
+    with pytest.raises(InputError, match="no group web; known: "):
+        here.external.tell(study, [Told(trials[0].number, 1.0, quantities={"errors": 0, "cpu": 1}, costs={"web": 2.0})])
+    told = [
+        Told(one.number, value, quantities={"errors": errors, "cpu": cpu})
+        for one, value, errors, cpu in zip(
+            trials, (1.0, 9.0, 2.0, 5.0), (0.03, 0.0, 0.02, 0.01), (1.0, 1.0, 1.0, 2.0), strict=True
+        )
+    ]
+    for one, best in zip(told, (1, 2, 2, 4), strict=True):
+        here.external.tell(study, [one])
+        assert here.tailor.store.get(study).best == best
+    with pytest.raises(IllegalTransition, match="told before"):
+        here.external.tell(study, [Told(told[0].trial, 1.0, quantities={"errors": 0.0, "cpu": 1.0})])
+    here.external.leave(study)
+    here.external.ask(study, 1, "me", 60.0)
+    assert "replay diverged" not in {event["kind"] for event in here.tailor.store.events(study)}
+    for wrong in ({"subject_to": ["errors"]}, {"also": ["value"]}):
+        with pytest.raises(InputError):
+            here.external.create("ours", SPACE, "tailor", 20, 1, {}, **wrong)
+
+
+def test_what_groups_took_reaches_the_optimizer(here: Place) -> None:
+    """Two optimizers that were told the same values, and different costs, ask for different things."""
+    space = {
+        "parameters": [
+            {"name": f"{group}.{name}", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0, "group": group}
+            for group in ("web", "db")
+            for name in ("threads", "cache")
+        ]
+    }
+    asked = []
+    for sign in (1.0, -1.0):
+        study = here.external.create("ours", space, "tailor", 30, 1, {}).id
+        for _ in range(12):
+            [one] = here.external.ask(study, 1, "me", 60.0)
+            x = float(one.configuration["web.threads"])
+            costs = {"web": 100.0 * math.exp(sign * x), "db": 30.0}
+            here.external.tell(study, [Told(one.number, 10.0 + x, 0.5, costs=costs)])
+        asked.append([one.configuration for one in here.tailor.store.trials(study)])
+        assert all(one.costs for one in here.tailor.store.trials(study))
+    assert asked[0] != asked[1]
 
 
 def test_results_are_taken_all_or_none(here: Place) -> None:
