@@ -7,11 +7,12 @@ application that was made up (chain or fan-out), with its twin.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ from framework.twin.generated import generated
 from framework.twin.problem import TwinProblem
 from framework.twin.times import modelled_times
 from optimizer.benchmark.lists import problem
+from optimizer.benchmark.origin import code_of, identity_of
 from optimizer.benchmark.problem import Problem
-from optimizer.benchmark.race import Run, run
+from optimizer.benchmark.race import Run, kind_of, run
 from optimizer.benchmark.replay import Replay, Result
 from optimizer.space import SearchSpace, Value
 
@@ -58,19 +60,26 @@ def race(
     path: Path,
     *,
     workers: int | None = None,
+    keep: bool = False,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Run]:
     """The runs that are asked for: those that ``path`` has (a line of JSON each), and the others, made now.
 
     A run is added to the file when it ends, so that stopping loses only the runs under way.  A run of another number
-    of evaluations is another run: an optimizer that knows its budget behaves otherwise.  Raises StoreError.
+    of evaluations is another run: an optimizer that knows its budget behaves otherwise.  So is a run of another
+    version of an optimizer or a problem, except where ``keep``.  Raises StoreError.
     """
-    names = {line: problem_of(line).name for line in problems}
-    asked = {(e.name, names[line], seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
+    made_of = {entry.name: code_of(kind_of(entry.optimizer)) for entry in entries}
+    known = {line: problem_of(line) for line in problems}
+    identities = {line: identity_of(one) for line, one in known.items()}
+    asked = {(e.name, known[line].name, seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
+    origins = {key: _origin(made_of[entry.name], identities[line], entry) for key, (entry, line, _) in asked.items()}
     have = {
-        (one.optimizer, one.problem, one.seed): one
+        key: one
         for one in (read(path) if path.exists() else ())
-        if len(one.values) == evaluations + 1 and (one.optimizer, one.problem, one.seed) in asked
+        if (key := (one.optimizer, one.problem, one.seed)) in asked
+        and len(one.values) == evaluations + 1
+        and (keep or one.origin == origins[key])
     }
     kept = list(have.values())
     wanted = [task for key, task in asked.items() if key not in have]
@@ -84,12 +93,18 @@ def race(
         try:
             for done, task in enumerate(as_completed(tasks), 1):
                 made = task.result()
+                made = replace(made, origin=origins[made.optimizer, made.problem, made.seed])
                 kept.append(made)
                 _append(path, made)
                 progress(done, len(wanted))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C: what has not begun is not run
     return kept
+
+
+def _origin(code: str, problem: str, entry: Entry) -> str:
+    options = json.dumps([code, problem, dict(sorted(entry.options.items())), entry.guided])
+    return hashlib.sha256(options.encode()).hexdigest()[:16]
 
 
 def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:

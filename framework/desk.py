@@ -63,6 +63,7 @@ class Desk:
     def __init__(self, study: Study, store: StudyStore, offers: OfferStore, lease: Lease, clock: Clock) -> None:
         self._study = study  # as it was begun: what is asked of it here does not change
         self._space, self._objective = SearchSpace.from_dict(study.space), objective_of(study.plan)
+        self._groups = frozenset(self._space.groups)
         self._store, self._offers, self._lease, self._clock = store, offers, lease, clock
         self._together: Together[Wish | Sequence[Told], Sequence[Trial]] = Together(self._answers)
         self._kept: Optimizer | None = None
@@ -220,10 +221,9 @@ class Desk:
             error = abs(trial.value) * trial.standard_error
         if trial.value is not None and (missing := set(self._objective.quantities[1:]) - trial.quantities.keys()):
             raise InputError(f"trial {trial.number}: quantities: missing: {', '.join(sorted(missing))}")
-        groups = self._space.groups
-        if unknown := trial.costs.keys() - groups.keys():
-            known = ", ".join(groups)
-            raise InputError(f"trial {trial.number}: costs: no group {', '.join(sorted(unknown))}; known: {known}")
+        if unknown := trial.costs.keys() - self._groups:
+            named = f"no group {', '.join(sorted(unknown))}; known: {', '.join(sorted(self._groups))}"
+            raise InputError(f"trial {trial.number}: costs: {named}")
         try:
             return Observation(
                 trial.configuration,

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from framework.adapters import Adapters
 from framework.catalogue import optimizers
 from framework.config import load_application
 from framework.config.twin_file import twin_path
-from framework.controller import Bench, Controller, Watch, project_name
+from framework.controller import Bench, Watch
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.contrast import Groups, between, windows
-from framework.critical_path.service_time import compile_once
 from framework.earlier import history, screened
-from framework.errors import (
-    InputError,
-    Interrupted,
-    StoreBusy,
-    StoreError,
-    TailorError,
-    Transient,
-    UnknownName,
-)
-from framework.lease import Lease
+from framework.errors import InputError, UnknownName
 from framework.model import (
     DOCKER,
     TWIN,
@@ -41,12 +30,10 @@ from framework.model import (
     StudyState,
     Sweep,
     Trial,
-    TrialState,
     TuneRequest,
 )
 from framework.modelling import Modelling
 from framework.planning import check_request, edited, planned, space_of, study_plan, versions
-from framework.ports import Testbed
 from framework.procedure import Procedure, new_optimizer
 from framework.profiling import Profiling
 from framework.report.arms import repetitions
@@ -55,12 +42,11 @@ from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
+from framework.running import Running
 from framework.spans import Format
 from framework.sweep import sweep
 from framework.telling import INERT
 from optimizer.space import SearchSpace
-
-T = TypeVar("T")
 
 
 class Tailor:
@@ -72,19 +58,10 @@ class Tailor:
         self.artefacts = adapters.artefacts
         self.modelling = Modelling(adapters)
         self.profiling = Profiling(adapters)
-        self._lease = Lease(adapters.store)
+        self.running = Running(adapters)
 
     def close(self) -> None:
         self.store.close()
-
-    @property
-    def holder(self) -> str:
-        """This process, as leases name it."""
-        return self._lease.holder
-
-    def release_dead(self) -> None:
-        """What processes of this machine held that were killed, others may go on with at once."""
-        self._lease.release_dead()
 
     # ------------------------------------------------------------------ knowledge
 
@@ -147,7 +124,7 @@ class Tailor:
 
         Bounds and defaults come from the knowledge base as it is now.  Raises InputError, NotFound.
         """
-        study = self.store.get(study_id)
+        study = self.running.idle(self.store.get(study_id))
         application = self.application(Path(study.plan.application))
         space = self.space(application, request, study.testbed)
         last = max((trial.number for trial in self.store.trials(study.id)), default=0)
@@ -163,71 +140,12 @@ class Tailor:
         study = self.store.get(study_id)
         if study.state is StudyState.COMPLETED:
             return study
-        finished = self.on_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
+        finished = self.running.on_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
         return replace(finished, state=StudyState.COMPLETED)
-
-    def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
-        """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
-        application = self.application(Path(study.plan.application))
-        if application.content_hash != study.application_hash:
-            raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
-        if self._adapters.model(study.testbed, application).items() - study.versions.items():
-            raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
-        application = planned(application, study.plan)
-        self._lease.take(study.id)
-        with self._adapters.observed(study, self._lease.renewing(study.id, watch)) as told:
-            return self._leased(study, application, told, work)
-
-    def _leased(
-        self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
-    ) -> T:
-        types = self._adapters.types(study.testbed, application)
-        bench = self._adapters.bench(study.testbed, application, types, watch)
-        try:
-            bench.testbed.check(application)
-            self.store.set_state(study.id, StudyState.RUNNING)
-            self._clean_dead(bench.testbed)
-            self._abort_unfinished(study.id)
-            space = SearchSpace.from_dict(study.space)
-            bench.watch("seed", {"step": "compiling (the first time)"})
-            compile_once()
-            self._seed(bench, study, space)
-            result = work(bench, space)
-            self.store.set_state(study.id, StudyState.COMPLETED)
-            return result
-        except (KeyboardInterrupt, Interrupted) as error:
-            self._stopped(study.id, StudyState.PAUSED, "interrupted")
-            raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
-        except (Transient, StoreError) as error:
-            self._stopped(study.id, StudyState.PAUSED, str(error))
-            raise
-        except TailorError as error:
-            self._stopped(study.id, StudyState.FAILED, str(error))
-            raise
-        finally:
-            try:
-                bench.testbed.clean(project_name(study.id))
-            finally:
-                self._lease.release(study.id)
-
-    def _stopped(self, study: str, state: StudyState, message: str) -> None:
-        """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
-        with suppress(StoreError, StoreBusy):
-            self.store.set_state(study, state, message)
-
-    def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
-        trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
-        deployment = Controller(bench, study.id, study.plan).render(trial, 0)
-        bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
-
-    def _abort_unfinished(self, study: str) -> None:
-        """Trials that a killed process left as running."""
-        for trial in self.store.trials(study, [TrialState.RUNNING]):
-            self.store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
 
     def delete(self, study_id: str) -> None:
         """Remove a study and all that it measured.  Raises InputError while somebody runs it, NotFound."""
-        self._lease.take_alone(study_id)
+        self.running.hold(study_id)
         self.store.delete(study_id)
 
     # ------------------------------------------------------------------ looking
@@ -345,7 +263,7 @@ class Tailor:
             self.store.add_event(study.id, "sweep", {"sweep": found})
             return found
 
-        return self.on_bench(study, watch, steps)
+        return self.running.on_bench(study, watch, steps)
 
     def plot_sweep(self, found: Sweep, path: Path | None = None) -> Path:
         """Draw a sweep; by default below TAILOR_HOME."""
@@ -389,11 +307,5 @@ class Tailor:
         Studies that live, here or of another TAILOR_HOME, are not touched.
         """
         testbed = self._adapters.testbed(DOCKER, None, self.service_types())
-        removed = self._clean_dead(testbed)
+        removed = self.running.clean_dead(testbed)
         return removed + list(testbed.clean_seeds()) if seeds else removed
-
-    def _clean_dead(self, testbed: Testbed) -> list[str]:
-        self._lease.release_dead()
-        alive = {study for study, _ in self.store.leased()}
-        ours = {project_name(study.id) for study in self.store.studies() if study.id not in alive}
-        return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]

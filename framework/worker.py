@@ -40,7 +40,7 @@ class Worker:
     def __init__(self, tailor: Tailor, queue: JobQueue, engine: str, chores: Callable[[], None] = lambda: None) -> None:
         self._tailor = tailor
         self._queue = queue
-        self._name = tailor.holder  # whoever takes a job holds its lease
+        self._name = tailor.running.holder  # whoever takes a job holds its lease
         self._engine = engine
         self._chores = chores
         self._next_chores = 0.0
@@ -55,7 +55,7 @@ class Worker:
         """Work until ``leave`` is called, or the queue has nothing for this worker."""
         while not self._leaving.is_set():
             try:
-                self._tailor.release_dead()
+                self._tailor.running.release_dead()
                 job = self._queue.take(self._name, self._engine, LEASE_S)
                 if job is not None:
                     self._work(job)

@@ -154,9 +154,7 @@ def _race(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn())  # fmt: skip
     if path.exists():
-        messages.print(
-            f"runs that {path} has already are kept; remove it where an optimizer has changed", soft_wrap=True
-        )
+        messages.print(f"runs of {path} are kept where optimizer and problem are as they were", soft_wrap=True)
     with Progress(*columns, console=messages, transient=True) as bar:
         task = bar.add_task("runs", total=None)
         return race(

@@ -168,6 +168,8 @@ def notes(found: Summary) -> list[str]:
             f"reduction {cut.kind}: {len(cut.kept)} of {services} services and {cut.parameters} of "
             f"{cut.parameters_before} parameters were tuned; the report says why"
         )
+    if found.unused_priors:
+        said.append(f"{found.study.plan.optimizer} takes no priors: the soft reduction changed nothing for it")
     if found.smaller is not None:
         said.append(found.smaller)
     silent = set(found.study.plan.extra.get(INERT, ()))

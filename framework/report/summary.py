@@ -27,6 +27,8 @@ from framework.report.arms import chosen
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.telling import EDITS
+from optimizer.errors import OptimizerError
+from optimizer.registry import load
 from optimizer.space import Configuration, SearchSpace, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
@@ -76,6 +78,7 @@ class Summary:
     overhead: float | None  # share of Tailor's own phases in a repetition's time
     cpu: Mapping[str, float]  # mean share of the machine
     reduction: Reduction | None
+    unused_priors: bool  # the reduction gives priors, and the optimizer takes none
     subsets: tuple[Reduction, ...]  # what each cut would keep, from the default's traces
     outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
     front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
@@ -113,6 +116,7 @@ def summarise(
         overhead=_overhead(phases),
         cpu=_mean_of([m.cpu for m in valid]),
         reduction=decode(Reduction, study.plan.extra["reduction"]) if "reduction" in study.plan.extra else None,
+        unused_priors=study.plan.reduce == "soft" and not _takes_priors(study.plan.optimizer),
         subsets=_subsets(study, default) if default is not None else (),
         outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
         front=front(finished, application.objective),
@@ -120,6 +124,13 @@ def summarise(
         smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
     )
+
+
+def _takes_priors(optimizer: str) -> bool:
+    try:
+        return load(optimizer).uses_priors
+    except OptimizerError:  # a plug-in that is gone: nothing can be said against it
+        return True
 
 
 def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:

@@ -24,6 +24,7 @@ class Run:
     """``values``: true value of what the optimizer would recommend, after the default (index 0) and each evaluation.
 
     ``ask_s``: seconds of each ask, the first one with what the optimizer imports.  ``failures``: failed trials.
+    ``origin``: of the code and the problem that made it (``optimizer.benchmark.origin``), where somebody said so.
     """
 
     optimizer: str
@@ -33,6 +34,7 @@ class Run:
     values: tuple[float, ...]
     ask_s: tuple[float, ...]
     failures: int
+    origin: str = ""
 
 
 def run(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,9 @@ import pytest
 from framework.benchmark import Entry, race, read
 from optimizer.benchmark.lists import DEVELOPMENT, HELD_OUT, problem
 from optimizer.benchmark.microservices import Microservices
+from optimizer.benchmark.origin import code_of, identity_of
 from optimizer.benchmark.problem import measured
-from optimizer.benchmark.race import Run, run
+from optimizer.benchmark.race import Run, kind_of, run
 from optimizer.benchmark.statistics import against, standing
 from optimizer.errors import InvalidInput
 
@@ -111,6 +115,48 @@ def test_a_race_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     longer = race(entries[:1], problems, [1], 6, path, workers=1)
     assert [len(one.values) for one in longer] == [7], "a run of another budget is another run"
     assert values(race(entries, problems, [1, 2], 5, path, workers=1)) == values(first)
+
+
+def test_runs_of_another_optimizer_or_problem_are_made_again(tmp_path: Path) -> None:
+    path, problems = tmp_path / "runs.jsonl", ["microservices 1 5 chain 20"]
+    [first] = race([Entry("dds")], problems, [1], 4, path, workers=1)
+    assert first.origin
+    other = replace(first, values=(9.0,) * 5, origin="other")
+    path.write_text(json.dumps(asdict(other)) + "\n")
+    assert race([Entry("dds")], problems, [1], 4, path, workers=1, keep=True) == [other]
+    assert [one.values for one in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
+    assert len(list(read(path))) == 2
+    assert [one.values for one in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
+    assert len(list(read(path))) == 2, "it is there now"
+    race([Entry("dds", options={"r": 0.5})], problems, [1], 4, path, workers=1)
+    assert len(list(read(path))) == 3, "other options, another run"
+
+
+def test_what_an_optimizer_is_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own modules, however deep, without comments; and not what it does not import."""
+    package = tmp_path / "somebodys"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "mine.py").write_text("from . import deep\n\n\nclass Mine:\n    x = deep.X\n")
+    (package / "deep.py").write_text("def f():\n    import numpy\n    return numpy\n\n\nX = 1\n")
+    (package / "other.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = importlib.import_module("somebodys.mine").Mine
+    found = [code_of(kind)]
+    (package / "other.py").write_text("Y = 1\n")
+    found.append(code_of(kind))
+    deep = (package / "deep.py").read_text()
+    (package / "deep.py").write_text(f'"""Says much."""\n# and more\n{deep}')
+    found.append(code_of(kind))
+    assert len(set(found)) == 1
+    (package / "deep.py").write_text(deep.replace("X = 1", "X = 2"))
+    assert code_of(kind) != found[0]
+    assert code_of(kind_of("dds")) != code_of(kind_of("dds-grow"))
+
+
+def test_what_a_problem_is() -> None:
+    one, same, other = (Microservices(seed, 5, "chain", 20) for seed in (1, 1, 2))
+    assert identity_of(one) == identity_of(same) != identity_of(other)
 
 
 def runs_of(levels: dict[str, list[float]]) -> list[Run]:

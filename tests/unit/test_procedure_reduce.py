@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from framework.cli.present import notes
 from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import StudyPlan, TrialState
@@ -92,10 +93,16 @@ def replace_machine(bench: Bench) -> Any:
 
 def test_soft_removes_nothing_and_tells_priors_with_every_trial(tmp_path: Path, told: list[Observation]) -> None:
     bench = bench_of(tmp_path)
-    _, procedure = start(bench, plan("soft"))
-    procedure.run()
+    study, procedure = start(bench, plan("soft"))
+    finished = procedure.run()
     assert all(one.priors == {"cache": 1.0, "idle": 0.05, "spare": 0.05} for one in told if one.value is not None)
     assert len(told[0].configuration) == 6
+    trials = list(bench.store.trials(study.id))
+    for optimizer, unused in (("dds", False), ("bo-gp", True), ("not installed", False)):
+        asked = replace(finished, plan=replace(finished.plan, optimizer=optimizer))
+        found = summarise(asked, trials, bench.application, pretend_types())
+        assert found.unused_priors is unused
+        assert any("takes no priors" in note for note in notes(found)) is unused
 
 
 def test_known_bottlenecks(tmp_path: Path) -> None:

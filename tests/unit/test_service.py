@@ -128,6 +128,17 @@ def test_an_edited_space_keeps_what_still_fits(tailor: Tailor) -> None:
         tailor.edit(study, TuneRequest(SMALL))
 
 
+def test_a_study_whose_process_was_killed_can_be_edited(tailor: Tailor) -> None:
+    study = stopped_after(tailor, replace(REQUEST, optimizer="dds", iterations=8, only=("cache",)), trials=5)
+    tailor.store.set_state(study, StudyState.RUNNING)  # as kill -9 leaves it
+    assert tailor.store.acquire(study, "elsewhere:1:1", 60.0)
+    with pytest.raises(InputError, match="is being run by elsewhere"):
+        tailor.edit(study, TuneRequest(SMALL))
+    tailor.store.release(study, "elsewhere:1:1")
+    assert tailor.edit(study, TuneRequest(SMALL)).state is StudyState.PAUSED
+    assert tailor.run(study, lambda kind, data: None).state is StudyState.COMPLETED
+
+
 def test_a_larger_space_starts_from_the_defaults_of_what_is_new(tailor: Tailor) -> None:
     study = stopped_after(tailor, replace(REQUEST, optimizer="dds", iterations=8, only=("cache",)), trials=5)
     small = len(tailor.store.get(study).space["parameters"])

@@ -1,0 +1,119 @@
+"""A study runs on a testbed: leased to one process, from a clean start, and whatever happens nothing is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from framework.adapters import Adapters
+from framework.config import load_application
+from framework.controller import Bench, Controller, Watch, project_name
+from framework.critical_path.service_time import compile_once
+from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
+from framework.lease import Lease
+from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
+from framework.planning import planned
+from framework.ports import Testbed
+from optimizer.space import SearchSpace
+
+T = TypeVar("T")
+
+
+class Running:
+    """What this process runs, or may run."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters, self._store, self._lease = adapters, adapters.store, Lease(adapters.store)
+
+    @property
+    def holder(self) -> str:
+        """This process, as leases name it."""
+        return self._lease.holder
+
+    def release_dead(self) -> None:
+        """What processes of this machine held that were killed, others may go on with at once."""
+        self._lease.release_dead()
+
+    def hold(self, study: str) -> None:
+        """Nobody else may run it from now on.  Raises InputError where somebody does, this process too."""
+        self._lease.take_alone(study)
+
+    def idle(self, study: Study) -> Study:
+        """The study, paused where its process was killed.  Raises InputError where one runs it."""
+        if study.state is not StudyState.RUNNING or study.testbed == EXTERNAL:
+            return study
+        self._lease.take_alone(study.id)
+        try:
+            self._store.set_state(study.id, StudyState.PAUSED, "its process ended")
+        finally:
+            self._lease.release(study.id)
+        return self._store.get(study.id)
+
+    def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
+        """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
+        application = load_application(Path(study.plan.application))
+        if application.content_hash != study.application_hash:
+            raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
+        if self._adapters.model(study.testbed, application).items() - study.versions.items():
+            raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
+        application = planned(application, study.plan)
+        self._lease.take(study.id)
+        with self._adapters.observed(study, self._lease.renewing(study.id, watch)) as told:
+            return self._leased(study, application, told, work)
+
+    def _leased(
+        self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
+    ) -> T:
+        types = self._adapters.types(study.testbed, application)
+        bench = self._adapters.bench(study.testbed, application, types, watch)
+        try:
+            bench.testbed.check(application)
+            self._store.set_state(study.id, StudyState.RUNNING)
+            self.clean_dead(bench.testbed)
+            self._abort_unfinished(study.id)
+            space = SearchSpace.from_dict(study.space)
+            bench.watch("seed", {"step": "compiling (the first time)"})
+            compile_once()
+            self._seed(bench, study, space)
+            result = work(bench, space)
+            self._store.set_state(study.id, StudyState.COMPLETED)
+            return result
+        except (KeyboardInterrupt, Interrupted) as error:
+            self._stopped(study.id, StudyState.PAUSED, "interrupted")
+            raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
+        except (Transient, StoreError) as error:
+            self._stopped(study.id, StudyState.PAUSED, str(error))
+            raise
+        except TailorError as error:
+            self._stopped(study.id, StudyState.FAILED, str(error))
+            raise
+        finally:
+            try:
+                bench.testbed.clean(project_name(study.id))
+            finally:
+                self._lease.release(study.id)
+
+    def _stopped(self, study: str, state: StudyState, message: str) -> None:
+        """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
+        with suppress(StoreError, StoreBusy):
+            self._store.set_state(study, state, message)
+
+    def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
+        trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
+        deployment = Controller(bench, study.id, study.plan).render(trial, 0)
+        bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
+
+    def _abort_unfinished(self, study: str) -> None:
+        """Trials that a killed process left as running."""
+        for trial in self._store.trials(study, [TrialState.RUNNING]):
+            self._store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
+
+    def clean_dead(self, testbed: Testbed) -> list[str]:
+        """Remove what studies of this store left behind that nobody runs; the names of what was removed."""
+        self._lease.release_dead()
+        alive = {study for study, _ in self._store.leased()}
+        ours = {project_name(study.id) for study in self._store.studies() if study.id not in alive}
+        return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]

@@ -1,0 +1,95 @@
+"""What a run was made by, as digests: kept runs hold as long as their optimizer and their problem stay the same."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+import numpy as np
+
+from optimizer.benchmark.problem import Problem
+from optimizer.sampling import uniform
+
+TRIED = 3  # configurations, beside the default
+DIGITS = 6  # of a value
+
+
+def code_of(kind: type) -> str:
+    """Of the code that a class is made of: its module, what that imports of its own package and of this one, however
+    deep and without comments, and the versions of all other libraries on the way.
+    """
+    mine = {kind.__module__.partition(".")[0], __name__.partition(".")[0]}
+    parts, libraries, queue = {}, set(), [kind.__module__]
+    while queue:
+        module = queue.pop()
+        if module in parts:
+            continue
+        if module.partition(".")[0] not in mine:
+            libraries.add(module.partition(".")[0])
+        elif (path := _source(module)) is not None:
+            tree = ast.parse(path.read_text())
+            parts[module] = _said(tree)
+            queue += _imported(tree, module, package=path.name == "__init__.py")
+    return _digest([kind.__qualname__, *(f"{name}\n{parts[name]}" for name in sorted(parts)), *_versions(libraries)])
+
+
+def identity_of(problem: Problem) -> str:
+    """Of a problem: its space, and what it says of the default and of a few other configurations."""
+    rng = np.random.default_rng(0)
+    tried = [problem.space.default(), *(uniform(problem.space, rng) for _ in range(TRIED))]
+    truths = [problem.truth(one) for one in tried]
+    said = [
+        "fails" if truth is None else f"{truth:.{DIGITS}g} {problem.noise(one):.{DIGITS}g}"
+        for one, truth in zip(tried, truths, strict=True)
+    ]
+    return _digest([problem.name, problem.space.content_hash, *said])
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _source(module: str) -> Path | None:
+    """None where it is a name in a module, and no module."""
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return Path(found.origin) if found is not None and found.origin is not None else None
+
+
+def _said(tree: ast.Module) -> str:
+    """A module without comments, docstrings and layout."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
+    """What a module imports, wherever in it: modules, and names that may be modules."""
+    inside = module if package else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), inside) if node.level else node.module or ""
+            yield base
+            yield from (f"{base}.{one.name}" for one in node.names)
+
+
+def _versions(libraries: set[str]) -> list[str]:
+    known = _distributions()
+    outside = sorted(libraries - sys.stdlib_module_names)
+    return [f"{name} {', '.join(version(one) for one in sorted(set(known.get(name, ()))))}" for name in outside]
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(packages_distributions())
