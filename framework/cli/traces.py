@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from framework.cli.present import escape
 from framework.critical_path.analysis import Analysis, View
 from framework.critical_path.contrast import Groups, between
+from framework.critical_path.profile import Profile
 from framework.critical_path.skew import Mode
 from framework.errors import InputError
 from framework.model import Estimate
@@ -22,6 +23,8 @@ from framework.service import Tailor
 from framework.spans import Format
 
 SHOWN = 15
+LEAST_NAME = 12  # characters of a service's name
+FIRST_TO_GO = ("CV", "requests", "p99", "mean [ms]")  # where a terminal is narrow
 FORMATS = ("jaeger", "otlp", "otlp-protobuf", "zipkin")
 SKEWS = ("auto", "on", "off")
 
@@ -139,23 +142,37 @@ def _show(output: Console, found: Analysis) -> None:
         output.print(f"[yellow]{escape(name)}: {escape(why)}", soft_wrap=True)
     if found.moved:
         output.print(f"clock skew: the times of {found.moved:,} spans were adjusted")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("service", no_wrap=True)
-    for column in ("path [%]", "on it [ms]", "mean [ms]", "p95", "p99", "CV", "requests"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for one in found.services[:SHOWN]:
-        share = Estimate(100 * one.share.value, 100 * one.share.low, 100 * one.share.high, one.share.count)
-        table.add_row(
-            escape(one.name), _text(share), _text(one.path_ms), _text(one.mean_ms), f"{one.p95_ms.value:.3g}",
-            f"{one.p99_ms.value:.3g}", f"{one.cv.value:.2f}", f"{one.traces:,}",
-        )  # fmt: skip
-    output.print(table)
+    output.print(_services(found.services[:SHOWN], output.width))
     if len(found.services) > SHOWN:
         output.print(f"and {len(found.services) - SHOWN} more services: see the page")
     if found.shapes:
         most = found.shapes[0]
         part = 100 * most.traces / found.table.traces
         output.print(f"most frequent path ({part:.0f} %): {escape(' > '.join(most.services))}", soft_wrap=True)
+
+
+def _services(services: Sequence[Profile], width: int) -> Table:
+    """As many columns as there is room for, so that no number is cut; the page and --json have all."""
+    rows = []
+    for one in services:
+        share = Estimate(100 * one.share.value, 100 * one.share.low, 100 * one.share.high, one.share.count)
+        rows.append({
+            "service": escape(one.name), "path [%]": _text(share), "on it [ms]": _text(one.path_ms),
+            "mean [ms]": _text(one.mean_ms), "p95": f"{one.p95_ms.value:.3g}", "p99": f"{one.p99_ms.value:.3g}",
+            "CV": f"{one.cv.value:.2f}", "requests": f"{one.traces:,}",
+        })  # fmt: skip
+    wide = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]} if rows else {}
+    numbers = [name for name in wide if name != "service"]
+    for name in FIRST_TO_GO:
+        if rows and LEAST_NAME + sum(wide[one] + 2 for one in numbers) > width:
+            numbers.remove(name)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("service", no_wrap=True, max_width=max(LEAST_NAME, width - sum(wide[one] + 2 for one in numbers)))
+    for name in numbers:
+        table.add_column(escape(name), justify="right", no_wrap=True, min_width=wide[name])
+    for row in rows:
+        table.add_row(row["service"], *(row[name] for name in numbers))
+    return table
 
 
 def _text(value: Estimate) -> str:

@@ -128,6 +128,10 @@ def test_analyze_prints_and_draws_what_it_found(tmp_path: Path, monkeypatch: pyt
     assert not re.search(r"(?:src|href)=\"(?!#)", text), "it loads nothing"
     for service in document["services"]:
         assert service["name"] in text
-    table = CliRunner().invoke(app, ["analyze", str(HOTEL), "--output", str(page)])
-    assert table.exit_code == 0
-    assert "slowest 5 %" in table.stdout
+    for columns, header in (("60", "p95$"), ("200", r"on it \[ms\] +mean \[ms\] +p95 +p99 +CV +requests$")):
+        table = CliRunner().invoke(app, ["analyze", str(HOTEL), "--output", str(page)], env={"COLUMNS": columns})
+        assert table.exit_code == 0
+        assert "slowest" in table.stdout
+        first = next(line for line in table.stdout.splitlines() if line.startswith("service "))
+        assert re.search(header, first.rstrip())
+        assert "…" not in table.stdout[table.stdout.index(first) :][: 8 * len(first)], "no number is cut"
