@@ -123,7 +123,7 @@ def register(
 def _show_calibration(output: Console, found: Calibration) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("service", "measured [ms]", "modelled [ms]", "ratio"):
-        table.add_column(escape(column), justify="left" if column == "service" else "right")
+        table.add_column(present.escape(column), justify="left" if column == "service" else "right")
     for name, (measured, modelled) in sorted(found.services.items(), key=lambda one: -one[1][0]):
         ratio = f"{modelled / measured:.2f}" if measured > 0 else ""
         table.add_row(name, f"{measured:.3f}", f"{modelled:.3f}", ratio)
