@@ -28,6 +28,7 @@ from framework.report.export import said
 from framework.twin.generated import generated
 from framework.twin.problem import TwinProblem
 from framework.twin.times import modelled_times
+from optimizer import registry
 from optimizer.benchmark.lists import problem
 from optimizer.benchmark.origin import code_of, identity_of
 from optimizer.benchmark.problem import Problem
@@ -69,7 +70,7 @@ def race(
     of evaluations is another run: an optimizer that knows its budget behaves otherwise.  So is a run of another
     version of an optimizer or a problem, except where ``keep``.  Raises StoreError.
     """
-    made_of = {entry.name: code_of(kind_of(entry.optimizer)) for entry in entries}
+    made_of = {entry.name: _made_of(entry) for entry in entries}
     known = {line: problem_of(line) for line in problems}
     identities = {line: identity_of(one) for line, one in known.items()}
     asked = {(e.name, known[line].name, seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
@@ -102,7 +103,15 @@ def race(
     return kept
 
 
-def _origin(code: str, problem: str, entry: Entry) -> str:
+def _made_of(entry: Entry) -> list[str]:
+    """Digests of an optimizer's code, and of that of others that its options name."""
+    kind = kind_of(entry.optimizer)
+    options = {**{name: one.default for name, one in kind.options_known.items()}, **entry.options}
+    named = [str(value) for value in options.values() if value in registry.names()]
+    return [code_of(kind_of(name)) for name in (entry.optimizer, *named)]
+
+
+def _origin(code: Sequence[str], problem: str, entry: Entry) -> str:
     options = json.dumps([code, problem, dict(sorted(entry.options.items())), entry.guided])
     return hashlib.sha256(options.encode()).hexdigest()[:16]
 

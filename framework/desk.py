@@ -13,14 +13,15 @@ from framework.config.outcomes import own_constraint
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
 from framework.lease import LEASE_S, Lease
 from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term, Trial, TrialState
-from framework.objective import constraints, others, rank
+from framework.objective import rank
 from framework.ports import Clock, OfferStore, StudyStore
 from framework.procedure import new_optimizer
+from framework.telling import observation
 from framework.together import Together
 from optimizer.base import Optimizer, SearchExhausted
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
-from optimizer.trial import Observation, ObservationState
+from optimizer.trial import Observation
 
 VALUE = "value"  # what the objective of such a study is called
 NO_RANK = (math.inf, math.inf)
@@ -216,27 +217,14 @@ class Desk:
 
     def _observation(self, trial: Trial) -> Observation:
         """Raises InputError where what was told does not go together."""
-        error = None
-        if trial.value is not None and trial.standard_error is not None:
-            error = abs(trial.value) * trial.standard_error
-        if trial.value is not None and (missing := set(self._objective.quantities[1:]) - trial.quantities.keys()):
+        if trial.value is not None and (missing := set(self._objective.beside) - trial.quantities.keys()):
             raise InputError(f"trial {trial.number}: quantities: missing: {', '.join(sorted(missing))}")
         if unknown := trial.costs.keys() - self._groups:
             named = f"no group {', '.join(sorted(unknown))}; known: {', '.join(sorted(self._groups))}"
             raise InputError(f"trial {trial.number}: costs: {named}")
         try:
-            return Observation(
-                trial.configuration,
-                ObservationState(trial.state.value),
-                trial.value,
-                error,
-                trial.ask,
-                reason=trial.reason,
-                constraints=constraints(trial, self._objective),
-                others=others(trial, self._objective) if trial.value is not None else {},
-                costs=trial.costs,
-            )
-        except (OptimizerError, ValueError) as problem:
+            return observation(trial, trial.configuration, self._space, self._objective, guided=False)
+        except OptimizerError as problem:
             raise InputError(f"trial {trial.number}: {problem}") from problem
 
 

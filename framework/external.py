@@ -59,8 +59,7 @@ class External:
             raise InputError(f"space: {error}") from error
         plan = StudyPlan(name, optimizer, dict(options), budget, 1, 0.0, 0.0, 0.0, seed, 0, minimal=0)
         plan = replace(plan, subject_to=tuple(subject_to), also=tuple(also))
-        objective = objective_of(plan)
-        if VALUE in (*objective.also, *(one.quantity for one in objective.subject_to)):
+        if VALUE in objective_of(plan).beside:
             raise InputError(f"subject_to, also: {VALUE} is what is minimised; allowed: other quantities")
         new_optimizer(plan, known)
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)

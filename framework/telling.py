@@ -57,7 +57,7 @@ def observation(
         constraints=constraints(trial, objective),
         priors=priors(evidence_of(windows), space.groups) if guided else {},
         others=beside,
-        costs=cpu_us_per_request([one for one in trial.measurements if not one.invalid]),
+        costs=trial.costs or cpu_us_per_request([one for one in trial.measurements if not one.invalid]),
     )
 
 

@@ -18,6 +18,10 @@ from hypothesis import settings
 settings.register_profile("tailor", deadline=None, derandomize=True)
 settings.load_profile("tailor")
 
+# What a terminal says of itself decides how wide and how coloured the output is.
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+
 ROOT = Path(__file__).resolve().parent.parent
 ANSWER_S = 20
 

@@ -27,7 +27,9 @@ from framework.traces.files import read_into
 from tests.unit.test_traces_formats import WRITERS, Span
 
 HANG_S = 120
-"""A case that takes longer ends the process with a trace of every thread: nothing here needs a second."""
+"""Cases that take longer end the process with a trace of every thread: nothing here needs a second."""
+WATCHED = 100
+"""Cases together: the clock that watches them is a thread of its own, which costs more than a case."""
 
 NUMBERS: tuple[Any, ...] = (
     -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), 0.5, 1e308, 1e-300, True,
@@ -60,20 +62,22 @@ class Outcome:
 def campaign(seed: int, go_on: Callable[[int], bool], failures: Path | None = None) -> Outcome:
     """Run case after case while ``go_on(cases so far)``."""
     found = Outcome()
-    while go_on(found.cases):
-        document = case(seed, found.cases)
-        faulthandler.dump_traceback_later(HANG_S, exit=True)
-        try:
-            check(document, found)
-        except Exception:
-            name = f"seed-{seed}-case-{found.cases}"
-            found.failed.append(f"{name}: {traceback.format_exc(limit=-2)}")
-            if failures is not None:
-                failures.mkdir(exist_ok=True)
-                (failures / name).write_bytes(document)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-        found.cases += 1
+    try:
+        while go_on(found.cases):
+            if found.cases % WATCHED == 0:
+                faulthandler.dump_traceback_later(HANG_S, exit=True)
+            document = case(seed, found.cases)
+            try:
+                check(document, found)
+            except Exception:
+                name = f"seed-{seed}-case-{found.cases}"
+                found.failed.append(f"{name}: {traceback.format_exc(limit=-2)}")
+                if failures is not None:
+                    failures.mkdir(exist_ok=True)
+                    (failures / name).write_bytes(document)
+            found.cases += 1
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     return found
 
 

@@ -22,6 +22,8 @@ from framework.config import Settings
 from framework.config.twin_file import twin_path, twin_text
 from tests.unit.test_twin_testbed import SLICE, TWIN
 
+PATIENCE_S = 120.0  # with an answer: how long it takes says something about the machine
+
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
@@ -82,6 +84,6 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     }
     settings = Settings.from_environment(given)
     kept = opened(settings)
-    with served(app_of(kept, settings)) as address, Client(base_url=address) as client:
+    with served(app_of(kept, settings)) as address, Client(base_url=address, timeout=PATIENCE_S) as client:
         yield Here(client, kept, settings.applications)
     kept.tailor.close()

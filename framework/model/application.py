@@ -116,8 +116,12 @@ class Objective:
     @property
     def quantities(self) -> tuple[str, ...]:
         """Everything that has to be measured for it, each once."""
-        named = (*(t.quantity for t in self.terms), *(c.quantity for c in self.subject_to), *self.also)
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys((*(t.quantity for t in self.terms), *self.beside)))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What its limits and further wishes need, each once."""
+        return tuple(dict.fromkeys((*(c.quantity for c in self.subject_to), *self.also)))
 
 
 @dataclass(frozen=True, slots=True)

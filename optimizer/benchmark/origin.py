@@ -18,6 +18,7 @@ from optimizer.sampling import uniform
 
 TRIED = 3  # configurations, beside the default
 DIGITS = 6  # of a value
+_DISTRIBUTIONS = cache(packages_distributions)  # it reads what all of them hold
 
 
 def code_of(kind: type) -> str:
@@ -33,6 +34,9 @@ def code_of(kind: type) -> str:
         if module.partition(".")[0] not in mine:
             libraries.add(module.partition(".")[0])
         elif (path := _source(module)) is not None:
+            if path.suffix != ".py":  # compiled
+                parts[module] = hashlib.sha256(path.read_bytes()).hexdigest()
+                continue
             tree = ast.parse(path.read_text())
             parts[module] = _said(tree)
             queue += _imported(tree, module, package=path.name == "__init__.py")
@@ -85,11 +89,6 @@ def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
 
 
 def _versions(libraries: set[str]) -> list[str]:
-    known = _distributions()
+    known = _DISTRIBUTIONS()
     outside = sorted(libraries - sys.stdlib_module_names)
     return [f"{name} {', '.join(version(one) for one in sorted(set(known.get(name, ()))))}" for name in outside]
-
-
-@cache
-def _distributions() -> dict[str, list[str]]:
-    return dict(packages_distributions())

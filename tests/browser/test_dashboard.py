@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.serving import Here, serving
+from tests.serving import PATIENCE_S, Here, serving
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=1000 * PATIENCE_S)
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def page_of(browser: Browser, here: Here, width: int = 1200, **options: object) 
     """A page, and whatever went wrong or was asked of another place."""
     where: Any = {"viewport": {"width": width, "height": 900}, "base_url": str(here.client.base_url), **options}
     context = browser.new_context(**where)
+    context.set_default_timeout(1000 * PATIENCE_S)
     page = context.new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
@@ -52,9 +54,9 @@ def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
     page.get_by_role("button", name="launch", exact=True).click()
     page.wait_for_url(re.compile("/studies/"))
     study = page.url.rsplit("/", 1)[-1]
-    expect(page.locator("#state")).to_have_text("completed", timeout=90_000)
+    expect(page.locator("#state")).to_have_text("completed")
     told = here.get(f"/studies/{study}")
-    expect(page.locator(".headline").first).to_have_text(told["headline"], timeout=10_000)
+    expect(page.locator(".headline").first).to_have_text(told["headline"])
     numbers = page.locator(".big").all_inner_texts()
     assert numbers[0] == f"{told['default']['value']:.2f} ms"
     assert numbers[1] == f"{told['best']['value']:.2f} ms"
@@ -78,13 +80,13 @@ def test_stop_and_resume(browser: Browser, here: Here) -> None:
     study = here.launch(iterations=40)
     page, wrong = page_of(browser, here)
     page.goto(f"/studies/{study}")
-    expect(page.locator("#phase")).to_have_text(re.compile("trial"), timeout=60_000)
+    expect(page.locator("#phase")).to_have_text(re.compile("trial"))
     page.get_by_role("button", name="stop now").click()
-    expect(page.locator("#state")).to_have_text("paused", timeout=60_000)
+    expect(page.locator("#state")).to_have_text("paused")
     page.get_by_role("button", name="resume").click()
-    expect(page.locator("#state")).to_have_text("running", timeout=60_000)
+    expect(page.locator("#state")).to_have_text("running")
     page.get_by_role("button", name="stop now").click()
-    expect(page.locator("#state")).to_have_text("paused", timeout=60_000)
+    expect(page.locator("#state")).to_have_text("paused")
     assert wrong == []
 
 

@@ -99,7 +99,7 @@ def jaeger() -> Iterator[Container]:
 
 
 def send(address: str, requests: list[dict[str, list[dict[str, Any]]]]) -> None:
-    with httpx.Client() as client:
+    with httpx.Client(timeout=READY_S) as client:
         for begin in range(0, len(requests), 250):
             batch = requests[begin : begin + 250]
             for service in ("post", "loadgen"):

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 
 from framework.api.guards import Noted
 from framework.cli.logs import JsonLines, Text
-from tests.serving import served
+from tests.serving import PATIENCE_S, served
 
 
 def service() -> FastAPI:
@@ -28,7 +28,9 @@ def test_a_request_is_noted_without_what_was_sent(caplog: pytest.LogCaptureFixtu
     app.add_middleware(Noted)
     caplog.set_level(logging.INFO, "tailor.access")
     with served(app) as address:
-        httpx.get(f"{address}/things/a?password=hunter2", headers={"Authorization": "Bearer hunter3"})
+        httpx.get(
+            f"{address}/things/a?password=hunter2", headers={"Authorization": "Bearer hunter3"}, timeout=PATIENCE_S
+        )
     [record] = [one for one in caplog.records if one.name == "tailor.access"]
     line = JsonLines().format(record)
     assert '"path": "/things/a"' in line

@@ -15,7 +15,7 @@ from framework.api.access import KEPT_S, Access, new_token
 from framework.api.pace import BURST_S, MOST_CALLERS, Pace
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
-from tests.serving import served
+from tests.serving import PATIENCE_S, served
 
 
 class Clock:
@@ -55,7 +55,7 @@ def until_refused(client: Client, **headers: str) -> tuple[int, Response]:
 
 def test_a_caller_keeps_its_pace(kept: Opened) -> None:
     clock = Clock()
-    with served(service(kept, clock)) as address, Client(base_url=address) as client:
+    with served(service(kept, clock)) as address, Client(base_url=address, timeout=PATIENCE_S) as client:
         burst, refused = until_refused(client)
         assert burst == pytest.approx(BURST_S * 10, abs=1)
         assert refused.headers["content-type"] == "application/problem+json"
@@ -70,7 +70,7 @@ def test_tokens_do_not_slow_each_other_down(kept: Opened) -> None:
     tokens = {name: new_token() for name in ("ours", "theirs")}
     for name, (_, digest) in tokens.items():
         kept.tokens.add(name, digest, "read")
-    with served(service(kept, Clock())) as address, Client(base_url=address) as client:
+    with served(service(kept, Clock())) as address, Client(base_url=address, timeout=PATIENCE_S) as client:
         assert until_refused(client, Authorization=f"Bearer {tokens['ours'][0]}")[0] > 0
         theirs = {"Authorization": f"Bearer {tokens['theirs'][0]}"}
         assert client.get("/", headers=theirs).json() == "theirs"
@@ -83,7 +83,7 @@ def test_a_new_token_is_good_at_once_and_one_that_was_taken_back_for_a_second_at
     clock = Clock()
     (first, digest), (second, another) = new_token(), new_token()
     kept.tokens.add("first", digest, "read")
-    with served(service(kept, clock)) as address, Client(base_url=address) as client:
+    with served(service(kept, clock)) as address, Client(base_url=address, timeout=PATIENCE_S) as client:
 
         def status(token: str) -> int:
             return client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code

@@ -13,18 +13,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from framework.config.twin_file import twin_path, twin_text
-from tests.serving import JOB
+from tests.serving import JOB, PATIENCE_S
 from tests.unit.test_twin_testbed import SLICE, TWIN
 
 ROOT = Path(__file__).resolve().parents[2]
 TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
-PATIENCE_S = 120.0
+get = partial(httpx.get, timeout=PATIENCE_S)
 
 
 @dataclass
@@ -77,8 +78,9 @@ def serve(environment: dict[str, str], *arguments: str) -> Iterator[Serving]:
 def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str, str]) -> None:
     with serve(environment, "--port", "0") as first:
         address = first.address()
-        study = httpx.post(f"{address}/v1/studies", json={**JOB, "iterations": 30, "pairs": 12}).json()["study"]
-        first.wait_for(lambda: httpx.get(f"{address}/v1/studies/{study}").json()["state"] in ("running", "completed"))
+        asked = {**JOB, "iterations": 30, "pairs": 12}
+        study = httpx.post(f"{address}/v1/studies", json=asked, timeout=PATIENCE_S).json()["study"]
+        first.wait_for(lambda: get(f"{address}/v1/studies/{study}").json()["state"] in ("running", "completed"))
         first.process.send_signal(signal.SIGINT)
         first.process.wait(PATIENCE_S)
         assert "waiting for the worker" in "".join(first.said)
@@ -86,10 +88,10 @@ def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str,
         address = second.address()
 
         def ended() -> bool:
-            return bool(httpx.get(f"{address}/v1/studies/{study}").json()["state"] == "completed")
+            return bool(get(f"{address}/v1/studies/{study}").json()["state"] == "completed")
 
         second.wait_for(ended)
-        trials = httpx.get(f"{address}/v1/studies/{study}/trials", params={"limit": 200}).json()["items"]
+        trials = get(f"{address}/v1/studies/{study}/trials", params={"limit": 200}).json()["items"]
         finished = [one for one in trials if one["state"] != "aborted"]
         assert sum(one["purpose"] == "search" for one in finished) == 30, "each once"
 
