@@ -34,6 +34,7 @@ _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, o
 _KEPT = 8  # candidates from which the second round starts
 _TOGETHER = 0.3  # of the candidates: namesakes move together
 _SMALLEST = 0.05  # region, in ranges
+_REACH = 0.3  # of the start-up design, as a part of the way to points that fill the whole space
 
 
 class Tailor(Optimizer):
@@ -91,6 +92,11 @@ class Tailor(Optimizer):
         """Of this search, since it remembers what was told."""
         return Encoder(self.space)
 
+    @cached_property
+    def ordered(self) -> NDArray[np.bool_]:
+        """Whether a part of the way between two values means something; (d,)."""
+        return np.array([one.ordered for one in self.space.parameters])
+
     @property
     def _good(self) -> list[Configuration]:
         """What a model says is best."""
@@ -109,8 +115,9 @@ class Tailor(Optimizer):
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _first(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """The start-up design, over the whole space: even where the default is good it says which services matter.
+        """The start-up design: on the way from the best so far to points that fill the whole space.
 
+        All parameters move, so that it says which services matter, but not so far that most points are bad.
         Where a model has said which configurations are good, these, as long as they are.
         """
         size = self._design()
@@ -119,7 +126,7 @@ class Tailor(Optimizer):
             if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
                 return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
-            point = self._middle() if number == 0 else self._start(size)[number]
+            point = self._middle() if number == 0 else self._towards(self._start(size)[number], number)
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
@@ -127,6 +134,15 @@ class Tailor(Optimizer):
     def _start(self, size: int) -> list[Configuration]:
         """The design but for its first point: what namesakes do is tried together."""
         return together(self.space, namesakes(self.space, self.encoder.columns), size, self.stream(1))
+
+    def _towards(self, point: Configuration, number: int) -> Configuration:
+        """Part of the way from the best so far; a choice is the point's with that probability."""
+        scores = self.scores()
+        here = self.space.to_unit(scores[0].configuration if scores else self.space.default())
+        there = self.space.to_unit(point)
+        taken = self.stream(2, number).random(len(self.space)) < _REACH
+        between = np.where(self.ordered, here + _REACH * (there - here), np.where(taken, there, here))
+        return self.space.from_unit(between)
 
     def _middle(self) -> Configuration:
         """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
@@ -187,6 +203,7 @@ class _Model:
     def __init__(self, optimizer: Tailor, scores: list[Scored], rng: np.random.Generator | None = None) -> None:
         self.space = optimizer.space
         self.encoder = optimizer.encoder
+        self._unordered = ~optimizer.ordered
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         self.layout = Layout.of(self.space, self.encoder.columns, self.weights)
@@ -323,10 +340,6 @@ class _Model:
         fresh = rng.random((count, parts))[:, part]
         anew = self._unordered[None, :] | (rng.random((count, parts)) < 0.1)[:, part]
         return np.where(chosen[:, part], np.where(anew, fresh, moved), middle)
-
-    @property
-    def _unordered(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.array([not one.ordered for one in self.space.parameters])
 
 
 def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
