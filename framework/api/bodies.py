@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from framework.model import TuneRequest
+from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Names = Annotated[list[Name], Field(max_length=500)]
@@ -29,12 +29,12 @@ class NewStudy(Body):
         extra="forbid",
         frozen=True,
         json_schema_extra={
-            "examples": [{"application": "social-network", "optimizer": "dds", "iterations": 15, "testbed": "twin"}]
+            "examples": [{"application": "social-network", "optimizer": "tailor", "iterations": 15, "testbed": "twin"}]
         },
     )
 
     application: Name = Field(description="one of GET /v1/applications")
-    optimizer: Name = "dds"
+    optimizer: Name = DEFAULT_OPTIMIZER
     iterations: Annotated[int, Field(ge=1, le=10_000)] = 15
     repetitions: Annotated[int, Field(ge=1, le=100)] = 3
     warmup_s: Annotated[float, Field(ge=0, le=600)] = 5.0
@@ -121,7 +121,7 @@ class NewExternal(Body):
 
     name: Name
     parameters: Annotated[list[Parameter], Field(min_length=1, max_length=5000)]
-    optimizer: Name = "tailor"
+    optimizer: Name = DEFAULT_OPTIMIZER
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = 30
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     options: dict[Name, Any] = Field(default_factory=dict, max_length=50)

@@ -21,7 +21,7 @@ from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.api.studies import document
 from framework.errors import TailorError
-from framework.model import EXTERNAL, Study, StudyState, Trial
+from framework.model import DEFAULT_OPTIMIZER, EXTERNAL, Study, StudyState, Trial
 from framework.planning import expected_repetitions
 from framework.report.contenders import contenders, race_plot
 from framework.report.importance import importance
@@ -96,6 +96,7 @@ def router(service: Service) -> APIRouter:
         return page(
             "launch.html", caller, "launch", applications=known, chosen=chosen,
             broken={**broken, **refused(known)}, groups=groups, optimizers=tailor.optimizers(),
+            default=DEFAULT_OPTIMIZER,
         )  # fmt: skip
 
     @routes.get("/compare")

@@ -18,7 +18,7 @@ from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
 from framework.errors import InputError, StoreError, TailorError, Transient
-from framework.model import TuneRequest
+from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 from framework.model.documents import encode
 from framework.planning import quick as quick_request
 from framework.report.document import summary_document
@@ -59,7 +59,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def tune(
     application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
-    optimizer: Annotated[str, typer.Option(help="See `tailor optimizers`.")] = "dds",
+    optimizer: Annotated[str, typer.Option(help="See `tailor optimizers`.")] = DEFAULT_OPTIMIZER,
     iterations: Annotated[
         int, typer.Option(help="Configurations to try, besides the default; 0 with --versus: compare only.")
     ] = 15,

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 
+EXPLAINED = 120  # columns of a terminal from which a table has room for sentences
 FEW_WINDOWS = 10  # of the study, about whose differences nothing is said
 LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
 TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
@@ -112,13 +113,15 @@ def summary(console: Console, found: Summary) -> None:
             console.print(f"{name:8} {found.objective}{modelled} {_level(level, found.unit)}")
     if found.changes:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
-        for column in ("service", "parameter", "default", "best", "what it is for"):
+        for column in ("service", "parameter", "default", "best"):
             table.add_column(column, overflow="fold")
+        explained = console.width >= EXPLAINED  # the report always says it
+        if explained:
+            table.add_column("what it is for", overflow="fold")
         for change in found.changes:
             unit = f" {change.unit}" if change.unit else ""
-            table.add_row(
-                change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}", change.description
-            )
+            row = (change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}")
+            table.add_row(*row, *([change.description] if explained else []))
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
     equal = found.equal_speed

@@ -44,6 +44,7 @@ from framework.model.measurement import (
     cpu_us_per_request,
 )
 from framework.model.study import (
+    DEFAULT_OPTIMIZER,
     DOCKER,
     EXTERNAL,
     TWIN,
@@ -62,6 +63,7 @@ from framework.model.study import (
 from optimizer.space import Configuration, Value
 
 __all__ = [
+    "DEFAULT_OPTIMIZER",
     "DOCKER",
     "EXTERNAL",
     "TWIN",

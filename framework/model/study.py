@@ -34,6 +34,7 @@ class StudyState(StrEnum):
 
 
 DOCKER, TWIN, EXTERNAL = "docker", "twin", "external"  # testbeds; external: clients measure
+DEFAULT_OPTIMIZER = "tailor"  # what the benchmark says: experiments/bench/optimizers
 
 Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 
@@ -94,7 +95,7 @@ class TuneRequest:
     """What a person asks for; None means the application's or the protocol's own value."""
 
     application: Path
-    optimizer: str = "dds"
+    optimizer: str = DEFAULT_OPTIMIZER
     iterations: int = 15
     repetitions: int = 3
     warmup_s: float = 5.0

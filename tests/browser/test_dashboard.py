@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from framework.model import DEFAULT_OPTIMIZER
 from tests.serving import PATIENCE_S, Here, serving
 
 pytestmark = pytest.mark.browser
@@ -69,7 +70,7 @@ def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
     page.goto(f"/compare?first={study}:default&second={study}")
     expect(page.get_by_text("Where the time of requests goes")).to_be_visible()
     page.goto("/optimizers")
-    expect(page.get_by_role("cell", name="dds (modelled)")).to_be_visible()
+    expect(page.get_by_role("cell", name=f"{DEFAULT_OPTIMIZER} (modelled)")).to_be_visible()
     page.goto("/")
     expect(page.get_by_role("link", name=study)).to_be_visible()
     assert page.get_by_role("cell", name="modelled").count() == 1

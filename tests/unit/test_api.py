@@ -19,6 +19,7 @@ from framework.api.guards import MOST_BYTES
 from framework.api.problems import status_of
 from framework.client import Client as ApiClient
 from framework.client import Refused
+from framework.model import DEFAULT_OPTIMIZER
 from framework.report.document import summary_document
 from tests.serving import JOB, Here, serving
 from tests.unit.test_modelling import profile_of
@@ -357,7 +358,7 @@ def test_the_client(here: Here) -> None:
         assert client.launch(key="k", **JOB) == study
         here.kept.worker.run(until_empty=True)
         assert client.wait(study)["headline"].startswith("Modelled")
-        assert [one["study"] for one in client.studies(optimizer="dds")] == [study]
+        assert [one["study"] for one in client.studies(optimizer=DEFAULT_OPTIMIZER)] == [study]
         assert len(list(client.trials(study))) > 10
         assert zipfile.is_zipfile(io.BytesIO(client.export(study)))
         mine = client.create("mine", SPACE, optimizer="random", budget=3)
