@@ -113,15 +113,15 @@ def summary(console: Console, found: Summary) -> None:
             console.print(f"{name:8} {found.objective}{modelled} {_level(level, found.unit)}")
     if found.changes:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
-        for column in ("service", "parameter", "default", "best"):
+        table.add_column("parameter", no_wrap=True)
+        for column in ("default", "best"):
             table.add_column(column, overflow="fold")
         explained = console.width >= EXPLAINED  # the report always says it
         if explained:
             table.add_column("what it is for", overflow="fold")
-        for change in found.changes:
-            unit = f" {change.unit}" if change.unit else ""
-            row = (change.service, change.parameter, f"{change.default}{unit}", f"{change.value}{unit}")
-            table.add_row(*row, *([change.description] if explained else []))
+        for one in found.changed:
+            row = (one.parameter, one.default, one.said)
+            table.add_row(*map(escape, row), *([one.description] if explained else []))
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
     equal = found.equal_speed

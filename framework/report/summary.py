@@ -24,28 +24,16 @@ from framework.model.documents import decode
 from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.arms import chosen
+from framework.report.changes import Change, Namesakes, by_name, changes
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.telling import EDITS
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
-from optimizer.space import Configuration, SearchSpace, Value
+from optimizer.space import SearchSpace, Value
 
 # What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
 OVERHEAD_PHASES = ("render", "read back", "read", "evaluate")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One parameter that the best configuration sets differently from the default."""
-
-    service: str
-    parameter: str
-    default: Value
-    value: Value
-    unit: str
-    description: str
-    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +73,11 @@ class Summary:
     equal_speed: EqualSpeed | None  # the comparisons, had the machine been equally fast in every window
     smaller: str | None  # what became of recommendations that change less
     per_trial_s: float | None
+
+    @property
+    def changed(self) -> tuple[Namesakes, ...]:
+        """The changes, those of namesakes together."""
+        return by_name(self.changes)
 
 
 def summarise(
@@ -192,27 +185,6 @@ def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
         known |= edit["default"]
     known |= SearchSpace.from_dict(study.space).default()
     return {name: known[name] for name in trial.configuration}
-
-
-def changes(
-    default: Mapping[str, Value], other: Configuration, application: Application, types: Mapping[str, ServiceType]
-) -> tuple[Change, ...]:
-    """The parameters in which two configurations differ, in the order of the application."""
-    # A type that is not known here (TAILOR_SEARCH_SPACES of another shell) leaves its changes unexplained.
-    known = {
-        f"{service.name}.{parameter.name}": parameter
-        for service in application.services
-        if service.type in types
-        for parameter in types[service.type].parameters
-    }
-    found = []
-    for name, value in other.items():
-        if value != default[name]:
-            service, _, parameter = name.rpartition(".")
-            about = known.get(name)
-            said = (about.unit, about.description, about.role) if about else ("", "", "")
-            found.append(Change(service, parameter, default[name], value, *said))
-    return tuple(found)
 
 
 def objective_name(terms: Sequence[Term]) -> str:

@@ -22,6 +22,7 @@ from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
 from framework.planning import expected_repetitions
 from framework.procedure import Procedure
+from framework.report.changes import Change, by_name
 from framework.report.document import summary_document
 from framework.report.export import export
 from framework.report.page import page
@@ -192,3 +193,20 @@ def test_limits_are_numbers() -> None:
     assert present.limits(["stolen_cpu=0.1"]) == {"stolen_cpu": 0.1}
     with pytest.raises(InputError, match="name=value"):
         present.limits(["stolen_cpu"])
+
+
+def test_changes_of_namesakes_stand_together() -> None:
+    found = by_name(
+        [
+            Change("text", "threads", 2, 1, "", "Threads.", "workers"),
+            Change("nginx", "keepalive", 0, 64, "", "Idle connections.", ""),
+            Change("media", "threads", 2, 4, "", "Threads.", "workers"),
+            Change("user", "threads", 2, 1, "", "Threads.", "workers"),
+            Change("user", "heap", 100, 80, "%", "Heap.", ""),
+        ]
+    )
+    assert [(one.parameter, one.default, one.said) for one in found] == [
+        ("threads", "2", "1: text, user; 4: media"),
+        ("keepalive", "0", "64: nginx"),
+        ("heap", "100 %", "80 %: user"),
+    ]
