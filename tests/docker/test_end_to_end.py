@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from framework.testbeds.compose_command import ComposeCommand
 from tests.docker.studies import PATIENT, ROOT, WIDE, left_behind, tailor, trials_of, tune
 
 pytestmark = [pytest.mark.docker, PATIENT]
@@ -41,7 +42,7 @@ def test_a_study_from_the_first_trial_to_the_files(home: Path, slice_application
     names = {path.name for path in (tmp_path / "best").iterdir()}
     assert {"compose.yaml", "configuration.yaml", "changes.diff"} <= names
     checked = subprocess.run(
-        ["docker", "compose", "-f", "compose.yaml", "config", "-q"],
+        [*ComposeCommand.find().argv, "-f", "compose.yaml", "config", "-q"],
         cwd=tmp_path / "best",
         capture_output=True,
         text=True,
