@@ -23,7 +23,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Namesakes:
+class Changed:
     """Changes of parameters of one name and one default, in one service or many; values with their unit."""
 
     parameter: str
@@ -58,7 +58,7 @@ def changes(
     return tuple(found)
 
 
-def by_name(found: Sequence[Change]) -> tuple[Namesakes, ...]:
+def by_name(found: Sequence[Change]) -> tuple[Changed, ...]:
     """The changes of namesakes together, those of most services first."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for one in found:
@@ -66,7 +66,7 @@ def by_name(found: Sequence[Change]) -> tuple[Namesakes, ...]:
         groups.setdefault(key, {}).setdefault(_text(one.value, one.unit), []).append(one.service)
     many = sorted(groups.items(), key=lambda group: -sum(map(len, group[1].values())))
     return tuple(
-        Namesakes(*key, values=dict(sorted(values.items(), key=lambda value: -len(value[1])))) for key, values in many
+        Changed(*key, values=dict(sorted(values.items(), key=lambda value: -len(value[1])))) for key, values in many
     )
 
 

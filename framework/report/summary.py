@@ -24,7 +24,7 @@ from framework.model.documents import decode
 from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.arms import chosen
-from framework.report.changes import Change, Namesakes, by_name, changes
+from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.telling import EDITS
@@ -75,7 +75,7 @@ class Summary:
     per_trial_s: float | None
 
     @property
-    def changed(self) -> tuple[Namesakes, ...]:
+    def changed(self) -> tuple[Changed, ...]:
         """The changes, those of namesakes together."""
         return by_name(self.changes)
 

@@ -40,8 +40,9 @@ _REACH = 0.3  # of the start-up design, as a part of the way to points that fill
 class Tailor(Optimizer):
     """The logarithm of the values is modelled where all are above 0, since measured times err in proportion.
 
-    Parameters of one name in several services start with one value for all of them, because each alone moves the value
-    by less than the noise; what they do together is a part of the model, and so is what each service does by itself.
+    Parameters of one name in several services are moved alike at the start (choices one by one), because each alone
+    moves the value by less than the noise; what they do together is a part of the model, and so is what each service
+    does by itself.
 
     Where the trials say what each service computed for a request, the sum of what is expected of that is the mean from
     which the process starts, as far as the values follow it.
@@ -136,7 +137,7 @@ class Tailor(Optimizer):
         return together(self.space, namesakes(self.space, self.encoder.columns), size, self.stream(1))
 
     def _towards(self, point: Configuration, number: int) -> Configuration:
-        """Part of the way from the best so far; a choice is the point's with that probability."""
+        """Part of the way from the best so far; a choice is the point's with that probability, namesakes or not."""
         scores = self.scores()
         here = self.space.to_unit(scores[0].configuration if scores else self.space.default())
         there = self.space.to_unit(point)

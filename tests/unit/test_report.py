@@ -118,6 +118,17 @@ def test_the_terminal_says_what_json_says(found: Summary) -> None:
     assert set(document["rivals"]) == {"expert", "default to expert"}
 
 
+@pytest.mark.parametrize(("columns", "explained"), [(60, False), (200, True)])
+def test_what_changes_is_readable_in_any_terminal(found: Summary, columns: int, explained: bool) -> None:
+    several = [replace(found.changes[0], service=f"service-{i}", parameter="a" * 25) for i in range(9)]
+    written = io.StringIO()
+    present.summary(Console(file=written, width=columns), replace(found, changes=tuple(several)))
+    said = written.getvalue()
+    assert said.count("a" * 25) == 1, "namesakes share a row, and no name is cut"
+    assert all(f"service-{i}" in said for i in range(9))
+    assert ("what it is for" in said) == explained
+
+
 def test_what_the_machine_itself_did_is_taken_out(tmp_path: Path) -> None:
     """On a machine whose speed varies by 15 % between windows a gain of 6 % is not seen, and at equal speed it is."""
     unsteady = PretendMachine(VirtualClock(), lambda c: 10.0 if c["cache.size"] == 10 else 9.4, noise=0.01, slows=0.15)
