@@ -25,6 +25,7 @@ from optimizer.trial import Observation
 
 VALUE = "value"  # what the objective of such a study is called
 NO_RANK = (math.inf, math.inf)
+LOOK_S = 1.0  # no longer than this after its lease ran out a trial is offered again
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class Desk:
         self._kept: Optimizer | None = None
         self._out: dict[int, Trial] = {}  # what clients measure, while this process has the lease
         self._renewed = -math.inf  # when the lease was, on the monotonic clock
+        self._look_at = -math.inf  # when the store is asked again, on the monotonic clock, whether leases ran out
+        self._lapsed = False
         self._lowest = NO_RANK
 
     def ask(self, wish: Wish) -> Sequence[Trial]:
@@ -93,11 +96,13 @@ class Desk:
     # ------------------------------------------------------------------ what came together
 
     def _answers(self, batch: Sequence[Wish | Sequence[Told]]) -> Sequence[Sequence[Trial] | Exception]:
-        lapsed = self.running()
+        if self._clock.monotonic() >= self._look_at:  # not at every ask: what is written is checked by itself
+            self._lapsed = self.running()
+            self._look_at = self._clock.monotonic() + LOOK_S
         try:
             optimizer = self._optimizer()
             told = self._told(optimizer, [one for one in batch if not isinstance(one, Wish)])
-            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)], lapsed)
+            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)])
         except BaseException:
             self._kept = None  # it may be ahead of what is recorded
             raise
@@ -119,7 +124,7 @@ class Desk:
         if ended:
             ranks = ((rank(trial, self._objective), trial.number) for trial in ended if trial.value is not None)
             lowest, number = min(ranks, default=(NO_RANK, 0))
-            self._store.finish_trials(ended, best=number if lowest < self._lowest else None)
+            self._store.finish_trials(ended, best=number if lowest < self._lowest else None, offered=True)
             self._lowest = min(self._lowest, lowest)
             for trial in ended:  # one by one, as they are replayed
                 self._out.pop(trial.number, None)
@@ -149,14 +154,15 @@ class Desk:
                 raise IllegalTransition(f"trial {before.number} was told before: {before.state}, {before.value}")
         return list(new.values())
 
-    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish], lapsed: bool) -> Iterator[Sequence[Trial]]:
+    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish]) -> Iterator[Sequence[Trial]]:
         study = self._study
         answers: list[list[Trial]] = []
         wanted: list[Trial] = []
         offered: list[Offer] = []
         for wish in wishes:
-            again = self._offers.take_over(study.id, wish.client, wish.count, wish.seconds) if lapsed else []
-            lapsed = len(again) == wish.count
+            again = self._offers.take_over(study.id, wish.client, wish.count, wish.seconds) if self._lapsed else []
+            self._lapsed = len(again) == wish.count
+            self._look_at = min(self._look_at, self._clock.monotonic() + wish.seconds)
             answers.append([trial for _, trial in sorted(self._known(set(again)).items())])
             expires_ns = self._clock.now_ns() + int(wish.seconds * 1e9)
             for _ in range(wish.count - len(again)):

@@ -161,7 +161,8 @@ class StudyStore(Protocol):
     def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
         """As begin_trial, several of one study in one transaction.
 
-        With ``offered``, one for each, they are measured elsewhere and offered from the beginning.
+        With ``offered``, one for each, they are measured elsewhere and offered from the beginning; their study has to
+        run.  Raises IllegalTransition.
         """
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
@@ -172,10 +173,13 @@ class StudyStore(Protocol):
         Raises NotFound, IllegalTransition.
         """
 
-    def finish_trials(self, wanted: Sequence[Trial], *, best: int | None = None) -> Sequence[Trial]:
+    def finish_trials(
+        self, wanted: Sequence[Trial], *, best: int | None = None, offered: bool = False
+    ) -> Sequence[Trial]:
         """As finish_trial, several of one study in one transaction: all or none.
 
-        ``best``: the number of the trial that is its study's best from now on.
+        ``best``: the number of the trial that is its study's best from now on.  ``offered``: they were measured
+        elsewhere; their study has to run.
         """
 
     def annotate_trial(self, trial: Trial) -> None:

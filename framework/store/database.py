@@ -63,6 +63,23 @@ class Database:
         return self._begun(self._writing)
 
     @contextmanager
+    def blindly(self, connection: sa.Connection) -> Iterator[None]:
+        """Inside, statements are sent to a server without waiting for each one's answer, which nobody may read.
+
+        What was wrong with one of them is raised at the end, as by the statement itself.
+        """
+        psycopg: Any = self._engine.dialect.loaded_dbapi
+        if self.is_sqlite or not psycopg.Pipeline.is_supported():
+            yield
+            return
+        driver: Any = connection.connection.driver_connection
+        try:
+            with driver.pipeline():
+                yield
+        except psycopg.Error as error:  # SQLAlchemy did not see it
+            raise DBAPIError.instance(None, None, error, psycopg.Error, dialect=self._engine.dialect) from error
+
+    @contextmanager
     def _begun(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         try:
             with engine.begin() as connection:

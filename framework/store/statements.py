@@ -21,11 +21,16 @@ STAND = sa.select(studies.c.state, _LAPSED).where(studies.c.id == _STUDY)
 NUMBERED = trials.select().where(_THESE).order_by(trials.c.number)
 
 # An ask.
-TURN = sa.select(studies.c.id).where(studies.c.id == _STUDY).with_for_update()  # one writer of a study at a time
+TURN = sa.select(studies.c.state).where(studies.c.id == _STUDY).with_for_update()  # one writer of a study at a time
 LAST = sa.select(sa.func.max(trials.c.number)).where(trials.c.study == _STUDY)
 
 # A tell.
-STATES = sa.select(trials.c.number, trials.c.state).where(_THESE).order_by(trials.c.number).with_for_update()
+STATES = (
+    sa.select(trials.c.number, trials.c.state, studies.c.state.label("study_state"))
+    .where(_THESE, studies.c.id == trials.c.study)
+    .order_by(trials.c.number)
+    .with_for_update(of=trials)
+)
 TRIAL_ENDS = trials.update().where(trials.c.study == _STUDY, trials.c.number == sa.bindparam("its_number"))
 OFFERS_END = offers.delete().where(offers.c.study == _STUDY, offers.c.trial.in_(_NUMBERS))
 STUDY_CHANGES = studies.update().where(studies.c.id == _STUDY)

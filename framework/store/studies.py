@@ -145,22 +145,25 @@ class SqlStudyStore:
     def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
         study = wanted[0].study
         with self._transaction() as connection:
-            connection.execute(statements.TURN, {"its_study": study})
+            state = connection.execute(statements.TURN, {"its_study": study}).scalar()
+            if offered:
+                _expect_running(study, state)
             last = connection.execute(statements.LAST, {"its_study": study}).scalar()
             now = self._now()
             begun = [
                 replace(one, number=number, state=TrialState.RUNNING, started_at=now)
                 for number, one in enumerate(wanted, start=(last or 0) + 1)
             ]
-            connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
-            if offered:
-                rows = [
-                    {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
-                    for one, offer in zip(begun, offered, strict=True)
-                ]
-                connection.execute(statements.inserting(offers), one_or_many(rows))
             said = [{"number": one.number, "purpose": one.purpose} for one in begun]
-            self._note(connection, study, "trial begins", *said)
+            with self._database.blindly(connection):
+                connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
+                if offered:
+                    rows = [
+                        {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
+                        for one, offer in zip(begun, offered, strict=True)
+                    ]
+                    connection.execute(statements.inserting(offers), one_or_many(rows))
+                self._note(connection, study, "trial begins", *said)
         return begun
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
@@ -172,11 +175,16 @@ class SqlStudyStore:
         [finished] = self.finish_trials([trial])
         return finished
 
-    def finish_trials(self, wanted: Sequence[Trial], *, best: int | None = None) -> Sequence[Trial]:
+    def finish_trials(
+        self, wanted: Sequence[Trial], *, best: int | None = None, offered: bool = False
+    ) -> Sequence[Trial]:
         study, numbers = wanted[0].study, [one.number for one in wanted]
         these = {"its_study": study, "its_numbers": numbers}
         with self._transaction() as connection:
-            states = {row.number: TrialState(row.state) for row in connection.execute(statements.STATES, these)}
+            found = connection.execute(statements.STATES, these).all()
+            states = {row.number: TrialState(row.state) for row in found}
+            if offered and found:
+                _expect_running(study, found[0].study_state)
             for one in wanted:
                 if one.number not in states:
                     raise NotFound(f"study {study} has no trial {one.number}")
@@ -186,11 +194,12 @@ class SqlStudyStore:
             now = self._now()
             finished = [replace(one, finished_at=now) for one in wanted]
             rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
-            connection.execute(statements.TRIAL_ENDS, one_or_many(rows))
-            connection.execute(statements.OFFERS_END, these)
-            if best is not None:
-                connection.execute(statements.STUDY_CHANGES, {"its_study": study, "best": best})
-            self._note(connection, study, "trial ends", *map(_ending, finished))
+            with self._database.blindly(connection):
+                connection.execute(statements.TRIAL_ENDS, one_or_many(rows))
+                connection.execute(statements.OFFERS_END, these)
+                if best is not None:
+                    connection.execute(statements.STUDY_CHANGES, {"its_study": study, "best": best})
+                self._note(connection, study, "trial ends", *map(_ending, finished))
         return finished
 
     def annotate_trial(self, trial: Trial) -> None:
@@ -304,6 +313,12 @@ class SqlStudyStore:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def _expect_running(study: str, state: str | None) -> None:
+    """Raises IllegalTransition."""
+    if state != StudyState.RUNNING.value:
+        raise IllegalTransition(f"study {study} is {state}")
 
 
 def _ending(trial: Trial) -> Mapping[str, Any]:

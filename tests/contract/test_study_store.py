@@ -17,6 +17,7 @@ from framework.model import Estimate, Measurement, Offer, Study, StudyPlan, Stud
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.offers import SqlOfferStore
+from framework.store.schema import leases
 from framework.store.studies import SqlStudyStore
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, VirtualClock
@@ -68,6 +69,7 @@ def test_a_finished_trial_comes_back_as_it_was(store: SqlStudyStore) -> None:
 def test_a_trial_is_offered_with_its_beginning_and_no_longer_than_it_runs(store: SqlStudyStore) -> None:
     """In one transaction each: what a killed process leaves has a lease, or is told."""
     offers = SqlOfferStore(store._database, store._clock)
+    store.set_state(study().id, StudyState.RUNNING)
     configuration = Configuration({"cache.size": 3})
     wanted = Trial(study().id, 0, "search", configuration, TrialState.RUNNING)
     first, second = store.begin_trials([wanted, wanted], [Offer("a", 0), Offer("a", 0)])
@@ -102,6 +104,34 @@ def test_several_trials_end_together_or_none_does(store: SqlStudyStore) -> None:
     with pytest.raises(IllegalTransition):
         store.finish_trials([replace(third, state=TrialState.FAILED), ended[0]])
     assert store.trial(study().id, third.number).state is TrialState.RUNNING
+
+
+def test_clients_measure_for_a_study_that_runs(store: SqlStudyStore) -> None:
+    """Also where another process stopped it a moment ago."""
+    wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
+    with pytest.raises(IllegalTransition):
+        store.begin_trials([wanted], [Offer("a", 0)])
+    store.set_state(study().id, StudyState.RUNNING)
+    [begun] = store.begin_trials([wanted], [Offer("a", 0)])
+    store.set_state(study().id, StudyState.COMPLETED)
+    with pytest.raises(IllegalTransition):
+        store.finish_trials([replace(begun, state=TrialState.COMPLETED, value=1.0)], offered=True)
+    assert [one.state for one in store.trials(study().id)] == [TrialState.RUNNING]
+
+
+def test_a_row_that_is_refused_is_told_and_undoes_the_others(store: SqlStudyStore) -> None:
+    """Though what is written to a server is sent without waiting for each answer."""
+    database = store._database
+
+    def twice() -> None:
+        with database.transaction() as connection, database.blindly(connection):
+            for _ in range(2):
+                connection.execute(leases.insert(), {"study": study().id, "holder": "a:1", "expires_ns": 2**62})
+
+    with pytest.raises(StoreError, match="refused a row"):
+        twice()
+    assert store.leased() == []
+    assert begin(store).number == 1, "and the connection is good for more"
 
 
 def test_where_a_study_stands(store: SqlStudyStore) -> None:
