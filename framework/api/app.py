@@ -40,7 +40,7 @@ def create_app(service: Service) -> FastAPI:
         openapi_url="/v1/openapi.json",
     )
     problems.install(app)
-    for module in (studies, events, asktell, catalogue, system):
+    for module in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
         app.include_router(module.router(service), prefix="/v1")
     app.include_router(dashboard.router(service))
     app.add_middleware(Guarded)

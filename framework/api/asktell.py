@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse
 
 from framework.api import bodies
 from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
@@ -43,15 +44,17 @@ def router(service: Service) -> APIRouter:
         )
         return {"study": study.id, "default": space.default().to_dict()}
 
-    @routes.post("/{study}/ask")
-    def ask(study: str, body: Ask) -> dict[str, Any]:
+    # Their answers are ready to be sent: to have them checked and encoded would take as long as to find them.
+
+    @routes.post("/{study}/ask", response_model=dict[str, Any])
+    def ask(study: str, body: Ask) -> JSONResponse:
         """Configurations to measure, leased; an empty list when the budget or the space is used up."""
         trials = external.ask(study, body.count, body.client, body.lease_s)
         asked = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in trials]
-        return {"trials": asked, "lease_s": body.lease_s}
+        return JSONResponse({"trials": asked, "lease_s": body.lease_s})
 
-    @routes.post("/{study}/tell")
-    def tell(study: str, body: Tell) -> dict[str, Any]:
+    @routes.post("/{study}/tell", response_model=dict[str, Any])
+    def tell(study: str, body: Tell) -> JSONResponse:
         """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
         external.tell(
             study,
@@ -68,7 +71,7 @@ def router(service: Service) -> APIRouter:
                 for one in body.results
             ],
         )
-        return {"told": len(body.results)}
+        return JSONResponse({"told": len(body.results)})
 
     @routes.post("/{study}/heartbeat")
     def heartbeat(study: str, body: Heartbeat) -> dict[str, Any]:

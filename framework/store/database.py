@@ -63,8 +63,9 @@ class Database:
         return self._begun(self._writing)
 
     @contextmanager
-    def blindly(self, connection: sa.Connection) -> Iterator[None]:
-        """Inside, statements are sent to a server without waiting for each one's answer, which nobody may read.
+    def ending(self, connection: sa.Connection) -> Iterator[None]:
+        """What a transaction writes last: sent to a server with its end, without waiting for each statement's answer,
+        which nobody may read.
 
         What was wrong with one of them is raised at the end, as by the statement itself.
         """
@@ -76,6 +77,7 @@ class Database:
         try:
             with driver.pipeline():
                 yield
+                driver.commit()  # SQLAlchemy's own finds nothing left to commit
         except psycopg.Error as error:  # SQLAlchemy did not see it
             raise DBAPIError.instance(None, None, error, psycopg.Error, dialect=self._engine.dialect) from error
 

@@ -155,7 +155,7 @@ class SqlStudyStore:
                 for number, one in enumerate(wanted, start=(last or 0) + 1)
             ]
             said = [{"number": one.number, "purpose": one.purpose} for one in begun]
-            with self._database.blindly(connection):
+            with self._database.ending(connection):
                 connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
                 if offered:
                     rows = [
@@ -194,7 +194,7 @@ class SqlStudyStore:
             now = self._now()
             finished = [replace(one, finished_at=now) for one in wanted]
             rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
-            with self._database.blindly(connection):
+            with self._database.ending(connection):
                 connection.execute(statements.TRIAL_ENDS, one_or_many(rows))
                 connection.execute(statements.OFFERS_END, these)
                 if best is not None:
