@@ -30,7 +30,7 @@ from framework.ports import Clock, Progress
 from framework.spans import SpanTable, no_spans
 from framework.twin.compile import compiled, slowed
 from framework.twin.draws import arrivals
-from framework.twin.simulate import Outcome, simulate
+from framework.twin.simulate import Outcome, simulate, traced_of
 from framework.twin.spans import span_table
 
 DRAIN_S = 10.0  # after the window: what has not ended by then did not end
@@ -136,6 +136,7 @@ class TwinTestbed:
             kinds,
             seed=plan.seed,
             until_s=seconds + DRAIN_S,
+            traced=traced_of(len(due)),
         )
         self._origin_ns = self._clock.now_ns()
         self._outcome, self._due, self._kinds = outcome, due, kinds

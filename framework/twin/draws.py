@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from framework.twin.compiling import inlined
 
 CONSTANT, EXPONENTIAL, LOGNORMAL = 0, 1, 2
 KINDS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
@@ -22,7 +23,7 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _UNIT = 2.0**-53
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
     """A key for the ``number``-th thing below ``key``."""
     z = key + _GOLDEN * (number + np.uint64(1))
@@ -31,13 +32,13 @@ def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
     return z ^ (z >> _31)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def uniform(key: np.uint64, number: np.uint64) -> float:
     """In (0, 1)."""
     return (float(mixed(key, number) >> _11) + 0.5) * _UNIT
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def normal(u: float) -> float:
     """The standard normal quantile of u in (0, 1), to 1e-9 (Acklam's rational approximation, one step of Halley's)."""
     low = 0.02425
@@ -60,7 +61,7 @@ def normal(u: float) -> float:
     return x - step / (1.0 + 0.5 * x * step)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def _tail(q: float) -> float:
     top = ((((-7.784894002430293e-3 * q - 3.223964580411365e-1) * q - 2.400758277161838) * q
             - 2.549732539343734) * q + 4.374664141464968) * q + 2.938163982698783  # fmt: skip
@@ -69,7 +70,7 @@ def _tail(q: float) -> float:
     return top / bottom
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def draw(kind: int, mean: float, spread: float, u: float) -> float:
     """A sample of the distribution with this mean; ``spread``: a log-normal's standard deviation of the logarithm."""
     if kind == EXPONENTIAL:

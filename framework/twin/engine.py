@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from framework.twin.compiling import compiled_whole, inlined
 from framework.twin.draws import draw, mixed, uniform
 from framework.twin.frames import begin_span, new_frame, queued, ready, release, set_timer
 from framework.twin.heaps import remove_first
@@ -25,44 +25,41 @@ from framework.twin.records import (
     START,
     TIMEOUT,
     TIMERS,
-    Floats,
     Ints,
     Longs,
 )
-from framework.twin.threads import advance, recount, refilled, start_threads, want_thread
+from framework.twin.threads import advance, first_done, foresee, recount, refilled, start_threads, want_thread
+
+NOTHING, ARRIVAL, TIMER_ENDS, THREAD_ENDS = range(4)
 
 # ---------------------------------------------------------------------- the loop
 
 
-@numba.njit(cache=True, nogil=True)
-def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.uint64, until: float) -> int:
+@compiled_whole
+def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until: float) -> int:
     """0, or what was full: 1 frames, 2 spans."""
-    coming, requests, hosts = 0, len(due), len(r.hosts)
+    coming, requests = 0, len(r.due)
     while True:
-        now, source = np.inf, -3
+        now, source = np.inf, NOTHING
         if coming < requests:
-            now, source = due[coming], -1
+            now, source = r.due[coming], ARRIVAL
         if r.n[TIMERS] and r.timers[0].key < now:
-            now, source = r.timers[0].key, -2
-        for host in range(hosts):
-            if r.hosts[host].threads:
-                one = r.hosts[host]
-                at = one.since + (r.threads[host, 0].key - one.virtual) / one.rate
-                if at < now:
-                    now, source = at, host
-        if source == -3 or now > until:
+            now, source = r.timers[0].key, TIMER_ENDS
+        if r.done[1] < now:
+            now, source = r.done[1], THREAD_ENDS
+        if source == NOTHING or now > until:
             return 0
         r.n[EVENTS] += 1
-        if source == -1:
+        if source == ARRIVAL:
             _arrive(r, now, coming, request_class[coming], mixed(seed, np.uint64(keys[coming])))
             coming += 1
-        elif source == -2:
+        elif source == TIMER_ENDS:
             _timer(r, now)
         else:
-            _computed(r, now, source)
+            _computed(r, now, first_done(r))
         while r.n[READY] and not r.n[FULL]:
             frame = r.ready[r.n[NEXT]]
-            r.n[NEXT] = (r.n[NEXT] + 1) % len(r.ready)
+            r.n[NEXT] = (r.n[NEXT] + 1) & (len(r.ready) - 1)
             r.n[READY] -= 1
             if r.frames[frame].pc < 0:
                 _enter(r, now, frame)
@@ -72,7 +69,7 @@ def run_events(r: Any, due: Floats, request_class: Ints, keys: Longs, seed: np.u
             return int(r.n[FULL])
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> None:
     frame = new_frame(r, r.root[kind], -1, request, key)
     if frame >= 0:
@@ -80,7 +77,7 @@ def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> None
         ready(r, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _timer(r: Any, now: float) -> None:
     what, frame, stamp = r.timers[0].what, r.timers[0].item, r.timers[0].stamp
     r.n[TIMERS] -= 1
@@ -96,13 +93,14 @@ def _timer(r: Any, now: float) -> None:
         _answered(r, now, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _computed(r: Any, now: float, host: int) -> None:
     """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
     frame = r.threads[host, 0].frame
     advance(r, now, host)
     recount(r, host, -1)
     remove_first(r.threads[host], r.hosts[host].threads)
+    foresee(r, host)
     service = r.operations[r.frames[frame].op].service
     r.services[service].running -= 1
     start_threads(r, now, service)
@@ -112,7 +110,7 @@ def _computed(r: Any, now: float, host: int) -> None:
 # ---------------------------------------------------------------------- one frame
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _go_on(r: Any, now: float, frame: int) -> None:
     """Carry out instructions until the frame has to wait or ends."""
     while True:
@@ -159,7 +157,7 @@ def _go_on(r: Any, now: float, frame: int) -> None:
             return
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _draw(r: Any, frame: int, number: int) -> float:
     r.frames[frame].draws += 1
     u = uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws))
@@ -167,7 +165,7 @@ def _draw(r: Any, frame: int, number: int) -> float:
     return draw(one.kind, one.mean, one.spread, u)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int:
     """A new frame for a call, on its way or waiting for a connection; -1 where there is no room for it."""
     r.frames[caller].draws += 1
@@ -191,7 +189,7 @@ def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int
     return child
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _connect(r: Any, now: float, frame: int) -> None:
     edge = r.frames[frame].edge
     r.edges[edge].used += 1
@@ -205,12 +203,13 @@ def _connect(r: Any, now: float, frame: int) -> None:
         ready(r, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _enter(r: Any, now: float, frame: int) -> None:
     """A call reaches its service: it gets a worker, waits for one, or is turned away."""
     op = r.frames[frame].op
     service = r.operations[op].service
-    r.spans[r.frames[frame].span].enter = now
+    if r.frames[frame].span >= 0:
+        r.spans[r.frames[frame].span].enter = now
     if r.services[service].workers == 0 or r.services[service].busy < r.services[service].workers:
         r.services[service].busy += 1
         r.frames[frame].pc = r.operations[op].first
@@ -224,7 +223,7 @@ def _enter(r: Any, now: float, frame: int) -> None:
         r.services[service].worker_first, r.services[service].worker_last = first, last
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _end(r: Any, now: float, frame: int) -> None:
     """The operation is done: its worker takes the next call that waits."""
     service = r.operations[r.frames[frame].op].service
@@ -241,15 +240,15 @@ def _end(r: Any, now: float, frame: int) -> None:
     _close(r, now, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _close(r: Any, now: float, frame: int) -> None:
     """The answer is on its way, or for a root there."""
-    span = r.frames[frame].span
-    r.spans[span].end = now
+    if r.frames[frame].span >= 0:
+        r.spans[r.frames[frame].span].end = now
     edge = r.frames[frame].edge
     if r.frames[frame].parent < 0:  # a root, or a call that nobody waits for (any more)
         if edge == ROOT:
-            r.latency[r.frames[frame].request] = now - r.spans[span].start
+            r.latency[r.frames[frame].request] = now - r.due[r.frames[frame].request]
         elif edge >= 0:
             _disconnect(r, now, edge, kept=True)
         release(r, frame)
@@ -259,7 +258,7 @@ def _close(r: Any, now: float, frame: int) -> None:
         _answered(r, now, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _answered(r: Any, now: float, frame: int) -> None:
     """The answer reaches the caller: the connection is free, and the caller may go on."""
     caller, edge = r.frames[frame].parent, r.frames[frame].edge
@@ -269,7 +268,7 @@ def _answered(r: Any, now: float, frame: int) -> None:
     release(r, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _disconnect(r: Any, now: float, edge: int, kept: bool) -> None:
     r.edges[edge].used -= 1
     if kept and r.edges[edge].open < r.edges[edge].idle:
@@ -286,7 +285,7 @@ def _disconnect(r: Any, now: float, edge: int, kept: bool) -> None:
             return
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _one_less(r: Any, caller: int, child: int) -> None:
     """A call of ``caller`` needs no more waiting."""
     r.frames[caller].pending -= 1
@@ -296,7 +295,7 @@ def _one_less(r: Any, caller: int, child: int) -> None:
         ready(r, caller)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _give_up(r: Any, now: float, frame: int) -> None:
     """A call took too long: its caller tries again or goes on without; the callee does not notice."""
     caller, edge, op, tries = r.frames[frame].parent, r.frames[frame].edge, r.frames[frame].op, r.frames[frame].tries
@@ -318,7 +317,7 @@ def _give_up(r: Any, now: float, frame: int) -> None:
         _one_less(r, caller, frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _is_queued(r: Any, edge: int, frame: int) -> bool:
     at = r.edges[edge].first
     while at >= 0:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from framework.twin.compiling import inlined
 from framework.twin.heaps import make_room
 from framework.twin.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, SEQUENCE, SPANS, TIMERS
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int:
     frame = r.n[FREE]
-    if frame < 0 or r.n[TIMERS] + len(r.services) + 4 >= len(r.timers):
+    if frame == len(r.frames) or r.n[TIMERS] + len(r.services) + 4 >= len(r.timers):
         r.n[FULL] = 1
         return -1
     one = r.frames[frame]
-    r.n[FREE] = one.link
+    # A frame that was never used is followed by the next one: memory that is not needed is not touched.
+    r.n[FREE] = one.link if one.generation else frame + 1
     one.op, one.pc, one.parent, one.request = op, NOT_ENTERED, parent, request
     one.pending, one.awaits, one.edge = 0, -1, ROOT
     one.key, one.draws, one.link = key, 0, -1
@@ -26,33 +27,38 @@ def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int
     return int(frame)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def release(r: Any, frame: int) -> None:
     r.frames[frame].generation += 1
     r.frames[frame].link = r.n[FREE]
     r.n[FREE] = frame
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def begin_span(r: Any, now: float, frame: int, parent: int) -> None:
+    """A frame of a request whose spans are kept has one; the others have -1."""
+    r.frames[frame].span = -1
+    if not r.traced[r.frames[frame].request]:
+        return
     number = r.n[SPANS]
     if number >= len(r.spans):
         r.n[FULL] = 2
         return
     r.frames[frame].span = number
     one = r.spans[number]
-    one.op, one.parent, one.request, one.start = r.frames[frame].op, parent, r.frames[frame].request, now
+    one.op, one.parent, one.request = r.frames[frame].op, parent, r.frames[frame].request
+    one.start, one.enter, one.end = now, -1.0, -1.0
     r.n[SPANS] = number + 1
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def ready(r: Any, frame: int) -> None:
     """It goes on at this moment, after those that were ready before it."""
-    r.ready[(r.n[NEXT] + r.n[READY]) % len(r.ready)] = frame
+    r.ready[(r.n[NEXT] + r.n[READY]) & (len(r.ready) - 1)] = frame
     r.n[READY] += 1
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
     """A queue, by its first and last frame, with one more at its end."""
     r.frames[frame].link = -1
@@ -62,7 +68,7 @@ def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
     return first, frame
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def set_timer(r: Any, at: float, what: int, frame: int) -> None:
     r.n[SEQUENCE] += 1
     one = r.timers[make_room(r.timers, r.n[TIMERS], at, r.n[SEQUENCE])]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numba
-
+from framework.twin.compiling import inlined
 from framework.twin.records import Records
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def make_room(heap: Records, size: int, key: float, number: int) -> int:
     """Where a record with this key and number belongs in a heap of ``size``; those below it have moved down."""
     child = size
@@ -20,7 +19,7 @@ def make_room(heap: Records, size: int, key: float, number: int) -> int:
     return child
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def remove_first(heap: Records, size: int) -> None:
     """Remove the first of the heap, whose ``size`` has already been counted down."""
     key, number = heap[size].key, heap[size].seq

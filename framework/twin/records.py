@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Records = NDArray[np.void]
 
 ALL = -2  # a frame that waits for all its forks; -1: for nothing
@@ -65,8 +66,11 @@ class Run(NamedTuple):
     """A program as records, and everything that changes during a run.
 
     ``reach``: (services, hosts), where the threads of a service may run; one that ``roams`` may on more than its
-    ``host``.  ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``timers``: a heap.
-    ``ready``: a ring of frames that can go on at this moment.  ``n``: counters, by the places above.
+    ``host``.  ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``done``: (2 m,), when
+    the first thread of each host is done, from place m on; below that a tree of the earlier of two, whose root is place
+    1.  ``timers``: a heap.  Of each request, ``due``, ``latency``, ``failed``, and whether its spans are kept
+    (``traced``).  ``ready``: a ring of frames that can go on at this moment, its size a power of two.  ``n``: counters,
+    by the places above.
     """
 
     instructions: Records
@@ -77,12 +81,15 @@ class Run(NamedTuple):
     services: Records
     edges: Records
     hosts: Records
-    reach: NDArray[np.bool_]
+    reach: Flags
     frames: Records
     threads: Records
+    done: Floats
     timers: Records
+    due: Floats
+    traced: Flags
     latency: Floats
-    failed: NDArray[np.bool_]
+    failed: Flags
     spans: Records
     ready: Ints
     n: Longs

@@ -38,7 +38,8 @@ def replication(program: Program, rate_rps: float, seconds: float, seed: int) ->
     due = arrivals(rate_rps, whole, True, rng)
     weights = program.weight / program.weight.sum()
     kinds = rng.choice(len(weights), size=len(due), p=weights).astype(np.int32)
-    found = simulate(program, due, kinds, seed=seed, until_s=2 * whole)
+    untraced = np.zeros(len(due), np.bool_)
+    found = simulate(program, due, kinds, seed=seed, until_s=2 * whole, traced=untraced)
     failed = found.failed | ~np.isfinite(found.latency_s)
     counted = due >= WARMUP_S
     latency = np.where(failed, np.inf, found.latency_s)[counted]

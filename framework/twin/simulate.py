@@ -40,6 +40,7 @@ from framework.twin.records import (
     SPANS,
     THREAD,
     TIMER,
+    Flags,
     Floats,
     Ints,
     Longs,
@@ -47,6 +48,9 @@ from framework.twin.records import (
     Run,
 )
 from framework.twin.threads import PERIOD_S
+
+MOST_TRACED = 20_000  # requests of a run
+FRAMES = 1 << 16  # calls under way that there is room for at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Outcome:
     """
 
     latency_s: Floats
-    failed: NDArray[np.bool_]
+    failed: Flags
     span_op: Ints
     span_parent: Longs
     span_request: Ints
@@ -70,18 +74,26 @@ class Outcome:
 
 
 def simulate(
-    program: Program, due_s: Floats, request_class: Ints, *, seed: int, until_s: float, keys: Longs | None = None
+    program: Program,
+    due_s: Floats,
+    request_class: Ints,
+    *,
+    seed: int,
+    until_s: float,
+    keys: Longs | None = None,
+    traced: Flags | None = None,
 ) -> Outcome:
     """Run the requests that are due at ``due_s`` (ascending, (r,)) until all have ended or ``until_s``.
 
     ``request_class``: (r,), which root each begins with.  ``keys``: (r,), what the draws of a request belong to; its
-    number where there is none.
+    number where there is none.  ``traced``: (r,), whose spans are kept: all where this is None.
     """
     keys = np.arange(len(due_s), dtype=np.int64) if keys is None else keys
-    frames, spans = max(4096, len(program.workers)), 32 * max(1, len(due_s))
+    traced = np.ones(len(due_s), np.bool_) if traced is None else traced
+    frames, spans = max(FRAMES, len(program.workers)), 32 * int(traced.sum()) + 1
     while True:  # room for frames and spans is found by trying: a run is deterministic, so that it can be repeated
-        run = _begun(program, len(due_s), frames, spans)
-        full = run_events(run, due_s, request_class.astype(np.int32), keys, np.uint64(seed), until_s)
+        run = _begun(program, due_s, traced, frames, spans)
+        full = run_events(run, request_class.astype(np.int32), keys, np.uint64(seed), until_s)
         if not full:
             break
         frames, spans = (4 * frames, spans) if full == 1 else (frames, 4 * spans)
@@ -95,7 +107,14 @@ def simulate(
     )  # fmt: skip
 
 
-def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
+def traced_of(requests: int) -> Flags:
+    """All of so many requests, or of more than MOST_TRACED every second, third ...: spans would fill the memory."""
+    every = -(-max(1, requests) // MOST_TRACED)
+    kept: Flags = np.arange(requests) % every == 0
+    return kept
+
+
+def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: int) -> Run:
     p = program
     services = _records(
         SERVICE, host=p.reach.argmax(axis=1), roams=p.reach.sum(axis=1) > 1, workers=p.workers, queue=p.queue,
@@ -112,11 +131,6 @@ def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
     ):
         for name in names:
             records[name] = -1
-    free = np.zeros(frames, FRAME)
-    free["link"] = np.arange(1, frames + 1)
-    free["link"][-1] = -1
-    made = np.zeros(spans, SPAN)
-    made["enter"] = made["end"] = -1.0
     return Run(
         instructions=_records(INSTRUCTION, kind=p.kind, a=p.a, b=p.b),
         operations=_records(OPERATION, first=p.first, service=p.service, scale=p.scale),
@@ -127,13 +141,16 @@ def _begun(program: Program, requests: int, frames: int, spans: int) -> Run:
         edges=edges,
         hosts=_records(HOST, cores=p.cores, switching=p.switching, sharing=p.sharing),
         reach=p.reach,
-        frames=free,
+        frames=np.zeros(frames, FRAME),
         threads=np.zeros((len(p.cores), frames), THREAD),
+        done=np.full(2 << (len(p.cores) - 1).bit_length(), np.inf),
         timers=np.zeros(4 * frames, TIMER),
-        latency=np.full(requests, np.inf),
-        failed=np.zeros(requests, np.bool_),
-        spans=made,
-        ready=np.zeros(frames, np.int32),
+        due=due_s,
+        traced=traced,
+        latency=np.full(len(due_s), np.inf),
+        failed=np.zeros(len(due_s), np.bool_),
+        spans=np.empty(spans, SPAN),
+        ready=np.zeros(1 << (frames - 1).bit_length(), np.int32),
         n=np.zeros(8, np.int64),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from framework.twin.compiling import inlined
 from framework.twin.frames import queued, set_timer
 from framework.twin.heaps import make_room
 from framework.twin.records import REFILL, SEQUENCE
@@ -14,7 +14,7 @@ from framework.twin.records import REFILL, SEQUENCE
 PERIOD_S = 0.1  # of a CPU quota: the kernel's default, and Docker's
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def want_thread(r: Any, now: float, frame: int, demand: float) -> None:
     service = r.operations[r.frames[frame].op].service
     r.services[service].cpu_s += demand
@@ -26,7 +26,7 @@ def want_thread(r: Any, now: float, frame: int, demand: float) -> None:
         r.services[service].thread_first, r.services[service].thread_last = first, last
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def start_threads(r: Any, now: float, service: int) -> None:
     """As many of those that wait as may run now."""
     while r.services[service].thread_first >= 0 and _may_run(r, now, service):
@@ -37,7 +37,7 @@ def start_threads(r: Any, now: float, service: int) -> None:
         _run_thread(r, now, service, waiting, r.frames[waiting].need)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def _may_run(r: Any, now: float, service: int) -> bool:
     """One more thread: below the limit of threads, and there is CPU time left in this period."""
     if r.services[service].threads > 0 and r.services[service].running >= r.services[service].threads:
@@ -53,14 +53,14 @@ def _may_run(r: Any, now: float, service: int) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def refilled(r: Any, now: float, service: int) -> None:
     """A period begins for a service that stood still."""
     r.services[service].stopped = False
     start_threads(r, now, service)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def refill(r: Any, now: float, service: int) -> None:
     """A period's worth for each that has begun; what was overdrawn is paid back, what was left is lost."""
     period = np.int64(now / PERIOD_S + 1e-9)
@@ -71,14 +71,14 @@ def refill(r: Any, now: float, service: int) -> None:
         r.services[service].left = min(r.services[service].quota, left)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def _run_thread(r: Any, now: float, service: int, frame: int, demand: float) -> None:
     r.services[service].running += 1
     r.services[service].left -= demand
     compute(r, now, frame, demand)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def compute(r: Any, now: float, frame: int, demand: float) -> None:
     service = r.operations[r.frames[frame].op].service
     host = _emptiest(r, service) if r.services[service].roams else r.services[service].host
@@ -88,9 +88,10 @@ def compute(r: Any, now: float, frame: int, demand: float) -> None:
     one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
     one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
     recount(r, host, 1)
+    foresee(r, host)
 
 
-@numba.njit(cache=True, nogil=True)
+@inlined
 def _emptiest(r: Any, service: int) -> int:
     """Of the hosts that a service may use, the one with the fewest threads per core; the first of those that tie."""
     found = int(r.services[service].host)
@@ -102,7 +103,7 @@ def _emptiest(r: Any, service: int) -> int:
     return found
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def recount(r: Any, host: int, change: int) -> None:
     """More or fewer of them compute, each at what it then gets of a core that nobody shares."""
     one = r.hosts[host]
@@ -116,7 +117,7 @@ def recount(r: Any, host: int, change: int) -> None:
     one.rate = rate
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined
 def advance(r: Any, now: float, host: int) -> None:
     one = r.hosts[host]
     if one.threads:
@@ -126,3 +127,30 @@ def advance(r: Any, now: float, host: int) -> None:
     else:
         one.virtual = 0.0  # nobody is there to notice, and small numbers stay exact
     one.since = now
+
+
+@inlined
+def foresee(r: Any, host: int) -> None:
+    """When the first of a host's threads will be done; goes up the tree of the hosts as far as that is the earliest."""
+    one = r.hosts[host]
+    at = one.since + (r.threads[host, 0].key - one.virtual) / one.rate if one.threads else np.inf
+    place = len(r.done) // 2 + host
+    r.done[place] = at
+    while place > 1:
+        place >>= 1
+        left, right = r.done[2 * place], r.done[2 * place + 1]
+        earliest = right if right < left else left
+        if r.done[place] == earliest:
+            return
+        r.done[place] = earliest
+
+
+@inlined
+def first_done(r: Any) -> int:
+    """The host whose thread is done first; the first of those that tie."""
+    hosts, place = len(r.done) // 2, 1
+    while place < hosts:
+        place *= 2
+        if r.done[place + 1] < r.done[place]:
+            place += 1
+    return place - hosts

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from framework.twin.draws import CONSTANT, EXPONENTIAL, LOGNORMAL, arrivals, draw, normal, uniform
 from framework.twin.program import BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, SPAWN, Builder, Program
-from framework.twin.simulate import Outcome, simulate
+from framework.twin.simulate import MOST_TRACED, Outcome, simulate, traced_of
 
 
 def go(program: Program, due: list[float], seed: int = 1, until: float = 1e6) -> Outcome:
@@ -220,6 +220,46 @@ def test_a_run_is_a_function_of_its_arguments() -> None:
     one, again = go(program, due), go(program, due)
     assert one.latency_s.tolist() == again.latency_s.tolist()
     assert one.span_end.tolist() == again.span_end.tolist()
+
+
+def overloaded() -> tuple[Program, Any, Any]:
+    due = arrivals(40.0, 10.0, True, np.random.default_rng(1))
+    app = App(cores=8, back={"workers": 3}, edge={"connections": 20, "latency": 0.1, "timeout": 30.0})
+    return app.program(app.call(), app.fork()), due, np.zeros(len(due), np.int32)
+
+
+def test_what_is_traced_changes_nothing_but_the_spans() -> None:
+    program, due, kinds = overloaded()
+    whole = simulate(program, due, kinds, seed=1, until_s=60.0)
+    third = np.arange(len(due)) % 3 == 0
+    some = simulate(program, due, kinds, seed=1, until_s=60.0, traced=third)
+    none = simulate(program, due, kinds, seed=1, until_s=60.0, traced=np.zeros(len(due), np.bool_))
+    for one in (some, none):
+        assert one.latency_s.tolist() == whole.latency_s.tolist()
+        assert one.cpu_s.tolist() == whole.cpu_s.tolist()
+        assert one.events == whole.events
+    kept = third[whole.span_request]
+    assert some.span_start.tolist() == whole.span_start[kept].tolist()
+    assert some.span_end.tolist() == whole.span_end[kept].tolist()
+    assert some.span_op[some.span_parent].tolist() == whole.span_op[whole.span_parent[kept]].tolist()
+    assert len(none.span_op) == 0
+
+
+def test_many_requests_leave_the_traces_of_some() -> None:
+    assert traced_of(0).tolist() == []
+    assert traced_of(5).all()
+    assert traced_of(MOST_TRACED).all()
+    assert traced_of(MOST_TRACED + 1).sum() == MOST_TRACED // 2 + 1
+    assert traced_of(10 * MOST_TRACED).sum() == MOST_TRACED
+
+
+def test_room_is_found_by_trying(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, due, kinds = overloaded()
+    wide = simulate(program, due, kinds, seed=1, until_s=60.0)
+    monkeypatch.setattr("framework.twin.simulate.FRAMES", 8)
+    narrow = simulate(program, due, kinds, seed=1, until_s=60.0)
+    assert narrow.latency_s.tolist() == wide.latency_s.tolist()
+    assert narrow.span_end.tolist() == wide.span_end.tolist()
 
 
 def test_a_thread_that_may_run_on_two_hosts_takes_the_emptier() -> None:
