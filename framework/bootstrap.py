@@ -14,6 +14,7 @@ from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
 from framework.external import External
+from framework.lately import Lately
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
 from framework.observing import observed
@@ -31,12 +32,16 @@ from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.testbeds.beside import DockerNeighbours
 from framework.testbeds.docker import DockerTestbed
+from framework.testbeds.engine import Engine
+from framework.testbeds.machine import describe
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from framework.twin.places import topology_of
 from framework.twin.screen import screened
 from framework.worker import Worker
+
+MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
 
 
 class SystemClock:
@@ -83,8 +88,13 @@ def opened(settings: Settings) -> Opened:
     artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
     store = SqlStudyStore(database, artefacts, clock)
 
+    machine = Lately(lambda: describe(Engine()), MACHINE_S)
+
+    def docker(types: Mapping[str, ServiceType]) -> DockerTestbed:
+        return DockerTestbed(settings.home, types, machine=machine)
+
     def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
-        return twin(application, types) if name == TWIN and application else DockerTestbed(settings.home, types)
+        return twin(application, types) if name == TWIN and application else docker(types)
 
     def twin(application: Application, types: Mapping[str, ServiceType]) -> TwinTestbed:
         return TwinTestbed(load_twin(twin_path(application.directory)), application, types, clock)
@@ -103,7 +113,7 @@ def opened(settings: Settings) -> Opened:
         return Bench(
             application=application,
             types=types,
-            testbed=model or DockerTestbed(settings.home, types),
+            testbed=model or docker(types),
             load=model or ContainerLoad(application),
             traces=model or JaegerReader(application),
             store=store,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import uvicorn
 from httpx import Client
 
 from framework.api.app import app_of
+from framework.api.listening import listening_on
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
 from framework.config.twin_file import twin_path, twin_text
@@ -28,7 +28,7 @@ PATIENCE_S = 120.0  # with an answer: how long it takes says something about the
 @contextmanager
 def served(app: Any) -> Iterator[str]:
     """The address of ``app``."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listening_on("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -13,7 +13,8 @@ from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Names = Annotated[list[Name], Field(max_length=500)]
 Numbers = Annotated[dict[Name, Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=5000)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+MOST_NUMBER = 2**31 - 1  # that every database takes
+TrialNumber = Annotated[int, Field(ge=1, le=MOST_NUMBER)]
 
 
 class Body(BaseModel):
@@ -140,7 +141,7 @@ class Ask(Body):
 class Result(Body):
     """What a trial gave; a value, or a state that says why there is none."""
 
-    trial: Annotated[int, Field(ge=1)]
+    trial: TrialNumber
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None
     standard_error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     state: Literal["completed", "failed", "infeasible"] = "completed"
@@ -161,7 +162,7 @@ class Heartbeat(Body):
     """The trials that a client is still measuring."""
 
     client: Name
-    trials: Annotated[list[int], Field(max_length=1000)]
+    trials: Annotated[list[TrialNumber], Field(max_length=1000)]
     lease_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
 
 

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from framework.api.bodies import MOST_NUMBER
 from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.errors import TailorError
@@ -91,13 +92,13 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}/events", response_class=StreamingResponse)
     async def events(
         study: str,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> StreamingResponse:
         """All events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` events have no id."""
         await run_in_threadpool(service.study, study)
         if last_event_id is not None:
-            if not last_event_id.isdigit():
+            if not (last_event_id.isascii() and last_event_id.isdecimal() and int(last_event_id) <= MOST_NUMBER):
                 raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "Last-Event-ID: allowed: a number")
             after = int(last_event_id)
         if sum(one.watchers for one in watching.values()) >= MOST_WATCHERS:

@@ -15,7 +15,7 @@ from fastapi import Path as InPath
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
-from framework.api.bodies import NewStudy, Page, Resume, Stop
+from framework.api.bodies import MOST_NUMBER, NewStudy, Page, Resume, Stop
 from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
@@ -24,7 +24,6 @@ from framework.planning import quick
 from framework.report.document import summary_document
 
 MOST = 200  # of a page
-MOST_TRIALS = 2**31 - 1  # a number that every database takes
 
 
 def router(service: Service) -> APIRouter:
@@ -91,7 +90,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}/trials", dependencies=[reads])
     def trials(
         study: str,
-        after: Annotated[int, Query(ge=0, le=MOST_TRIALS)] = 0,
+        after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
         state: TrialState | None = None,
         purpose: Purpose | None = None,
@@ -102,7 +101,7 @@ def router(service: Service) -> APIRouter:
         return Page(items=items, next=str(found[limit - 1].number) if len(found) > limit else None)
 
     @routes.get("/studies/{study}/trials/{number}", dependencies=[reads])
-    def trial(study: str, number: Annotated[int, InPath(ge=0, le=MOST_TRIALS)]) -> dict[str, Any]:
+    def trial(study: str, number: Annotated[int, InPath(ge=0, le=MOST_NUMBER)]) -> dict[str, Any]:
         """One trial with its measurements."""
         whole: dict[str, Any] = encode(tailor.store.trial(service.study(study).id, number))
         return whole

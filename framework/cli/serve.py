@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -44,12 +43,13 @@ def register(
         import uvicorn  # here: other commands need not wait for it
 
         from framework.api.app import app_of
+        from framework.api.listening import listening_on
 
         _log(log, messages)
         kept = opened()
         if not _is_loopback(host) and not kept.tokens.tokens():
             raise InputError(f"--host: found {host} and no token; make one first: tailor token add NAME")
-        listening = _listen(host, port)
+        listening = listening_on(host, port)
         # Watchers' connections never end by themselves.
         config = uvicorn.Config(app_of(kept, Settings.from_environment()), log_config=None, timeout_graceful_shutdown=3)
         server = uvicorn.Server(config)
@@ -122,18 +122,6 @@ def _log(form: str, messages: Console) -> None:
     if form not in LOGS:
         raise InputError(f"--log: found {form!r}; allowed: {', '.join(LOGS)}")
     to_stderr(form == "json" or (form == "auto" and not messages.is_terminal))
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Raises InputError where nobody can listen there."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family)
-        # asyncio turns Nagle's algorithm off only for sockets that it made itself: with it, answers wait 40 ms.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listening
-    except OSError as error:
-        raise InputError(f"--host, --port: {host}:{port} cannot be used ({error.strerror or error})") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from framework.config.checked import load
@@ -50,10 +51,24 @@ def load_service_types(directories: Iterable[Path] = ()) -> dict[str, ServiceTyp
 
 def load_service_type(path: Path) -> ServiceType:
     """One file.  Raises FileError."""
+    try:
+        stamp = path.stat()
+    except OSError:  # the reader says what is wrong
+        return _read(path)
+    return _read_once(path, stamp.st_mtime_ns, stamp.st_size)
+
+
+def _read(path: Path) -> ServiceType:
     document, file = load(path, ServiceTypeFile)
     if path.stem != file.name:
         raise document.error(("name",), file.name, f"{path.stem!r}, the name of the file")
     return file.service_type()
+
+
+@lru_cache(maxsize=256)
+def _read_once(path: Path, modified_ns: int, size: int) -> ServiceType:
+    """A file that has not changed is not read again: a service asks for the knowledge base at many requests."""
+    return _read(path)
 
 
 def resolved(types: Mapping[str, ServiceType], *, cores: int, memory_mib: int) -> dict[str, ServiceType]:

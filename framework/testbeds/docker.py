@@ -6,9 +6,10 @@ deploy = write the documents, remove what is not wanted, restore the data, start
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
@@ -65,6 +66,7 @@ class DockerTestbed:
     """Runs deployments with Docker Compose; implements ``framework.ports.Testbed``.
 
     ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
+    ``machine``: what it runs on, where somebody has asked the engine already.
     """
 
     __test__ = False
@@ -81,11 +83,13 @@ class DockerTestbed:
         overlays: bool = True,
         engine: Engine | None = None,
         compose: ComposeCommand | None = None,
+        machine: Callable[[], Machine] | None = None,
     ) -> None:
         self._home = home
         self._types = types
         self._ready_timeout_s = ready_timeout_s
         self._engine = engine or Engine()
+        self._machine = machine or partial(describe, self._engine)
         self._found_compose = compose
         self._volumes = WorkingVolumes(self._engine, overlays)
         self._seeds = Seeds(self._engine)
@@ -96,7 +100,7 @@ class DockerTestbed:
     # ------------------------------------------------------------------ before the first trial
 
     def machine(self) -> Machine:
-        return describe(self._engine)
+        return self._machine()
 
     def check(self, application: Application) -> None:
         """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled."""

@@ -1,24 +1,46 @@
 """Whatever the OpenAPI description allows or forbids to send, the service answers: no bug, no path, no secret.
 
-2,000 requests here; TAILOR_SCHEMA_REQUESTS asks for more (experiments/bad-input/ has a campaign of 50,000).
+2,000 requests here; TAILOR_SCHEMA_REQUESTS asks for more (experiments/bad-input/ has a campaign of 50,000), and
+TAILOR_SCHEMA_RESULTS names a file for how many were answered how.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from tests.serving import Here, serving
+from tests.serving import JOB, Here, serving
 
 REQUESTS = int(os.environ.get("TAILOR_SCHEMA_REQUESTS", "2000"))
 SLOW = {"/v1/studies/{study}/events"}  # a stream that ends when its reader leaves
+RARELY = {"/v1/studies/{study}/report"}  # draws figures for a second or two
+LAST = ("/finish", "DELETE")  # others have to find the studies first
 SECRET = "sesame-of-the-operator"
+PARAMETERS = [
+    {"name": "web.threads", "kind": "integer", "default": 8, "low": 1, "high": 64, "scale": "log"},
+    {"name": "web.mode", "kind": "categorical", "default": "a", "choices": ["a", "b"]},
+]
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "/v1/studies": JOB,
+    "/v1/studies/{study}/stop": {},
+    "/v1/studies/{study}/resume": {},
+    "/v1/external": {"name": "mine", "parameters": PARAMETERS, "optimizer": "random"},
+    "/v1/external/{study}/ask": {"client": "a"},
+    "/v1/external/{study}/tell": {"results": [{"trial": 1, "value": 1.0}]},
+    "/v1/external/{study}/heartbeat": {"client": "a", "trials": [1, 2]},
+}
+"""What each path takes: every second body is one of these with some of its values from a made one."""
 
 
 @pytest.fixture(scope="module")
@@ -30,40 +52,79 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         yield found
 
 
-def test_every_answer_is_one(here: Here, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(scope="module")
+def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
+    """By the beginning of a path, the longer first: what its parameters can name."""
+    [tuned] = [one["study"] for one in here.get("/studies")["items"]]
+    waits = here.launch(seed=2)
+    mine = here.client.post("/v1/external", json={**BODIES["/v1/external"], "budget": 1_000_000}).json()["study"]
+    here.client.post(f"/v1/external/{mine}/ask", json={"client": "a", "count": 5}).raise_for_status()
+    return {
+        "/v1/studies/{study}/stop": {"study": waits},
+        "/v1/studies/{study}/resume": {"study": waits},
+        "/v1/studies/": {"study": tuned, "number": 2},
+        "/v1/external/": {"study": mine},
+        "/v1/applications/": {"name": "url-shortener"},
+        "/v1/search-spaces/": {"name": "redis"},
+        "/v1/compare": {"first": f"{tuned}:default", "second": tuned},
+    }
+
+
+def test_every_answer_is_one(
+    here: Here, known: Mapping[str, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     document = here.client.get("/v1/openapi.json").json()
     schema = schemathesis.openapi.from_dict(document)
     found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert len(found) == sum(len(methods) for methods in document["paths"].values()), "all are understood"
     operations = [one for one in found if one.path not in SLOW]
+    operations.sort(key=lambda one: any(last in one.label for last in LAST))
     plain = {one.label for one in operations if not one.definition.raw.get("parameters") and not one.body}
-    each = max(1, REQUESTS // (len(operations) - len(plain)))
-    known = [one["study"] for one in here.get("/studies")["items"]]
+    each = max(2, REQUESTS // (len(operations) - len(plain)))
     hidden = [str(tmp_path_factory.getbasetemp()), SECRET, "Traceback"]
-    asked = 0
+    answers: Counter[str] = Counter()
+
+    def ask(case: Any) -> None:
+        if answers.total() % 2:  # every second request is about something that there is
+            _make_real(case, known, answers.total())
+        answer = case.call(base_url=str(here.client.base_url), headers={"X-Request": SECRET})
+        answers[f"{case.operation.label}: {answer.status_code}"] += 1
+        assert answer.status_code < 500 or answer.status_code == 503, (case.as_curl_command(), answer.content)
+        for text in hidden:
+            assert text.encode() not in answer.content, (case.as_curl_command(), answer.content)
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"][0].startswith("application/problem+json"), answer.headers
 
     for operation in operations:
-
-        @settings(
-            max_examples=3 if operation.label in plain else each,  # without parameters all are the same
+        allowed = operation.as_strategy()
+        if operation.label in plain:  # all are the same
+            cases, count = allowed, 3
+        else:
+            cases = st.one_of(allowed, operation.as_strategy(GenerationMode.NEGATIVE))
+            count = max(4, each // 20) if operation.path in RARELY else each
+        settings(
+            max_examples=count,
             deadline=None,
             database=None,
             derandomize=REQUESTS <= 2000,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )
-        @given(case=operation.as_strategy())
-        def ask(case: Any) -> None:
-            nonlocal asked
-            asked += 1
-            if "study" in (case.path_parameters or {}) and asked % 2:  # half of them of a study that there is
-                case.path_parameters["study"] = known[asked % len(known)]
-            answer = case.call(base_url=str(here.client.base_url), headers={"X-Request": SECRET})
-            assert answer.status_code < 500 or answer.status_code == 503, (case.as_curl_command(), answer.text)
-            for text in hidden:
-                assert text not in answer.text, (case.as_curl_command(), answer.text)
-            if answer.status_code >= 400:
-                assert answer.headers["content-type"][0].startswith("application/problem+json"), answer.headers
+        )(given(cases)(ask))()
+    if "TAILOR_SCHEMA_RESULTS" in os.environ:
+        said = {"requests": answers.total(), "answers": dict(sorted(answers.items()))}
+        Path(os.environ["TAILOR_SCHEMA_RESULTS"]).write_text(json.dumps(said, indent=1) + "\n")
+    assert answers.total() >= REQUESTS // 2
+    reached = {label.rpartition(":")[0] for label in answers if label[-3:] < "400"}
+    assert reached == {one.label for one in operations}, "every operation was also carried out"
 
-        ask()
-    assert asked >= REQUESTS // 2
+
+def _make_real(case: Any, known: Mapping[str, Mapping[str, Any]], number: int) -> None:
+    """Let a made request name what there is, and leave some of its body's values only."""
+    values = next((values for beginning, values in known.items() if case.path.startswith(beginning)), {})
+    for named in (case.path_parameters, case.query):
+        for name in named or ():
+            named[name] = values.get(name, named[name])
+    good = BODIES.get(case.path)
+    if good is not None and isinstance(case.body, dict):
+        kept = list(case.body.items())[: number // 2 % 3]
+        case.body = {**good, **dict(kept)}
