@@ -31,8 +31,15 @@ class TailorError(Exception):
     """Root of Tailor's own errors; a library's exception never crosses its adapter."""
 
 
+MOST_CHARACTERS = 5000  # of what a person reads
+
+
 class InputError(TailorError):
-    """Something the user gave cannot be used.  Refuse to start."""
+    """Something the user gave cannot be used.  Refuse to start.  A message that repeats too much of it is cut."""
+
+    def __init__(self, message: str = "") -> None:
+        more = len(message) - MOST_CHARACTERS
+        super().__init__(message if more <= 0 else f"{message[:MOST_CHARACTERS]} ... ({more} characters more)")
 
 
 class FileError(InputError):

@@ -39,6 +39,7 @@ from framework.model import EXTERNAL, Measurement, Study, Trial
 from framework.model.documents import decode, encode
 from framework.ports import ArtefactStore, StudyArchive, StudyStore
 from framework.report.export import IMPORTED
+from optimizer.errors import OptimizerError
 
 FORMAT, VERSION = "tailor study", 1
 LARGEST = 2**30  # bytes of one part, unpacked: what is larger is not a study
@@ -107,7 +108,7 @@ class Sharing:
             if any(one.study != study.id for one in trials) or not _is_name(study.id):
                 raise ValueError("trials of another study")
             digests = _digests(trials)
-        except (KeyError, TypeError, ValueError, AttributeError, TailorError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, TailorError, OptimizerError) as error:
             raise InputError(
                 f"{path}: study.json cannot be read ({type(error).__name__}: {f'{error}'[:300]})"
             ) from error

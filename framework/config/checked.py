@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -48,21 +49,24 @@ def refuse(allowed: str) -> PydanticCustomError:
 
 
 def _regular_expression(pattern: str) -> str:
-    try:
-        groups = re.compile(pattern).groups
-    except re.error as error:
-        raise refuse(f"a regular expression ({error})") from None
+    groups = _compiled(pattern).groups
     if groups != 1:
         raise refuse(f"a regular expression with one group, not {groups}")
     return pattern
 
 
 def _any_regular_expression(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise refuse(f"a regular expression ({error})") from None
+    _compiled(pattern)
     return pattern
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # such as a set within a set, which will mean something else one day
+            return re.compile(pattern)
+    except (re.error, Warning, OverflowError, RecursionError) as error:
+        raise refuse(f"a regular expression ({error})") from None
 
 
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)]

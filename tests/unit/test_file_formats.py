@@ -33,7 +33,7 @@ from framework.config import (
 )
 from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin
-from framework.errors import TailorError
+from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
 from framework.placement.counters import read_perf
 from framework.placement.profile import About, Pair, Probe, Profile, Window
@@ -45,7 +45,7 @@ from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"
 CASES = int(os.environ.get("TAILOR_FORMAT_CASES", "40"))
-MOST_CHARACTERS = 20_000  # of a reason: a person reads it
+MOST_CHARACTERS = 6_000  # of a reason: a person reads it
 
 Reader = Callable[[Path], Any]
 
@@ -259,3 +259,39 @@ def test_it_is_understood_or_refused_with_the_reason(name: str, tmp_path: Path) 
     read()
     assert all(0 < len(one) < MOST_CHARACTERS for one in reasons)
     assert len(reasons) > CASES / 10, "hardly anything was spoilt"
+
+
+# ---------------------------------------------------------------------- what a campaign found
+
+
+def test_a_set_within_a_set_is_no_pattern(tmp_path: Path) -> None:
+    """Python warns of it: it will mean something else one day."""
+    form = FORMATS["service type"](tmp_path)
+    good = r'"^\\s*keepalive\\s"'
+    text = form.file.read_text()
+    assert good in text
+    form.file.write_text(text.replace(good, '"^[[a]"'))
+    with pytest.raises(InputError, match="a regular expression"):
+        form.read(form.file)
+
+
+def test_a_reason_does_not_repeat_a_whole_file(tmp_path: Path) -> None:
+    form = FORMATS["perf"](tmp_path)
+    form.file.write_text("x" * 1_000_000)
+    with pytest.raises(InputError, match="characters more") as refused:
+        form.read(form.file)
+    assert len(str(refused.value)) < MOST_CHARACTERS
+
+
+def test_a_study_whose_configuration_holds_a_list_is_refused(tmp_path: Path) -> None:
+    form = FORMATS["study"](tmp_path)
+    with zipfile.ZipFile(form.file) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    document = json.loads(parts["study.json"])
+    document["trials"][0]["configuration"]["cache.connections"] = []
+    parts["study.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(form.file, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    with pytest.raises(InputError, match="cannot be read"):
+        form.read(form.file)
