@@ -83,7 +83,8 @@ if (live) {
     const now = JSON.parse(event.data);
     if (!now) return;
     document.getElementById("progress").value = now.repetitions;
-    document.getElementById("phase").textContent = `trial ${now.trial} (${now.purpose}), ${now.phase}`;
+    document.getElementById("phase").textContent =
+      now.trial ? `trial ${now.trial} (${now.purpose}), ${now.phase}` : now.phase || "beginning";
   });
 }
 
