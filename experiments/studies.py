@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.plots import Gain, gains_figure
 from framework import bootstrap
 from framework.cli.present import limits
 from framework.config import Settings
@@ -112,7 +113,8 @@ class Experiment:
         return made
 
     def compare(self, given: argparse.Namespace, application: Path, arms: Mapping[str, Path], **more: Any) -> None:
-        """Print the arms (see ``side_by_side``) in fresh runs and what the paper found, or which searches are missing.
+        """Print and draw the arms (see ``side_by_side``) in fresh runs and what the paper found, or say which searches
+        are missing.
 
         A search that found nothing better than the default is no arm of its own.
         """
@@ -126,10 +128,21 @@ class Experiment:
             if path.suffix == ".yaml" or json.loads(path.read_text())["changes"]
         }
         study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given), **more)
+        self.show(study)
+
+    def show(self, study: Mapping[str, Any]) -> None:
+        """The comparisons of a result file in words and as ``results/gains.svg``, the paper's numbers beside them."""
         print_rivals(study)
-        expected = self.results.parent / "expected.json"
-        if expected.exists():
-            print(json.dumps(json.loads(expected.read_text()), indent=1))
+        path = self.results.parent / "expected.json"
+        expected = json.loads(path.read_text()) if path.exists() else {}
+        if expected:
+            print(json.dumps(expected, indent=1))
+        found = {
+            name.removeprefix("default to "): Gain(*(float(one["gain"][side]) for side in ("value", "low", "high")))
+            for name, one in study["rivals"].items()
+        }
+        label = "median of fresh pairs, 95 %"
+        (self.results / "gains.svg").write_text(gains_figure(found, expected.get("improvement", {}), label) + "\n")
 
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()

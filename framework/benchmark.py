@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.space import along_the_path
 from framework.config.twin_file import load_twin, twin_path
 from framework.critical_path.reduce import evidence_of, reduce
 from framework.errors import InputError, StoreError
@@ -159,8 +160,10 @@ def _on_host(name: str, twin: Twin, application: Application, cut: str) -> Probl
     space = search_space(application, types, cores=host.cores, memory_mib=host.memory_mib)
     if cut != "none":
         tunable = {service: len(names) for service, names in space.groups.items()}
-        found = reduce(cut, evidence_of([modelled_times(twin, application, types, rate)]), tunable)
+        times = modelled_times(twin, application, types, rate)
+        found = reduce(cut, evidence_of([times]), tunable)
         space = space.subset(one.name for one in space.parameters if one.group in found.kept)
+        space = along_the_path(space, times)
     return TwinProblem(name, twin, application, types, space, rate)
 
 

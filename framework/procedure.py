@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from framework.config.space import along_the_path
 from framework.controller import Bench, Controller
 from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, Transient, TrialFailed
@@ -23,7 +24,7 @@ from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
 from framework.proof import Proof
 from framework.telling import EDITS, PRIOR, believed, imported, in_space, observation
-from optimizer.base import PATH_ORDER, Optimizer
+from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
 from optimizer.minimal import smaller
 from optimizer.registry import load as load_optimizer
@@ -52,7 +53,8 @@ class Procedure:
         """Default, search, verdict; returns the study as the store has it then.  Raises TrialFailed, Transient."""
         default = self._default()
         self._reduce(default)
-        self._space = along_the_path(self._space, default)
+        rows = [one for m in default.measurements if not m.invalid for one in m.services]
+        self._space = along_the_path(self._space, rows)
         self._ask_model()
         self._freeze_budget(default)
         optimizer = self._optimizer()
@@ -336,21 +338,6 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
         return kind(space, seed=plan.seed, budget=budget, start=start, **known, **plan.optimizer_options)
     except OptimizerError as error:
         raise InputError(str(error)) from error
-
-
-def along_the_path(space: SearchSpace, default: Trial) -> SearchSpace:
-    """The space with each parameter's place on the path, from the default's traces; untraced services come last."""
-    rows = [one for m in default.measurements if not m.invalid for one in m.services]
-    depths = {
-        name: statistics.fmean(one.depth for one in rows if one.service == name) for name in {r.service for r in rows}
-    }
-    if not depths:
-        return space
-    last = max(depths.values()) + 1
-    placed = (
-        replace(one, attributes={**one.attributes, PATH_ORDER: depths.get(one.group, last)}) for one in space.parameters
-    )
-    return SearchSpace(placed, space.constraints)
 
 
 def _start(initial: str, extra: Mapping[str, Any], space: SearchSpace) -> Configuration | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from framework.config.knowledge import available, resolved
 from framework.errors import InputError, UnknownName
-from framework.model import Application, ParameterDefinition, Service, ServiceType
+from framework.model import Application, ParameterDefinition, Service, ServiceTime, ServiceType
+from optimizer.base import PATH_ORDER
 from optimizer.errors import InvalidSpace, InvalidValue
 from optimizer.space import Parameter, SearchSpace, Value
 
@@ -106,6 +108,21 @@ def _whole(application: Application, known: Mapping[str, tuple[Service, Paramete
         for name in sorted(constraint.names - known.keys()):
             raise UnknownName(f"parameter in the constraint {str(constraint)!r} of {application.name}:", name, known)
     return SearchSpace(parameters, application.constraints)
+
+
+def along_the_path(space: SearchSpace, rows: Iterable[ServiceTime]) -> SearchSpace:
+    """The space with each parameter's place on the path, from what traces say; untraced services come last."""
+    depths: dict[str, list[float]] = {}
+    for one in rows:
+        depths.setdefault(one.service, []).append(one.depth)
+    if not depths:
+        return space
+    places = {name: statistics.fmean(found) for name, found in depths.items()}
+    last = max(places.values()) + 1
+    placed = (
+        replace(one, attributes={**one.attributes, PATH_ORDER: places.get(one.group, last)}) for one in space.parameters
+    )
+    return SearchSpace(placed, space.constraints)
 
 
 def _held(parameter: Parameter, value: Value) -> Parameter:

@@ -15,16 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 from framework.cli.main import app
+from framework.config.space import along_the_path
 from framework.critical_path.analysis import View, analyse
 from framework.critical_path.extract import path_time_ns, sections
 from framework.critical_path.service_time import service_times
 from framework.critical_path.skew import adjusted
-from framework.model import Measurement, Trial, TrialState
-from framework.procedure import along_the_path
 from framework.spans import SpanTable, TraceSet
 from framework.traces.files import read_all
 from optimizer.algorithms.serial import Serial
-from optimizer.space import Configuration, Parameter, SearchSpace
+from optimizer.space import Parameter, SearchSpace
 from tests.unit.test_critical_path_extract import by_the_book
 
 REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real"
@@ -78,14 +77,9 @@ def test_services_have_their_places_along_the_path() -> None:
     rows = service_times(traces(REAL / "social-network-load150.json.gz").spans, "nginx")
     depth = {one.service: one.depth for one in rows}
     assert depth["nginx"] < depth["home-timeline"] < depth["post-storage"] < depth["post-storage-memcached"]
-    measurement = Measurement(
-        0, 0, (), (), 1.0, {}, 1, 0, 1.0, 1.0, 0.0, 1.0, None, 0, None, None, {}, {}, services=rows, statistics={},
-        phases={},
-    )  # fmt: skip
-    default = Trial("s", 1, "default", Configuration({"a": 1}), TrialState.COMPLETED, measurements=(measurement,))
     groups = ("elsewhere", "post-storage-db", "post-storage", "nginx")
     space = SearchSpace([Parameter(f"{group}.x", "integer", 1, low=1, high=3, group=group) for group in groups])
-    serial = Serial(along_the_path(space, default), seed=1, budget=8)
+    serial = Serial(along_the_path(space, rows), seed=1, budget=8)
     assert serial._groups() == ["nginx", "post-storage", "post-storage-db", "elsewhere"]
 
 

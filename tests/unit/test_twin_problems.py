@@ -12,7 +12,10 @@ from framework.benchmark import problem_of
 from framework.config.twin_file import load_twin, twin_text
 from framework.errors import InputError
 from framework.twin.generated import generated
+from optimizer.base import PATH_ORDER
 from optimizer.benchmark.race import run
+
+SOCIAL_NETWORK = Path(__file__).resolve().parents[2] / "apps" / "social-network"
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan-out"])
@@ -38,6 +41,12 @@ def test_an_application_that_was_made_up(shape: Literal["chain", "fan-out"], tmp
 def test_a_race_on_a_twin() -> None:
     done = run("random", problem_of("made 1 6 fan-out"), 1, 3)
     assert len(done.values) == 4
+
+
+def test_the_critical_path_of_a_twin_goes_from_the_front_end_to_the_stores() -> None:
+    space = problem_of(f"twin {SOCIAL_NETWORK} critical-path").space
+    place = {one.group: one.attributes[PATH_ORDER] for one in space.parameters}
+    assert place["nginx"] < place["compose-post"] < place["post-storage-db"]
 
 
 @pytest.mark.slow
