@@ -1,24 +1,33 @@
 """The placement of least interference and communication, by constraint programming.
 
-Source: OR-Tools' CP-SAT (an extra); the model is the usual linearisation of a quadratic assignment: for each pair of
-services that cost each other something, whether they share a domain.
+Source: OR-Tools' CP-SAT (an extra).  A variable for each pair of services says whether they share a domain; of as many
+services as there are domains and one more, some pair must (Groetschel & Wakabayashi, Mathematical Programming 45
+(1989), on partitions into cliques).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizer import registry
 from optimizer.assignment import Assignment
 from optimizer.base import Option
+from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.libraries import library
 from optimizer.solvers import PlacementSolver
 
-SCALE = 1_000_000  # costs and weights become integers
+SCALE = 1_000_000  # costs become integers
+FINE = 1e11  # so do weights
+CROWDS = 20_000  # sets of services that are named one by one
+PLAIN, RELAXED = 1, 2  # how much of the model the solver also relaxes: little finds soon, much proves more
+
+Pair: TypeAlias = tuple[int, int]
 
 
 class PlacementCPSAT(PlacementSolver):
@@ -39,18 +48,56 @@ class PlacementCPSAT(PlacementSolver):
     }
 
     def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
+        """Half of the time goes into a good placement, the other half into a proof or a bound."""
+        known = self._knapsack(problem)
+        status, places, bound = self._searched(problem, known, PLAIN)
+        if status == "INFEASIBLE":
+            return None
+        if status != "OPTIMAL":
+            status, places, other = self._searched(problem, places, RELAXED)
+            bound = max(bound, other)
+        if places is None:
+            return None
+        value = self._cost(problem, places)
+        if status == "OPTIMAL":
+            return places, f"predicted cost {value:.4g}, proved to be the least"
+        gap = (value - bound) / value if value else 0.0
+        return places, f"predicted cost {value:.4g}, the least is {bound:.4g} or more, a gap of {gap:.1%}"
+
+    def _searched(
+        self, problem: Assignment, known: NDArray[np.int64] | None, linear: int
+    ) -> tuple[str, NDArray[np.int64] | None, float]:
+        """The solver's status, the better of what it found and what was known, and its bound."""
         model, at = self._model(problem)
+        if known is not None:
+            for s, d in itertools.product(range(len(at)), range(len(at[0]))):
+                model.add_hint(at[s][d], int(known[s] == d))
         solver = library("ortools.sat.python.cp_model", "ortools").CpSolver()
         solver.parameters.num_workers = 1  # with several, which optimum is found depends on their timing
         solver.parameters.random_seed = int(self.stream(1).integers(2**31 - 1))
-        solver.parameters.max_deterministic_time = float(self.options["seconds"])
+        solver.parameters.max_deterministic_time = float(self.options["seconds"]) / 2
+        solver.parameters.linearization_level = linear
         status = solver.status_name(solver.solve(model))
         if status not in ("OPTIMAL", "FEASIBLE"):
+            return status, known, solver.best_objective_bound / SCALE
+        found = np.argmax(np.array([[solver.value(one) for one in row] for row in at]), axis=1).astype(np.int64)
+        if known is not None and self._cost(problem, known) < self._cost(problem, found):
+            found = known
+        return status, found, solver.best_objective_bound / SCALE
+
+    def _knapsack(self, problem: Assignment) -> NDArray[np.int64] | None:
+        """Where the knapsack puts the services, to begin with; None where it has no placement."""
+        try:
+            [suggestion] = registry.load("knapsack")(self.space, seed=0).ask()
+        except (InvalidInput, SearchExhausted):
             return None
-        places = np.argmax(np.array([[solver.value(one) for one in row] for row in at]), axis=1).astype(np.int64)
-        value, bound = solver.objective_value / SCALE, solver.best_objective_bound / SCALE
-        gap = f"the least is {bound:.4g} or more, a gap of {(value - bound) / value if value else 0:.1%}"
-        return places, f"predicted cost {value:.4g}, {'proved to be the least' if status == 'OPTIMAL' else gap}"
+        return problem.places(suggestion.configuration)
+
+    def _cost(self, problem: Assignment, places: NDArray[np.int64]) -> float:
+        """Interference and calls, as the model has them."""
+        hosts = np.array([_host(problem, d) for d in range(len(problem.domains))])[places]
+        calls = float(problem.calls[hosts[:, None] != hosts[None, :]].sum()) / 2
+        return problem.cost(places) + float(self.options["call_cost"]) * calls
 
     def _model(self, problem: Assignment) -> tuple[Any, list[list[Any]]]:
         cp = library("ortools.sat.python.cp_model", "ortools")
@@ -60,35 +107,53 @@ class PlacementCPSAT(PlacementSolver):
         for row in at:
             model.add_exactly_one(row)
         for limit in problem.limits:
+            # Fine enough that what fits in reals fits in integers: a service may fill a domain to the last bit.
+            size = FINE / max(1.0, *limit.bounds[np.isfinite(limit.bounds)])
             for d in domains:
                 if np.isfinite(limit.bounds[d]):
-                    used = sum(round(float(limit.weights[s]) * SCALE) * at[s][d] for s in services)
-                    model.add(used <= int(np.floor(limit.bounds[d] * SCALE * (1 + 1e-9))))
-        for s, t in np.argwhere(np.triu(problem.apart)).tolist():
+                    used = sum(round(float(limit.weights[s]) * size) * at[s][d] for s in services)
+                    slack = 0.5e-9 * max(1.0, abs(float(limit.bounds[d])))  # half of what Assignment.fits allows
+                    model.add(used <= math.floor((float(limit.bounds[d]) + slack) * size))
+        together = {(s, t): model.new_bool_var("") for s, t in itertools.combinations(services, 2)}
+        for (s, t), both in together.items():
+            if problem.apart[s, t]:
+                model.add(both == 0)
             for d in domains:
-                model.add(at[s][d] + at[t][d] <= 1)
+                model.add_bool_or([at[s][d].negated(), at[t][d].negated(), both])
+                model.add_bool_or([both.negated(), at[s][d].negated(), at[t][d]])
+                model.add_bool_or([both.negated(), at[s][d], at[t][d].negated()])
         for s, d in np.argwhere(~problem.allowed).tolist():
             model.add(at[s][d] == 0)
-        model.minimize(sum(self._costs(model, problem, at)))
+        self._sharpen(model, problem, at, together)
+        model.minimize(sum(self._costs(model, problem, at, together)))
         return model, at
 
-    def _costs(self, model: Any, problem: Assignment, at: list[list[Any]]) -> list[Any]:
-        hosts = [str(domain).partition(".")[0] for domain in problem.domains]
+    def _sharpen(self, model: Any, problem: Assignment, at: list[list[Any]], together: Mapping[Pair, Any]) -> None:
+        """What follows from the rest, and saves most of the search: crowds have a pair, and like domains an order."""
+        services, domains = range(len(problem.services)), range(len(problem.domains))
+        if math.comb(len(services), len(domains) + 1) <= CROWDS:
+            for crowd in itertools.combinations(services, len(domains) + 1):
+                model.add_bool_or([together[pair] for pair in itertools.combinations(crowd, 2)])
+        alike = all(np.ptp(limit.bounds) == 0 for limit in problem.limits if np.isfinite(limit.bounds).any())
+        if alike and problem.allowed.all() and not (self.options["call_cost"] and problem.calls.any()):
+            for s, d in itertools.product(services, domains[1:]):  # a domain opens after the one before it
+                model.add_bool_or([at[s][d].negated(), *(at[earlier][d - 1] for earlier in range(s))])
+
+    def _costs(self, model: Any, problem: Assignment, at: list[list[Any]], together: Mapping[Pair, Any]) -> list[Any]:
         terms: list[Any] = [0]
-        for s, t in itertools.combinations(range(len(problem.services)), 2):
-            for d in range(len(problem.domains)):
-                interference = round(float(problem.interference[s, t]) * SCALE)
-                if interference:
-                    both = model.new_bool_var("")
-                    model.add_bool_or([at[s][d].negated(), at[t][d].negated(), both])
-                    model.add_implication(both, at[s][d])
-                    model.add_implication(both, at[t][d])
-                    terms.append(interference * both)
+        hosts: dict[str, list[int]] = {}
+        for d in range(len(problem.domains)):
+            hosts.setdefault(_host(problem, d), []).append(d)
+        for (s, t), both in together.items():
+            terms.append(round(float(problem.interference[s, t]) * SCALE) * both)
             calls = round(float(problem.calls[s, t]) * float(self.options["call_cost"]) * SCALE)
             if calls:
                 away = model.new_bool_var("")
-                for host in dict.fromkeys(hosts):
-                    here = [[at[x][d] for d in range(len(hosts)) if hosts[d] == host] for x in (s, t)]
-                    model.add(sum(here[0]) - sum(here[1]) <= away)
+                for theirs in hosts.values():
+                    model.add(sum(at[s][d] for d in theirs) - sum(at[t][d] for d in theirs) <= away)
                 terms.append(calls * away)
         return terms
+
+
+def _host(problem: Assignment, domain: int) -> str:
+    return str(problem.domains[domain]).partition(".")[0]
