@@ -12,7 +12,7 @@
 | evaluate    | LoadResult + SpanTable        | Measurement, then a Trial's value    | framework.objective       |
 | tell        | Trial                         | Observation                          | optimizer                 |
 
-``framework.controller`` reads as that sentence for one trial, ``framework.procedure`` gives the order of a study,
+``framework.controller`` reads as that sentence for one trial, ``framework.study.procedure`` gives the order of a study,
 ``framework.service`` holds the use cases that the command line calls, and ``framework.bootstrap`` alone chooses
 the adapters.
 """

@@ -13,16 +13,13 @@ from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
-from framework.external import External
 from framework.lately import Lately
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
 from framework.observing import observed
 from framework.placement.topology import Topology, read_topology
 from framework.ports import Screen, SpanSink, Testbed
-from framework.retention import Keeper
 from framework.service import Tailor
-from framework.sharing import Sharing
 from framework.store.access import SqlKeyStore, SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
@@ -30,6 +27,9 @@ from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
+from framework.study.external import External
+from framework.study.retention import Keeper
+from framework.study.sharing import Sharing
 from framework.testbeds.beside import DockerNeighbours
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine

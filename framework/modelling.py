@@ -19,10 +19,10 @@ from framework.evidence import Recorded, merged, read_evidence, recorded, write_
 from framework.model import Application, Estimate, ServiceType, Step, Sweep
 from framework.model.twin import Twin
 from framework.placement.profile import attributes
-from framework.placing import load_profile
+from framework.placement.space import load_profile
 from framework.report.export import write_text
 from framework.report.plots import sweeps_plot
-from framework.sweep import conclude, raised
+from framework.study.sweep import conclude, raised
 from framework.twin.calibrate import calibrated
 from framework.twin.compile import compiled, inert
 from framework.twin.effects import learnt_effects

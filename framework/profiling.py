@@ -14,7 +14,7 @@ from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import DOCKER, Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile, slowdowns
-from framework.placing import domains_of
+from framework.placement.space import domains_of
 from framework.report.export import write_text
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot

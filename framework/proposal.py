@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from framework.model import Study, TuneRequest
-from framework.placing import baselines
+from framework.placement.space import baselines
 from framework.service import Tailor
 
 

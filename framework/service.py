@@ -17,7 +17,6 @@ from framework.config.twin_file import twin_path
 from framework.controller import Bench, Watch
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.contrast import Groups, between, windows
-from framework.earlier import history, screened
 from framework.errors import InputError, UnknownName
 from framework.model import (
     DOCKER,
@@ -33,8 +32,6 @@ from framework.model import (
     TuneRequest,
 )
 from framework.modelling import Modelling
-from framework.planning import check_request, edited, planned, space_of, study_plan, versions
-from framework.procedure import Procedure, new_optimizer
 from framework.profiling import Profiling
 from framework.report.arms import repetitions
 from framework.report.export import export, needs_application, said, write_text
@@ -42,9 +39,12 @@ from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
-from framework.running import Running
 from framework.spans import Format
-from framework.sweep import sweep
+from framework.study.earlier import history, screened
+from framework.study.planning import check_request, edited, planned, space_of, study_plan, versions
+from framework.study.procedure import Procedure, new_optimizer
+from framework.study.running import Running
+from framework.study.sweep import sweep
 from framework.telling import INERT
 from optimizer.space import SearchSpace
 

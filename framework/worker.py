@@ -12,11 +12,11 @@ from threading import Event
 from typing import Any
 
 from framework.errors import Interrupted, TailorError, Transient
-from framework.lease import LEASE_S
 from framework.model import TWIN, StudyState
 from framework.model.job import ENGINE, Job
 from framework.ports import JobQueue
 from framework.service import Tailor
+from framework.study.lease import LEASE_S
 
 LOG = logging.getLogger("tailor.worker")
 IDLE_S = 1.0

@@ -11,11 +11,11 @@ from fastapi.responses import JSONResponse
 from framework.api import bodies
 from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
 from framework.api.service import Service
-from framework.desk import Told, objective_of
 from framework.errors import InputError
 from framework.model import Objective, Trial, TrialState
 from framework.objective import keeps
 from framework.report.outcomes import front
+from framework.study.desk import Told, objective_of
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 

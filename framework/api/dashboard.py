@@ -22,12 +22,12 @@ from framework.api.service import Service
 from framework.api.studies import document
 from framework.errors import TailorError
 from framework.model import DEFAULT_OPTIMIZER, EXTERNAL, Study, StudyState, Trial
-from framework.planning import expected_repetitions
 from framework.report.contenders import contenders, race_plot
 from framework.report.importance import importance
 from framework.report.page import ENVIRONMENT, contents, interval
 from framework.report.plots import parallel
 from framework.report.trace_plots import contrast
+from framework.study.planning import expected_repetitions
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -10,11 +10,11 @@ from typing import Any
 from framework.api.access import Access, Caller
 from framework.compose.safety import unsafe
 from framework.errors import InputError, NotFound, TailorError, UnknownName
-from framework.external import External
 from framework.model import Application, Study
 from framework.ports import JobQueue, KeyStore
 from framework.service import Tailor
-from framework.sharing import Sharing
+from framework.study.external import External
+from framework.study.sharing import Sharing
 from framework.worker import needs
 
 

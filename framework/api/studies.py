@@ -20,8 +20,8 @@ from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
-from framework.planning import quick
 from framework.report.document import summary_document
+from framework.study.planning import quick
 
 MOST = 200  # of a page
 

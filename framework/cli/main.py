@@ -20,9 +20,9 @@ from framework.config import Settings
 from framework.errors import InputError, StoreError, TailorError, Transient
 from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 from framework.model.documents import encode
-from framework.planning import quick as quick_request
 from framework.report.document import summary_document
 from framework.service import Tailor
+from framework.study.planning import quick as quick_request
 
 app = typer.Typer(
     no_args_is_help=True,

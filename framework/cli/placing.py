@@ -19,10 +19,10 @@ from framework.model import Study, TuneRequest
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, attributes, losses, prediction, pressures, ratios, slowdowns
 from framework.placement.scores import thesis_scores
-from framework.placing import load_profile, reasons
-from framework.planning import quick as quick_request
+from framework.placement.space import load_profile, reasons
 from framework.proposal import propose
 from framework.service import Tailor
+from framework.study.planning import quick as quick_request
 from optimizer.space import SearchSpace
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]

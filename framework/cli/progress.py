@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
-from framework.planning import expected_repetitions
+from framework.study.planning import expected_repetitions
 from framework.telling import PRIOR
 
 

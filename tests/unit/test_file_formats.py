@@ -37,9 +37,9 @@ from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
 from framework.placement.counters import read_perf
 from framework.placement.profile import About, Pair, Probe, Profile, Window
-from framework.placing import load_profile
-from framework.sharing import Sharing
+from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
+from framework.study.sharing import Sharing
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ import pytest
 from framework.config import search_space
 from framework.config.results_file import load_results
 from framework.controller import Bench
-from framework.earlier import history
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyPlan, StudyState, Term
-from framework.procedure import Procedure
+from framework.study.earlier import history
+from framework.study.procedure import Procedure
 from framework.telling import HISTORY, imported, left_out
 from optimizer.errors import NotOfThisSpace
 from optimizer.history import ELSEWHERE, Known, carried, observed

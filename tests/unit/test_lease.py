@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from framework import lease
 from framework.errors import InputError
-from framework.lease import Lease
 from framework.model import TuneRequest
+from framework.study import lease
+from framework.study.lease import Lease
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

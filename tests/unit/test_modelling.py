@@ -23,9 +23,9 @@ from framework.evidence import read_evidence
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
 from framework.modelling import Modelling
 from framework.placement.profile import About, Probe, Profile, Window
-from framework.procedure import Procedure
 from framework.proposal import propose
 from framework.service import Tailor
+from framework.study.procedure import Procedure
 from framework.twin.screen import screened
 from optimizer.space import SearchSpace
 from tests.fakes import MACHINE, VirtualClock

@@ -16,10 +16,10 @@ from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import Objective, OutcomeConstraint, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.objective import best_of, constraints, keeps, others
-from framework.planning import planned
-from framework.procedure import Procedure
 from framework.report.page import page
 from framework.report.summary import Summary, summarise
+from framework.study.planning import planned
+from framework.study.procedure import Procedure
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 

@@ -13,8 +13,8 @@ from framework.compose.placed import ALL
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
 from framework.placement.profile import About, Probe, Profile, Window, read_profile
+from framework.placement.space import baselines, domains_of, parameter_of, reasons
 from framework.placement.topology import Cpu, Topology
-from framework.placing import baselines, domains_of, parameter_of, reasons
 from framework.service import Tailor
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace

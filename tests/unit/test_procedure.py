@@ -13,8 +13,8 @@ from framework.config import search_space
 from framework.controller import Bench
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
-from framework.procedure import Procedure
 from framework.report.summary import summarise
+from framework.study.procedure import Procedure
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 PLAN = StudyPlan(

@@ -12,10 +12,10 @@ import pytest
 from framework.config import search_space
 from framework.controller import Bench
 from framework.model import Study, StudyPlan, StudyState
-from framework.procedure import Procedure
-from framework.proof import FULL
 from framework.report.page import page
 from framework.report.summary import Summary, summarise
+from framework.study.procedure import Procedure
+from framework.study.proof import FULL
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 IDLE = ("mail", "queue", "search")

@@ -20,14 +20,14 @@ from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
-from framework.planning import expected_repetitions
-from framework.procedure import Procedure
 from framework.report.changes import Change, by_name
 from framework.report.document import summary_document
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
+from framework.study.planning import expected_repetitions
+from framework.study.procedure import Procedure
 from optimizer.space import Configuration
 from tests.fakes import (
     MACHINE,

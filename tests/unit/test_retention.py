@@ -9,8 +9,8 @@ import pytest
 from framework.config import Retention, Settings
 from framework.errors import InputError, NotFound
 from framework.model import TuneRequest
-from framework.retention import Keeper
 from framework.store.archive import SqlArchive
+from framework.study.retention import Keeper
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from framework.desk import Told
 from framework.errors import InputError
-from framework.external import External
 from framework.model import Study, StudyState, TuneRequest
-from framework.sharing import Sharing
 from framework.store.archive import SqlArchive
 from framework.store.offers import SqlOfferStore
+from framework.study.desk import Told
+from framework.study.external import External
+from framework.study.sharing import Sharing
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from framework.together import Together
+from framework.study.together import Together
 
 CALLERS = 20
 

@@ -15,10 +15,10 @@ from framework.controller import Bench
 from framework.errors import FileError
 from framework.model import Deployment, LoadPlan, Study, StudyPlan, StudyState
 from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
-from framework.procedure import Procedure
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
+from framework.study.procedure import Procedure
 from framework.testbeds.twin import TwinTestbed
 from framework.twin.cache import fitted, hit_ratio
 from framework.twin.compile import compiled, inert

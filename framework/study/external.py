@@ -14,12 +14,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from framework.desk import VALUE, Desk, Told, Wish, objective_of
 from framework.errors import InputError, NotFound
-from framework.lease import Lease
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
 from framework.ports import Clock, OfferStore, StudyStore
-from framework.procedure import new_optimizer
+from framework.study.desk import VALUE, Desk, Told, Wish, objective_of
+from framework.study.lease import Lease
+from framework.study.procedure import new_optimizer
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 

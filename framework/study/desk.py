@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from framework.config.outcomes import own_constraint
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
-from framework.lease import LEASE_S, Lease
 from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term, Trial, TrialState
 from framework.objective import rank
 from framework.ports import Clock, OfferStore, StudyStore
-from framework.procedure import new_optimizer
+from framework.study.lease import LEASE_S, Lease
+from framework.study.procedure import new_optimizer
+from framework.study.together import Together
 from framework.telling import observation
-from framework.together import Together
 from optimizer.base import Optimizer, SearchExhausted
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace

@@ -26,8 +26,8 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
+from framework.placement.space import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement, with_wishes
 from framework.placement.topology import Topology
-from framework.placing import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement, with_wishes
 from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value

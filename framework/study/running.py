@@ -13,10 +13,10 @@ from framework.config import load_application
 from framework.controller import Bench, Controller, Watch, project_name
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
-from framework.lease import Lease
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
-from framework.planning import planned
 from framework.ports import Testbed
+from framework.study.lease import Lease
+from framework.study.planning import planned
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from framework.config import Retention
 from framework.errors import InputError
-from framework.lease import Lease
 from framework.ports import ArtefactStore, Clock, StudyArchive, StudyStore
+from framework.study.lease import Lease
 
 GRACE_S = 3_600.0  # an artefact is put before the row that refers to it
 

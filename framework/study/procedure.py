@@ -22,7 +22,7 @@ from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
-from framework.proof import Proof
+from framework.study.proof import Proof
 from framework.telling import EDITS, PRIOR, believed, imported, in_space, observation
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
