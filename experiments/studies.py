@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
+from framework.objective import compare_groups
 from framework.report.document import summary_document
 from framework.service import Tailor
 from optimizer.space import SearchSpace
@@ -112,11 +114,20 @@ class Experiment:
         made.write_text(to_yaml(document))
         return made
 
-    def compare(self, given: argparse.Namespace, application: Path, arms: Mapping[str, Path], **more: Any) -> None:
+    def compare(
+        self,
+        given: argparse.Namespace,
+        application: Path,
+        arms: Mapping[str, Path],
+        *,
+        pairs: Iterable[tuple[str, str]] = (),
+        **more: Any,
+    ) -> None:
         """Print and draw the arms (see ``side_by_side``) in fresh runs and what the paper found, or say which searches
         are missing.
 
-        A search that found nothing better than the default is no arm of its own.
+        ``pairs``: arms that are compared with each other too, into ``results/between.md``.  A search that found nothing
+        better than the default is no arm of its own.
         """
         missing = [name for name, path in arms.items() if not path.exists()]
         if missing:
@@ -129,6 +140,10 @@ class Experiment:
         }
         study = self.side_by_side("side-by-side", application, different, pairs=given.pairs, **windows(given), **more)
         self.show(study)
+        direct = [between(study, *pair) for pair in pairs if set(pair) <= different.keys()]
+        if direct:
+            (self.results / "between.md").write_text("".join(f"- {line}\n" for line in direct))
+            print("\n".join(direct))
 
     def show(self, study: Mapping[str, Any]) -> None:
         """The comparisons of a result file in words and as ``results/gains.svg``, the paper's numbers beside them."""
@@ -178,6 +193,41 @@ def at_equal_speed(study: Mapping[str, Any]) -> Mapping[str, Any]:
     """The comparisons of a result file at equal speed, by name; none where the speed was not measured."""
     found: Mapping[str, Any] = (study.get("equal_speed") or {}).get("rivals", {})
     return found
+
+
+def at_one_speed(compared: Mapping[str, Any]) -> dict[str, dict[int, float]]:
+    """Arm -> group -> log(value) at equal speed of the machine, of the groups in which every arm has a value.
+
+    From the result file of ``side_by_side``; empty where the speed was not measured.
+    """
+    if not compared.get("equal_speed"):
+        return {}
+    slope = compared["equal_speed"]["sensitivity"]["slope"]
+    arms: dict[str, dict[int, float]] = {}
+    for trial in compared["trials_detail"]:
+        if trial["purpose"] != "verdict" or trial["value"] is None:
+            continue
+        ticks = [one["tick_us"] for one in trial["measurements"] if one["value"] is not None and not one["invalid"]]
+        level = np.log(trial["value"]) - slope * np.mean(np.log(ticks))
+        arms.setdefault(trial["label"], {})[trial["pair"]] = float(level)
+    whole = sorted(set.intersection(*(set(groups) for groups in arms.values())))
+    return {name: {group: groups[group] for group in whole} for name, groups in arms.items()}
+
+
+def between(compared: Mapping[str, Any], one: str, other: str) -> str:
+    """The direct comparison of two arms of ``side_by_side`` in the groups that both have, and at equal speed."""
+    fresh: dict[str, dict[int, float]] = {one: {}, other: {}}
+    for trial in compared["trials_detail"]:
+        if trial["purpose"] == "verdict" and trial["value"] is not None and trial["label"] in fresh:
+            fresh[trial["label"]][trial["pair"]] = trial["value"]
+    levels = at_one_speed(compared)
+    equal = {name: {group: math.exp(level) for group, level in levels.get(name, {}).items()} for name in fresh}
+    said = []
+    for prefix, arms in (("", fresh), ("at equal speed ", equal)):
+        verdict = compare_groups(arms[one], arms[other])
+        if verdict is not None:
+            said.append(f"{prefix}{verdict.statement}, gain {gain(encode(verdict))}")
+    return f"{one} to {other}: {'; '.join(said)}"
 
 
 def gain(verdict: Mapping[str, Any]) -> str:
