@@ -29,7 +29,23 @@ RECORDS: Mapping[str, Sequence[str]] = {
         *(f"first-studies/results/{name}-seed1.json" for name in ("dds", "bo-gp", "random")),
         *(f"figure3/results/{name}.json" for name in ("dds-all", "bo-gp-all", "dds-soft", "bo-gp-soft")),
     ),
-    "social-network-critical-path": ("figure4/results/dds.json", "figure4/results/bo-gp.json"),
+    "social-network-critical-path": tuple(
+        f"figure4/results/{name}.json"
+        for name in (
+            "dds",
+            "bo-gp",
+            "pso",
+            "serial",
+            "tailor",
+            "ga",
+            "sa",
+            "tpe",
+            "bo-gbrt",
+            "bo-rf",
+            "dds-grow",
+            "random",
+        )
+    ),
 }
 
 
