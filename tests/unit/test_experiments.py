@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from experiments.studies import at_one_speed, between
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNNERS = sorted(
     path for path in (ROOT / "experiments").rglob("run") if path.read_text().startswith("#!/usr/bin/env python3")
@@ -60,3 +62,43 @@ def test_directions_of_changes() -> None:
         "to True",
         "to b",
     ]
+
+
+def side_by_side(slope: float) -> dict[str, Any]:
+    """Ten groups on a machine that gets slower; ``b`` takes 0.8 of ``a``'s time."""
+
+    def trial(label: str, group: int, value: float) -> dict[str, Any]:
+        tick = 40.0 * 1.1**group * (1.3 if label == "b" else 1.0)
+        measurement = {"value": 1.0, "invalid": [], "tick_us": tick}
+        value *= (tick / 40.0) ** slope
+        return {"purpose": "verdict", "label": label, "pair": group, "value": value, "measurements": [measurement]}
+
+    trials = [trial(label, group, value) for group in range(10) for label, value in (("a", 10.0), ("b", 8.0))]
+    return {"trials_detail": trials, "equal_speed": {"sensitivity": {"slope": slope}}}
+
+
+def test_two_arms_are_compared_directly_and_at_equal_speed() -> None:
+    said = between(side_by_side(1.5), "a", "b")
+    assert said.startswith("a to b: worse, gain -18.6 %"), said  # 0.8 x 1.3 ** 1.5, as it was measured
+    assert "at equal speed improvement, gain +20.0 % [+20.0, +20.0]" in said
+
+
+def test_a_group_that_an_arm_misses_counts_for_no_arm_at_equal_speed() -> None:
+    document = side_by_side(1.0)
+    document["trials_detail"].pop()
+    levels = at_one_speed(document)
+    assert {name: len(groups) for name, groups in levels.items()} == {"a": 9, "b": 9}
+    assert at_one_speed({**document, "equal_speed": None}) == {}
+
+
+def test_ranks_of_arms_and_how_far_apart_they_must_be() -> None:
+    figure4 = loaded("figure4")
+    levels = {name: {group: float(place) for group in range(10)} for place, name in enumerate("abc")}
+    assert figure4["mean_ranks"](levels) == {"a": 1.0, "b": 2.0, "c": 3.0}
+    assert "p = 0.000; two differ where their mean ranks are more than 1.0 apart" in figure4["differences"](levels)
+
+
+def test_what_random_configurations_change_is_known_beside_what_searches_do() -> None:
+    drawn = loaded("agreement")["chances"]({"cores": 2, "memory_mib": 24_105}, {"nginx.upstream_keepalive": 0})
+    assert drawn["nginx.upstream_keepalive"]["up"] > 0.5
+    assert not drawn["nginx.upstream_keepalive"]["down"]
