@@ -153,7 +153,7 @@ class Experiment:
         if expected:
             print(json.dumps(expected, indent=1))
         found = {
-            name.removeprefix("default to "): Gain(*(float(one["gain"][side]) for side in ("value", "low", "high")))
+            name.removeprefix("default to "): Gain(one["gain"]["value"], one["gain"]["low"], one["gain"]["high"])
             for name, one in study["rivals"].items()
         }
         label = "median of fresh pairs, 95 %"

@@ -21,7 +21,7 @@ def analyse(trials: Sequence[Trial]) -> dict[str, Any]:
     table = _table(trials)
     between = [m.value for rows in table["between"].values() for m in rows if m.value is not None]
     measurements = [m for t in trials for m in t.measurements]
-    return encode(
+    document: dict[str, Any] = encode(
         {
             "windows": len(measurements),
             "invalid": sum(bool(m.invalid) for m in measurements),
@@ -39,6 +39,7 @@ def analyse(trials: Sequence[Trial]) -> dict[str, Any]:
             "seconds_per_phase": _phases(table["between"]),
         }
     )
+    return document
 
 
 def _table(trials: Sequence[Trial]) -> Table:
@@ -65,12 +66,12 @@ def _p95(rows: Mapping[int, list[Measurement]], generator: bool = False) -> dict
 
 def _spread(groups: Sequence[Sequence[float]]) -> dict[str, float | int | None]:
     """Standard deviation of log p95 (a coefficient of variation), pooled over groups."""
-    groups = [np.log(group) for group in groups if len(group) > 1]
-    degrees = sum(len(group) - 1 for group in groups)
+    logarithms = [np.log(group) for group in groups if len(group) > 1]
+    degrees = sum(len(group) - 1 for group in logarithms)
     if not degrees:
         return {"windows": 0, "deviation_of_log_p95": None, "median_p95_ms": None}
-    pooled = math.sqrt(sum(float(np.sum((group - group.mean()) ** 2)) for group in groups) / degrees)
-    together = np.concatenate(groups)
+    pooled = math.sqrt(sum(float(np.sum((group - group.mean()) ** 2)) for group in logarithms) / degrees)
+    together = np.concatenate(logarithms)
     return {
         "windows": len(together), "deviation_of_log_p95": pooled, "median_p95_ms": float(np.exp(np.median(together))),
         "smallest_ms": float(np.exp(together.min())), "largest_ms": float(np.exp(together.max())),

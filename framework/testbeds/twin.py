@@ -77,7 +77,7 @@ class TwinTestbed:
 
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Compile the simulator, or load it from numba's cache; the data are part of the model."""
-        progress("compiling the simulator (the first time only, about a minute)")
+        progress("compiling the simulator (the first time only, about half a minute)")
         program, _ = compiled(self._twin, self._application, self._types, default.configuration)
         simulate(program, np.array([0.0]), np.zeros(1, np.int32), seed=0, until_s=1.0)
 

@@ -37,11 +37,11 @@ class Variant(Tailor):
     def _set(self) -> Iterator[None]:
         """The constants of this variant; a process of a race does one thing at a time."""
         before = additive.FEWEST, tailor._TOGETHER
-        additive.FEWEST, tailor._TOGETHER = self.fewest, self.moved  # type: ignore[misc]  # an experiment
+        additive.FEWEST, tailor._TOGETHER = self.fewest, self.moved
         try:
             yield
         finally:
-            additive.FEWEST, tailor._TOGETHER = before  # type: ignore[misc]
+            additive.FEWEST, tailor._TOGETHER = before
 
 
 class Neither(Variant):

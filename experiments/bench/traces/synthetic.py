@@ -49,7 +49,7 @@ def chain(depth: int) -> SpanTable:
     return _made(np.zeros(depth, np.int64), rows - 1, rows, 2 * depth - rows, rows)
 
 
-def _made(trace: np.ndarray, parent: np.ndarray, start: np.ndarray, end: np.ndarray, place: np.ndarray) -> SpanTable:  # type: ignore[type-arg]
+def _made(trace: np.ndarray, parent: np.ndarray, start: np.ndarray, end: np.ndarray, place: np.ndarray) -> SpanTable:
     count = len(trace)
     return SpanTable(
         traces=tuple(f"{number:032x}" for number in range(int(trace.max()) + 1)),
