@@ -59,7 +59,7 @@ class Sharing:
     def pack(self, study_id: str) -> bytes:
         """The file of a study.  Raises NotFound, and InputError where its application cannot be read."""
         study = self.store.get(study_id)
-        trials, kept = self._cleaned(self.store.trials(study.id))
+        trials, kept = self._cleaned(self.store.trials(study.id), study.plan.application)
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -137,16 +137,28 @@ class Sharing:
                 raise InputError(f"cannot write {target}: {error.strerror or error}") from error
         return where
 
-    def _cleaned(self, trials: Sequence[Trial]) -> tuple[list[Trial], dict[str, bytes]]:
-        """Trials whose compose documents may be sent, and all artefacts that they refer to."""
+    def _cleaned(self, trials: Sequence[Trial], directory: str) -> tuple[list[Trial], dict[str, bytes]]:
+        """Trials whose compose documents may be sent, and all artefacts that they refer to.
+
+        ``directory``: of the application, which they mount files of; here it becomes the current one.
+        """
         kept = {m.spans: self.artefacts.get(m.spans) for one in trials for m in one.measurements if m.spans}
         changed = {"": ""}
         for digest in {one.documents for one in trials if one.documents}:
-            documents = msgspec.json.decode(self.artefacts.get(digest))
+            documents = without_directory(msgspec.json.decode(self.artefacts.get(digest)), directory)
             data = documents_artefact(documents["documents"], documents["files"])
             changed[digest] = hashlib.sha256(data).hexdigest()
             kept[changed[digest]] = data
         return [replace(one, documents=changed[one.documents]) for one in trials], kept
+
+
+def without_directory(value: Any, directory: str) -> Any:
+    """The same document where paths below ``directory`` are relative."""
+    if isinstance(value, dict):
+        return {key: without_directory(one, directory) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_directory(one, directory) for one in value]
+    return value.replace(f"{directory}/", "./") if isinstance(value, str) and directory else value
 
 
 class _Parts:

@@ -19,7 +19,7 @@ from framework.store.archive import SqlArchive
 from framework.store.offers import SqlOfferStore
 from framework.study.desk import Told
 from framework.study.external import External
-from framework.study.sharing import Sharing
+from framework.study.sharing import Sharing, without_directory
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -139,6 +139,14 @@ def test_no_path_nor_host_nor_secret_leaves(here: Place, study: Study, file: Pat
     document = json.loads(zipfile.ZipFile(file).read("study.json"))
     assert document["study"]["machine"]["hostname"] == ""
     assert document["study"]["plan"]["application"] == "small"
+
+
+def test_mounted_files_of_the_application_are_named_from_where_it_is() -> None:
+    service = {"image": "nginx", "volumes": ["/home/me/apps/shop/nginx.conf:/etc/nginx.conf:ro", "data:/data"]}
+    document = {"documents": {"host": {"services": {"web": service}}}, "files": {}}
+    moved = without_directory(document, "/home/me/apps/shop")
+    volumes = moved["documents"]["host"]["services"]["web"]["volumes"]
+    assert volumes == ["./nginx.conf:/etc/nginx.conf:ro", "data:/data"]
 
 
 def changed(file: Path, tmp_path: Path, **parts: bytes | None) -> Path:
