@@ -1,7 +1,7 @@
 """Resumable studies for experiments: a study that is finished is not run again, one that was stopped goes on.
 
 Each experiment keeps ``results/state.json`` (name -> study id) and one ``results/<name>.json`` per finished study.
-The studies themselves are below TAILOR_HOME.
+The studies themselves are below TAILOR_HOME; one that is to go on elsewhere is exported to ``results/<name>.zip``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Experiment:
             signal.signal(ending, signal.default_int_handler)
         self.results = directory / "results"
         self.results.mkdir(exist_ok=True)
-        self.tailor: Tailor = bootstrap.tailor(Settings.from_environment())
+        opened = bootstrap.opened(Settings.from_environment())
+        self.tailor: Tailor = opened.tailor
+        self._sharing = opened.sharing
         self._state = self.results / "state.json"
 
     def study(self, name: str, request: TuneRequest) -> Mapping[str, Any]:
@@ -103,12 +105,17 @@ class Experiment:
         """What a study's best changes, as a configuration file.  Ends the program where the study is not there yet."""
         if not path.is_file():
             sys.exit(f"{path}: found nothing; it is the result of a study that has to be run first")
+        values = best_changes(json.loads(path.read_text()))
+        return self.configuration(arm, application, values, f"best of {path.parent.parent.name}/{path.stem}")
+
+    def configuration(self, arm: str, application: str, values: Mapping[str, Any], description: str) -> Path:
+        """The file of an arm: what it changes (``service.parameter`` -> value)."""
         document = {
             "kind": "configuration",
             "version": 1,
-            "description": f"best of {path.parent.parent.name}/{path.stem}",
+            "description": description,
             "application": application,
-            "values": best_changes(json.loads(path.read_text())),
+            "values": dict(values),
         }
         made = self.results / f"{arm}.yaml"
         made.write_text(to_yaml(document))
@@ -164,14 +171,20 @@ class Experiment:
         return [trial_document(trial, default) for trial in self.tailor.store.trials(study.id)]
 
     def id_of(self, name: str, request: TuneRequest) -> str:
-        """The study that is kept under ``name``, made of ``request`` where there is none."""
+        """The study that is kept under ``name``; else the one that was stopped and exported as ``results/<name>.zip``;
+        else a new one made of ``request``.
+        """
         known = json.loads(self._state.read_text()) if self._state.exists() else {}
         try:
             if name in known:
                 return str(self.tailor.store.get(known[name]).id)
         except NotFound:  # another machine's state file: begin anew here
             pass
-        known[name] = self.tailor.create(request).id
+        stopped = self.results / f"{name}.zip"
+        if stopped.exists():
+            known[name] = self._sharing.unpack(stopped, request.application).id
+        else:
+            known[name] = self.tailor.create(request).id
         self._state.write_text(json.dumps(known, indent=1) + "\n")
         return str(known[name])
 
