@@ -83,6 +83,7 @@ class EdgeEntry(Strict):
     callee: Name
     way_us: NotNegative = 0.0
     setup_us: NotNegative = 0.0
+    fresh: Fraction = 0.0
     timeout_ms: NotNegative = 0.0
     retries: Annotated[int, Field(ge=0, le=10)] = 0
 

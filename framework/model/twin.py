@@ -83,14 +83,18 @@ class TwinService:
 
 @dataclass(frozen=True, slots=True)
 class TwinEdge:
-    """Calls from one service to another: ``way_us`` one way, ``setup_us`` CPU of a new connection, ``timeout_ms`` that
-    the caller waits (0: as long as it takes), and how often it ``retries`` then.
+    """Calls from one service to another: ``way_us`` one way, ``timeout_ms`` that the caller waits (0: as long as it
+    takes), and how often it ``retries`` then.
+
+    ``setup_us``: what a new connection takes, computing as far as the caller's own time is computing.  ``fresh``: part
+    of the calibration's calls that opened one, so that this much of it is in the caller's pieces.
     """
 
     caller: str
     callee: str
     way_us: float = 0.0
     setup_us: float = 0.0
+    fresh: float = 0.0
     timeout_ms: float = 0.0
     retries: int = 0
 

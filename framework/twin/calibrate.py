@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from framework.config.space import parameters_of
 from framework.model import Application, ServiceType
 from framework.model.twin import (
     BACKGROUND,
@@ -27,7 +28,7 @@ from framework.twin.cache import fitted
 from framework.twin.structure import Key, Learnt, Structure
 
 SURE = 0.98  # a call that happens this often is no consequence of a miss
-SETUP_US = 80.0  # CPU of a new connection on loopback, both sides: to be fitted
+SETUP_US = 300.0  # a new connection on loopback until it is used, both sides: to be fitted
 SWITCHING = 0.02  # to be fitted
 SHARING = 0.15  # to be fitted
 GC_SHARE = 0.1  # where no counters tell
@@ -91,7 +92,7 @@ def calibrated(
         for name in names
     ]
     services.append(TwinService(BACKGROUND, "local", traced=False))
-    edges = _edges(learnt)
+    edges = _edges(learnt, application, types)
     operations = [
         _with_background(one) if f"{one.service} {one.operation}" in learnt.classes else one for one in operations
     ]
@@ -147,17 +148,35 @@ def _with_background(one: TwinOperation) -> TwinOperation:
     return TwinOperation(one.service, one.operation, (0.0, *one.pieces_us), one.spread, (call, *one.calls))
 
 
-def _edges(learnt: Structure) -> list[TwinEdge]:
+def _edges(learnt: Structure, application: Application, types: Mapping[str, ServiceType]) -> list[TwinEdge]:
     """One for each pair of services, with the mean way of its calls."""
+    kind = {one.name: one.type for one in application.services}
     ways: dict[Key, list[tuple[float, float]]] = {}
     for one in learnt.operations:
         for slot in one.slots:
             calls = one.occurrences * slot.probability * slot.times
             ways.setdefault((one.key[0], slot.callee[0]), []).append((slot.way_us, calls))
     return [
-        TwinEdge(caller, callee, round(sum(way * n for way, n in rows) / (2 * sum(n for _, n in rows)), 2), SETUP_US)
+        TwinEdge(
+            caller,
+            callee,
+            round(sum(way * n for way, n in rows) / (2 * sum(n for _, n in rows)), 2),
+            SETUP_US,
+            fresh=float(_keeps_none(application, types, caller, kind.get(callee, ""))),
+        )
         for (caller, callee), rows in ways.items()
     ]
+
+
+def _keeps_none(application: Application, types: Mapping[str, ServiceType], caller: str, callee_type: str) -> bool:
+    """Whether a service opens a connection for every call to such a service, by the configuration that was traced."""
+    service = next((one for one in application.services if one.name == caller), None)
+    return service is not None and any(
+        parameter.role == "keepalive"
+        and parameter.towards in ("", callee_type)
+        and service.fixed.get(parameter.name, parameter.default) == 0
+        for parameter in parameters_of(application, types, service)
+    )
 
 
 def _is_traced(learnt: Structure, service: str) -> bool:

@@ -81,6 +81,8 @@ def compiled(
     host_named = {host.name: host for host in twin.hosts}
     effects = _effects(twin, application, types, configuration)
     type_of = {service.name: service.type for service in application.services}
+    services = {service.name: service for service in twin.services}
+    opened_us = {(one.caller, one.callee): one.fresh * one.setup_us for one in twin.edges}
     build = Builder()
     for host, cores in zip(places.hosts, places.cores.tolist(), strict=True):
         build.host(cores, host_named[host].switching, host_named[host].sharing)
@@ -101,19 +103,19 @@ def compiled(
             edge.callee,
             connections=caller.connections.get(callee, 0),
             idle=caller.idle.get(callee, caller.idle.get("", 1 << 30)),
-            setup=edge.setup_us / 1e6,
+            setup=services[edge.caller].cpu_share * edge.setup_us / 1e6,
+            opening=(1.0 - services[edge.caller].cpu_share) * edge.setup_us / 1e6,
             latency=(edge.way_us + twin.network_us * (host_of[edge.caller] != host_of[edge.callee])) / 1e6,
             timeout=edge.timeout_ms / 1e3,
             retries=edge.retries,
         )
-    services = {service.name: service for service in twin.services}
     misses = {name: _miss_factor(service, effects.get(name)) for name, service in services.items()}
     index = {(one.service, one.operation): number for number, one in enumerate(twin.operations)}
     for one in twin.operations:
         made = effects.get(one.service, Effects())
         scale = made.cpu_scale if one.service != BACKGROUND else _background_scale(twin, one, effects)
         build.begin(one.service, one.operation, scale * slower[one.service])
-        _emit(build, one, services[one.service], index, misses, made.wait_scale)
+        _emit(build, one, services[one.service], index, misses, made.wait_scale, opened_us)
     for name, share in twin.classes.items():
         service_name, _, operation = name.partition(" ")
         build.request(index[service_name, operation], share)
@@ -127,11 +129,17 @@ def _emit(
     index: Mapping[tuple[str, str], int],
     misses: Mapping[str, float],
     wait_scale: float,
+    opened_us: Mapping[tuple[str, str], float],
 ) -> None:
-    """The instructions of one operation: a piece of its own, a group of calls, a piece, ..."""
+    """The instructions of one operation: a piece of its own, a group of calls, a piece, ...
+
+    ``opened_us``: of each edge, what its connections took of the piece before a call, and now take by themselves.
+    """
     again = misses[service.name]
     for first, group in _groups(operation.calls):
-        _piece(build, operation, service, sum(operation.pieces_us[first : first + len(group)]), again, wait_scale)
+        own_us = sum(operation.pieces_us[first : first + len(group)])
+        own_us -= sum(call.probability * call.times * opened_us[operation.service, call.service] for call in group)
+        _piece(build, operation, service, own_us, again, wait_scale)
         for call in group:
             kind = SPAWN if call.mode == "spawn" else CALL if len(group) == 1 else FORK
             _call(build, operation, call, kind, index, misses)

@@ -193,12 +193,16 @@ def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int
 def _connect(r: Any, now: float, frame: int) -> None:
     edge = r.frames[frame].edge
     r.edges[edge].used += 1
+    delay = r.edges[edge].latency
     if r.edges[edge].open > 0:
         r.edges[edge].open -= 1
     else:
         r.frames[frame].extra += r.edges[edge].setup
-    if r.edges[edge].latency > 0.0:
-        set_timer(r, now + r.edges[edge].latency, START, frame)
+        delay += r.edges[edge].opening
+        if r.frames[frame].span >= 0:  # in traces, what comes before the call's span is the caller's time
+            r.spans[r.frames[frame].span].start += r.edges[edge].opening + r.edges[edge].setup
+    if delay > 0.0:
+        set_timer(r, now + delay, START, frame)
     else:
         ready(r, frame)
 
@@ -209,7 +213,7 @@ def _enter(r: Any, now: float, frame: int) -> None:
     op = r.frames[frame].op
     service = r.operations[op].service
     if r.frames[frame].span >= 0:
-        r.spans[r.frames[frame].span].enter = now
+        r.spans[r.frames[frame].span].enter = now + r.frames[frame].extra  # the callee computes it for the caller
     if r.services[service].workers == 0 or r.services[service].busy < r.services[service].workers:
         r.services[service].busy += 1
         r.frames[frame].pc = r.operations[op].first
@@ -244,7 +248,10 @@ def _end(r: Any, now: float, frame: int) -> None:
 def _close(r: Any, now: float, frame: int) -> None:
     """The answer is on its way, or for a root there."""
     if r.frames[frame].span >= 0:
-        r.spans[r.frames[frame].span].end = now
+        one = r.spans[r.frames[frame].span]
+        one.end = now
+        # It may be given up before its connection is open.
+        one.start, one.enter = min(one.start, now), min(one.enter, now)
     edge = r.frames[frame].edge
     if r.frames[frame].parent < 0:  # a root, or a call that nobody waits for (any more)
         if edge == ROOT:

@@ -37,7 +37,7 @@ class Program(NamedTuple):
     (that may wait for a worker), ``threads`` (that compute at once), ``quota`` (cores that it may use, counted in
     periods of 100 ms as the kernel does).
     Edges, (e,): ``connections`` (at once), ``idle`` (kept open), ``setup`` (s of CPU for a new one, charged to the
-    call), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
+    call), ``opening`` (s that a new one takes beside that), ``latency`` (s, one way), ``timeout`` (s), ``retries``.
     Hosts, (h,): ``cores`` (of a host, or of the part of one that a CPU set names), ``switching`` (slowdown per runnable
     thread and core beyond the first), ``sharing`` (slowdown of a core while all others compute).
     Classes, (k,): ``root`` operation, ``weight``.
@@ -62,6 +62,7 @@ class Program(NamedTuple):
     connections: Ints
     idle: Ints
     setup: Floats
+    opening: Floats
     latency: Floats
     timeout: Floats
     retries: Ints
@@ -88,7 +89,7 @@ class Builder:
         self._chance: list[float] = []
         self._reach: list[Sequence[int]] = []
         self._service: list[tuple[int, int, int, float]] = []
-        self._edge: list[tuple[int, int, float, float, float, int]] = []
+        self._edge: list[tuple[int, int, float, float, float, float, int]] = []
         self._host: list[tuple[float, float, float]] = []
         self._class: list[tuple[int, float]] = []
 
@@ -120,12 +121,13 @@ class Builder:
         connections: int = 0,
         idle: int = 1 << 30,
         setup: float = 0.0,
+        opening: float = 0.0,
         latency: float = 0.0,
         timeout: float = 0.0,
         retries: int = 0,
     ) -> int:
         self.edges[caller, callee] = len(self._edge)
-        self._edge.append((connections, idle, setup, latency, timeout, retries))
+        self._edge.append((connections, idle, setup, opening, latency, timeout, retries))
         return self.edges[caller, callee]
 
     def distribution(self, kind: int, mean: float, spread: float = 0.0) -> int:
@@ -160,7 +162,7 @@ class Builder:
 
     def program(self) -> Program:
         code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
-        service, edge = np.array(self._service, float).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 6)
+        service, edge = np.array(self._service, float).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 7)
         host, request = np.array(self._host, float).reshape(-1, 3), np.array(self._class, float).reshape(-1, 2)
         reach = np.zeros((len(service), len(host)), np.bool_)
         for number, hosts in enumerate(self._reach):
@@ -184,9 +186,10 @@ class Builder:
             connections=_whole(edge[:, 0]),
             idle=_whole(edge[:, 1]),
             setup=edge[:, 2].copy(),
-            latency=edge[:, 3].copy(),
-            timeout=edge[:, 4].copy(),
-            retries=_whole(edge[:, 5]),
+            opening=edge[:, 3].copy(),
+            latency=edge[:, 4].copy(),
+            timeout=edge[:, 5].copy(),
+            retries=_whole(edge[:, 6]),
             cores=host[:, 0].copy(),
             switching=host[:, 1].copy(),
             sharing=host[:, 2].copy(),

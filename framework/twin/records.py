@@ -38,7 +38,7 @@ SERVICE = np.dtype(
 EDGE = np.dtype(
     [
         ("connections", _I), ("idle", _I), ("retries", _I), ("used", _I), ("open", _I), ("first", _I), ("last", _I),
-        ("setup", _F), ("latency", _F), ("timeout", _F),
+        ("setup", _F), ("opening", _F), ("latency", _F), ("timeout", _F),
     ],
     align=True,
 )  # fmt: skip

@@ -122,8 +122,8 @@ def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: i
         left=PERIOD_S * p.quota,
     )  # fmt: skip
     edges = _records(
-        EDGE, connections=p.connections, idle=p.idle, retries=p.retries, setup=p.setup, latency=p.latency,
-        timeout=p.timeout,
+        EDGE, connections=p.connections, idle=p.idle, retries=p.retries, setup=p.setup, opening=p.opening,
+        latency=p.latency, timeout=p.timeout,
     )  # fmt: skip
     for records, names in (
         (services, ("worker_first", "worker_last", "thread_first", "thread_last")),

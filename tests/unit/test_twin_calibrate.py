@@ -37,6 +37,7 @@ def test_the_twin_of_the_social_network(tmp_path: Path) -> None:
     assert not services["post-storage-memcached"].traced
     assert services["post-storage"].traced
     assert services[BACKGROUND].traced is False
+    assert {one.caller for one in twin.edges if one.fresh} == {"nginx"}, "it alone keeps no connections by default"
     followed = [call for one in twin.operations for call in one.calls if call.miss]
     # The database is asked after a miss, and what it said is put into the cache.
     assert {call.service for call in followed} == {"post-storage-db", "post-storage-memcached"}

@@ -46,7 +46,8 @@ def test_a_race_on_a_twin() -> None:
 def test_the_critical_path_of_a_twin_goes_from_the_front_end_to_the_stores() -> None:
     space = problem_of(f"twin {SOCIAL_NETWORK} critical-path").space
     place = {one.group: one.attributes[PATH_ORDER] for one in space.parameters}
-    assert place["nginx"] < place["compose-post"] < place["post-storage-db"]
+    assert place["home-timeline"] < place["post-storage-db"]
+    assert place["compose-post"] < place["home-timeline-db"]
 
 
 @pytest.mark.slow

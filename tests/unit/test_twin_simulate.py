@@ -152,8 +152,25 @@ def test_new_connections_cost_and_idle_ones_are_kept() -> None:
     app = App(edge={"idle": 1, "setup": 0.5})
     found = go(app.program(app.call()), [0.0, 10.0])
     assert found.latency_s.tolist() == pytest.approx([1.5, 1.0])
+    assert found.span_start.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0]), "it is the caller's time"
+    assert found.span_enter.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0])
     app = App(edge={"idle": 0, "setup": 0.5})
     assert go(app.program(app.call()), [0.0, 10.0]).latency_s.tolist() == pytest.approx([1.5, 1.5])
+
+
+def test_opening_a_connection_takes_time_beside_computing() -> None:
+    app = App(cores=1, edge={"idle": 1, "opening": 0.25})
+    found = go(app.program(app.call()), [0.0, 10.0])
+    assert found.latency_s.tolist() == pytest.approx([1.25, 1.0])
+    assert found.cpu_s.sum() == pytest.approx(2.0)
+    assert found.span_start.tolist() == pytest.approx([0.0, 0.25, 10.0, 10.0]), "it is the caller's time"
+
+
+def test_a_call_may_be_given_up_before_its_connection_is_open() -> None:
+    app = App(edge={"opening": 0.25, "timeout": 0.1})
+    found = go(app.program(app.call()), [0.0])
+    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.1), True)
+    assert np.all(found.span_end >= found.span_start)
 
 
 def test_the_network_takes_its_time_both_ways() -> None:

@@ -128,6 +128,22 @@ def test_parameters_do_what_their_roles_say() -> None:
     assert p95(**{"url-shorten.workers": 1}) > normal
 
 
+@pytest.mark.parametrize("setup_us", [50.0, 150.0])
+def test_what_connections_took_at_the_calibration_is_not_counted_twice(setup_us: float) -> None:
+    edge, *others = TWIN.edges
+    opened = replace(TWIN, edges=(replace(edge, setup_us=setup_us, fresh=1.0), *others))
+    free = replace(TWIN, edges=(replace(edge, setup_us=0.0), *others))
+    default = search_space(SLICE, TYPES, cores=2, memory_mib=16_384).default()
+
+    def mean_us(twin: Twin, keepalive: int) -> float:
+        program, _ = compiled(twin, SLICE, TYPES, {**default, "nginx.upstream_keepalive": keepalive})
+        due = np.arange(4_000, dtype=np.float64)  # one after the other
+        return float(1e6 * simulate(program, due, np.zeros(4_000, np.int32), seed=1, until_s=1e9).latency_s.mean())
+
+    assert mean_us(opened, 0) == pytest.approx(mean_us(free, 0), rel=0.02)
+    assert mean_us(opened, 0) - mean_us(opened, 64) == pytest.approx(setup_us, rel=0.15)
+
+
 def p95_of(twin: Twin, placement: dict[str, str] | None = None) -> float:
     default = search_space(SLICE, TYPES, cores=2, memory_mib=16_384).default()
     program, _ = compiled(twin, SLICE, TYPES, default, placement)
