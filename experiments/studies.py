@@ -11,6 +11,7 @@ import json
 import math
 import signal
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -181,12 +182,18 @@ class Experiment:
         except NotFound:  # another machine's state file: begin anew here
             pass
         stopped = self.results / f"{name}.zip"
-        if stopped.exists():
-            known[name] = self._sharing.unpack(stopped, request.application).id
-        else:
-            known[name] = self.tailor.create(request).id
+        known[name] = self._here(stopped, request.application) if stopped.exists() else self.tailor.create(request).id
         self._state.write_text(json.dumps(known, indent=1) + "\n")
         return str(known[name])
+
+    def _here(self, exported: Path, application: Path) -> str:
+        """The study of such a file, which may be in the store already (and further on there)."""
+        with zipfile.ZipFile(exported) as parts:
+            study = str(json.loads(parts.read("study.json"))["study"]["id"])
+        try:
+            return str(self.tailor.store.get(study).id)
+        except NotFound:
+            return str(self._sharing.unpack(exported, application).id)
 
 
 def best_changes(document: Mapping[str, Any]) -> dict[str, Any]:
