@@ -24,13 +24,13 @@ from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
 
-ROOT5 = math.sqrt(5.0)
 SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
 DOUBT = 1.0  # their standard deviation
 BY_NAME = 0.7  # share of the variance that all sets of namesakes have together
 BY_GROUP = 0.6  # share of the rest that all groups have together; these four from the development problems
 FEWEST = 2  # members of a set of namesakes
 JITTER = 1e-6
+ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
 
@@ -79,6 +79,7 @@ class AdditiveProcess:
         self.layout = layout
         self._x, self._y, self._noise = x, y, noise
         self._parts = _parts(layout)
+        self._columns = [np.flatnonzero(np.isin(layout.parameter, members)) for members, _ in _groups(self._parts)]
         self._features = layout.features(x)
         self._centre, self._spread = _prior(layout, len(self._parts))
         known = _Known(layout, self._parts, x, self._features)
@@ -115,25 +116,26 @@ class AdditiveProcess:
     def _loss(self, theta: Array, known: _Known) -> tuple[float, Array]:
         """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
         from scipy.linalg import cho_solve
+        from scipy.linalg.lapack import dpotri
 
         inverse, variances, amounts, extra = self._split(theta)
         covariances, slopes = known.covariances(inverse, variances)
-        n = len(self._y)
         noisy = known.whole(covariances, variances, amounts, self._noise + extra + JITTER)
         try:
             factor = np.linalg.cholesky(noisy)
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(theta)
-        inverted = cho_solve((factor, True), np.eye(n), check_finite=False)
-        alpha = inverted @ self._y
+        alpha = cho_solve((factor, True), self._y, check_finite=False)
+        inverted, _ = dpotri(factor, lower=1)  # of a symmetric matrix: its diagonal and what is below it
         off = (theta - self._centre) / self._spread
         value = 0.5 * float(self._y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
         both = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
         pull, own = 2.0 * known.pairs_of(both), np.diag(both)  # of pairs, each of which stands twice, and of the points
-        by_length, by_variance = np.zeros(self.layout.parameters), np.empty(len(self._parts))
-        for index, (members, _) in enumerate(self._parts):
-            by_length[members] += known.stacks[index] @ (pull * slopes[index])
-            by_variance[index] = pull @ covariances[index] + variances[index] * own.sum()
+        pulled = [pull * slope for slope in slopes]
+        by_length = np.zeros(self.layout.parameters)
+        for index, (members, stack) in enumerate(known.stacks, start=1):  # each is in the joint part too
+            by_length[members] = stack @ (pulled[0] + pulled[index] if len(pulled) > 1 else pulled[0])
+        by_variance = np.array([pull @ one for one in covariances]) + variances * own.sum()
         by_amount = amounts * (known.products @ pull + known.squares @ own)
         by_noise = extra * float(own.sum())
         gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
@@ -165,45 +167,45 @@ class AdditiveProcess:
         """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
         from scipy.linalg import solve_triangular
 
-        features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
-        cross = self._cross(x, features)
+        cross, features = self._cross(x)
         mean = cross @ self._alpha
         half = solve_triangular(self._factor[0], cross.T, lower=True, check_finite=False)
         own = float(self.variances.sum()) + sum(np.einsum("ij,ij->i", f, f) for f in features)
         variance = own - np.einsum("ij,ij->j", half, half)
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
-    def _cross(self, x: Array, features: list[Array]) -> Array:
-        """Covariance of new points with those fitted, (m, n).  ``features``: of the new ones, with their amounts."""
-        total = np.zeros((len(x), len(self._x)))
+    def mean(self, x: Array) -> Array:
+        """The mean alone, (m,)."""
+        return np.asarray(self._cross(x)[0] @ self._alpha)
+
+    def _cross(self, x: Array) -> tuple[Array, list[Array]]:
+        """Covariance of new points with those fitted, (m, n), and the features of the new ones with their amounts."""
+        total = np.empty((len(x), len(self._x)))
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
-        for (members, factor), variance in zip(self._parts, self.variances, strict=True):
-            columns = np.flatnonzero(np.isin(self.layout.parameter, members))
-            a, b = new[:, columns], old[:, columns]
-            one = (-2.0 * a) @ b.T  # in place from here: large arrays take longer to come by than to fill
-            one += (a * a).sum(axis=1)[:, None]
-            one += (b * b).sum(axis=1)
-            one *= 5.0 * factor
-            np.maximum(one, 0.0, out=one)
-            r = np.sqrt(one)
-            one /= 3.0
-            one += r
-            one += 1.0
-            np.negative(r, out=r)
-            one *= np.exp(r, out=r)
-            one *= variance
-            total += one
+        products = [_products(new[:, columns], old[:, columns]) for columns in self._columns]
+        for begin in range(0, len(x), ROWS):
+            rows = slice(begin, begin + ROWS)
+            squared, found = np.zeros_like(total[rows]), total[rows]
+            found[...] = 0.0
+            for index, (left, right) in enumerate(products, start=1):
+                one = left[rows] @ right
+                np.maximum(one, 0.0, out=one)
+                squared += one
+                if len(self._parts) > 1:
+                    found += _matern(one, self._parts[index][1], self.variances[index])
+            found += _matern(squared, self._parts[0][1], self.variances[0])
+        features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
         for mine, theirs, amount in zip(features, self._features, self.amounts, strict=True):
             total += mine @ (math.sqrt(amount) * theirs).T
-        return total
+        return total, features
 
 
 class _Known:
     """What the covariance of fitted points is made of, before the hyperparameters, for each pair of them once.
 
-    ``stacks``: for each part the squared differences by parameter, (members, pairs).  ``products``: of the features of
-    each set, (sets, pairs); ``squares``: of a point with itself, (sets, n).
+    ``stacks``: for each group its parameters and their squared differences, (members, pairs).  ``products``: of the
+    features of each set, (sets, pairs); ``squares``: of a point with itself, (sets, n).
     """
 
     def __init__(
@@ -213,7 +215,7 @@ class _Known:
         self._count = len(x)
         self._rows, self._columns = np.tril_indices(len(x), -1)
         distances = _distances(layout, x[self._rows] - x[self._columns])
-        self.stacks = [distances[members] for members, _ in parts]
+        self.stacks = [(members, distances[members]) for members, _ in _groups(parts)]
         self.products = np.array([self.pairs_of(one @ one.T) for one in features])
         self.products = self.products.reshape(len(features), len(self._rows))
         self.squares = np.array([(one * one).sum(axis=1) for one in features]).reshape(len(features), len(x))
@@ -231,14 +233,15 @@ class _Known:
 
     def covariances(self, inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
         """v m(r) of each part, and -2 v dm/d(r^2), of which derivatives are made."""
+        by_group = [inverse[members] @ stack for members, stack in self.stacks]
+        distances = [np.sum(by_group, axis=0), *(by_group if len(self._parts) > 1 else ())]
         covariances, slopes = [], []
-        for (members, factor), stack, variance in zip(self._parts, self.stacks, variances, strict=True):
-            squared = (inverse[members] * factor) @ stack
-            r = np.sqrt(squared)
-            fading = variance * np.exp(-ROOT5 * r)
-            rising = 1.0 + ROOT5 * r
-            covariances.append((rising + 5.0 / 3.0 * squared) * fading)
-            slopes.append(5.0 / 3.0 * factor * rising * fading)
+        for (_, factor), distance, variance in zip(self._parts, distances, variances, strict=True):
+            r = np.sqrt(5.0 * factor * distance)
+            fading = variance * np.exp(-r)
+            slope = (1.0 + r) * fading
+            covariances.append(slope + r * r / 3.0 * fading)
+            slopes.append(5.0 / 3.0 * factor * slope)
         return covariances, slopes
 
 
@@ -251,6 +254,30 @@ def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
             members = np.flatnonzero(layout.group == group)
             parts.append((members, layout.parameters / len(members)))
     return parts
+
+
+def _groups(parts: list[tuple[NDArray[np.int64], float]]) -> list[tuple[NDArray[np.int64], float]]:
+    """The parts that divide the parameters among themselves: those of the groups, or the joint one if it is alone."""
+    return parts[1:] or parts
+
+
+def _products(a: Array, b: Array) -> tuple[Array, Array]:
+    """Two matrices (m, k + 2) and (k + 2, n) whose product is the squared distances of a (m, k) from b (n, k)."""
+    left = np.column_stack([-2.0 * a, (a * a).sum(axis=1), np.ones(len(a))])
+    return left, np.column_stack([b, np.ones(len(b)), (b * b).sum(axis=1)]).T
+
+
+def _matern(squared: Array, factor: float, variance: float) -> Array:
+    """v m(r) for the squares of distances, which are lost: large arrays take longer to come by than to fill."""
+    squared *= 5.0 * factor
+    r = np.sqrt(squared)
+    squared /= 3.0
+    squared += r
+    squared += 1.0
+    np.negative(r, out=r)
+    squared *= np.exp(r, out=r)
+    squared *= variance
+    return squared
 
 
 def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:

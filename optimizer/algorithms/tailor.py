@@ -311,8 +311,7 @@ class _Model:
             mean, deviation = process.predict(x)
             gain = gain * ndtr((limit - mean) / deviation)
         if self.success is not None:
-            likely, _ = self.success.predict(x)
-            gain = gain * np.clip(1.0 + likely, 0.05, 1.0)
+            gain = gain * np.clip(1.0 + self.success.mean(x), 0.05, 1.0)
         return np.asarray(gain)
 
     def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
