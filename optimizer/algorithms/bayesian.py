@@ -58,7 +58,7 @@ class _Bayesian(Optimizer):
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         seen = self.seen
         size = design_size(len(self.space), self.budget)
-        if index < size:
+        if index < size - self._elsewhere():
             design = latin_hypercube(self.space, size, self.stream(1))
             if design[index] not in seen and self.space.is_feasible(design[index]):
                 return design[index], f"Latin hypercube, {index + 1} of {size}"
@@ -69,6 +69,10 @@ class _Bayesian(Optimizer):
         return self._most_promising(
             [observation.configuration for observation, _ in told], [value for _, value in told], rng
         )
+
+    def _elsewhere(self) -> int:
+        """How many configurations were told that nobody asked for, but for the start: they make up for a design."""
+        return len({one.configuration for one in self.observations if one.ask is None} - {self.start})
 
     def _most_promising(
         self, configurations: list[Configuration], values: list[float], rng: np.random.Generator

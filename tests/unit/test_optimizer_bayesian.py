@@ -100,3 +100,11 @@ def test_the_design_is_a_third_of_the_budget_and_says_so() -> None:
     notes = [one.note for one in BayesianGP(LINE, seed=0, budget=15).ask(6)]
     assert notes[:5] == [f"Latin hypercube, {j} of 5" for j in range(1, 6)]
     assert not notes[5].startswith("Latin")
+
+
+def test_results_from_elsewhere_stand_for_points_of_the_design() -> None:
+    search = BayesianGP(LINE, seed=1, budget=15, start=LINE.default())
+    known = [LINE.default(), *(LINE.from_unit([u, 1.0 - u]) for u in (0.1, 0.4, 0.6))]
+    search.tell(Observation(one, COMPLETED, bowl(one)) for one in known)
+    notes = [one.note for one in search.ask(3)]
+    assert ["hypercube" in note for note in notes] == [True, True, False], notes
