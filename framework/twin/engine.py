@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.twin.compiling import compiled_whole, inlined
 from framework.twin.draws import draw, mixed, uniform
-from framework.twin.frames import begin_span, new_frame, queued, ready, release, set_timer
+from framework.twin.frames import begin_span, new_frame, next_ready, queued, ready, release, set_timer
 from framework.twin.heaps import remove_first
 from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
 from framework.twin.records import (
@@ -17,7 +17,6 @@ from framework.twin.records import (
     EVENTS,
     FULL,
     GIVEN_UP,
-    NEXT,
     READY,
     REFILL,
     RESUME,
@@ -31,6 +30,7 @@ from framework.twin.records import (
 from framework.twin.threads import advance, first_done, foresee, recount, refilled, start_threads, want_thread
 
 NOTHING, ARRIVAL, TIMER_ENDS, THREAD_ENDS = range(4)
+NOBODY = -1  # in place of a frame
 
 # ---------------------------------------------------------------------- the loop
 
@@ -51,67 +51,65 @@ def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until:
             return 0
         r.n[EVENTS] += 1
         if source == ARRIVAL:
-            _arrive(r, now, coming, request_class[coming], mixed(seed, np.uint64(keys[coming])))
+            going = _arrive(r, coming, now, request_class[coming], mixed(seed, np.uint64(keys[coming])))
             coming += 1
         elif source == TIMER_ENDS:
-            _timer(r, now)
+            going = _timer(r, now)
         else:
-            _computed(r, now, first_done(r))
-        while r.n[READY] and not r.n[FULL]:
-            frame = r.ready[r.n[NEXT]]
-            r.n[NEXT] = (r.n[NEXT] + 1) & (len(r.ready) - 1)
-            r.n[READY] -= 1
-            if r.frames[frame].pc < 0:
-                _enter(r, now, frame)
-            else:
-                _go_on(r, now, frame)
+            going = _computed(r, now, first_done(r))
+        while going >= 0 or r.n[READY]:
+            frame = next_ready(r, going)
+            going = _enter(r, now, frame) if r.frames[frame].pc < 0 else _go_on(r, now, frame)
         if r.n[FULL]:
             return int(r.n[FULL])
 
 
+# Each of these says which frame goes on next, once those that were ready before it have; NOBODY: none does.
+
+
 @inlined
-def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> None:
+def _arrive(r: Any, request: int, now: float, kind: int, key: np.uint64) -> int:
     frame = new_frame(r, r.root[kind], -1, request, key)
     if frame >= 0:
         begin_span(r, now, frame, -1)
-        ready(r, frame)
+    return frame
 
 
 @inlined
-def _timer(r: Any, now: float) -> None:
+def _timer(r: Any, now: float) -> int:
     what, frame, stamp = r.timers[0].what, r.timers[0].item, r.timers[0].stamp
     r.n[TIMERS] -= 1
     remove_first(r.timers, r.n[TIMERS])
+    if what in (RESUME, START):
+        return int(frame)
+    if what == ANSWER:
+        return _answered(r, now, frame)
     if what == REFILL:
         refilled(r, now, frame)
-    elif what == TIMEOUT:
-        if r.frames[frame].generation == stamp:
-            _give_up(r, now, frame)
-    elif what in (RESUME, START):
-        ready(r, frame)
-    else:
-        _answered(r, now, frame)
+    elif r.frames[frame].generation == stamp:
+        return _give_up(r, now, frame)
+    return NOBODY
 
 
 @inlined
-def _computed(r: Any, now: float, host: int) -> None:
+def _computed(r: Any, now: float, host: int) -> int:
     """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
     frame = r.threads[host, 0].frame
     advance(r, now, host)
     recount(r, host, -1)
     remove_first(r.threads[host], r.hosts[host].threads)
     foresee(r, host)
-    service = r.operations[r.frames[frame].op].service
+    service = r.frames[frame].service
     r.services[service].running -= 1
     start_threads(r, now, service)
-    ready(r, frame)
+    return int(frame)
 
 
 # ---------------------------------------------------------------------- one frame
 
 
 @inlined
-def _go_on(r: Any, now: float, frame: int) -> None:
+def _go_on(r: Any, now: float, frame: int) -> int:
     """Carry out instructions until the frame has to wait or ends."""
     while True:
         pc = r.frames[frame].pc
@@ -122,20 +120,22 @@ def _go_on(r: Any, now: float, frame: int) -> None:
             r.frames[frame].extra = 0.0
             if demand > 0.0:
                 want_thread(r, now, frame, demand)
-                return
+                return NOBODY
         elif kind == CALL:
-            _call(r, now, frame, a, b, CALL)
-            return
+            return _begun(r, now, _call(r, now, frame, a, b, CALL))
         elif kind in (FORK, SPAWN):
-            if _call(r, now, frame, a, b, kind) < 0:
-                return
+            child = _call(r, now, frame, a, b, kind)
+            if child < 0:
+                return NOBODY
+            if _begun(r, now, child) >= 0:
+                ready(r, child)
         elif kind == JOIN:
             if r.frames[frame].pending:
                 r.frames[frame].awaits = ALL
-                return
+                return NOBODY
         elif kind == DELAY:
             set_timer(r, now + _draw(r, frame, a), RESUME, frame)
-            return
+            return NOBODY
         elif kind == BRANCH:
             r.frames[frame].draws += 1
             if uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws)) >= r.chance[a]:
@@ -151,10 +151,9 @@ def _go_on(r: Any, now: float, frame: int) -> None:
         elif r.frames[frame].pending:  # it ends when what it forked has
             r.frames[frame].pc = pc
             r.frames[frame].awaits = ALL
-            return
+            return NOBODY
         else:
-            _end(r, now, frame)
-            return
+            return _end(r, now, frame)
 
 
 @inlined
@@ -167,7 +166,7 @@ def _draw(r: Any, frame: int, number: int) -> float:
 
 @inlined
 def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int:
-    """A new frame for a call, on its way or waiting for a connection; -1 where there is no room for it."""
+    """A new frame for a call that its caller waits for or not; NOBODY where there is no room for it."""
     r.frames[caller].draws += 1
     parent = -1 if kind == SPAWN else caller
     key = mixed(r.frames[caller].key, np.uint64(r.frames[caller].draws))
@@ -182,15 +181,23 @@ def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int
         r.frames[caller].awaits = child
     if r.edges[edge].timeout > 0.0 and kind != SPAWN:
         set_timer(r, now + r.edges[edge].timeout, TIMEOUT, child)
-    if r.edges[edge].connections > 0 and r.edges[edge].used >= r.edges[edge].connections:
-        r.edges[edge].first, r.edges[edge].last = queued(r, r.edges[edge].first, r.edges[edge].last, child)
-    else:
-        _connect(r, now, child)
     return child
 
 
 @inlined
-def _connect(r: Any, now: float, frame: int) -> None:
+def _begun(r: Any, now: float, call: int) -> int:
+    """A new call (NOBODY: none) is on its way, or waits for a connection."""
+    if call < 0:
+        return NOBODY
+    edge = r.frames[call].edge
+    if r.edges[edge].connections > 0 and r.edges[edge].used >= r.edges[edge].connections:
+        r.edges[edge].first, r.edges[edge].last = queued(r, r.edges[edge].first, r.edges[edge].last, call)
+        return NOBODY
+    return _connect(r, now, call)
+
+
+@inlined
+def _connect(r: Any, now: float, frame: int) -> int:
     edge = r.frames[frame].edge
     r.edges[edge].used += 1
     delay = r.edges[edge].latency
@@ -203,34 +210,33 @@ def _connect(r: Any, now: float, frame: int) -> None:
             r.spans[r.frames[frame].span].start += r.edges[edge].opening + r.edges[edge].setup
     if delay > 0.0:
         set_timer(r, now + delay, START, frame)
-    else:
-        ready(r, frame)
+        return NOBODY
+    return frame
 
 
 @inlined
-def _enter(r: Any, now: float, frame: int) -> None:
+def _enter(r: Any, now: float, frame: int) -> int:
     """A call reaches its service: it gets a worker, waits for one, or is turned away."""
-    op = r.frames[frame].op
-    service = r.operations[op].service
+    service = r.frames[frame].service
     if r.frames[frame].span >= 0:
         r.spans[r.frames[frame].span].enter = now + r.frames[frame].extra  # the callee computes it for the caller
     if r.services[service].workers == 0 or r.services[service].busy < r.services[service].workers:
         r.services[service].busy += 1
-        r.frames[frame].pc = r.operations[op].first
-        ready(r, frame)
-    elif r.services[service].queue > 0 and r.services[service].waiting >= r.services[service].queue:
+        r.frames[frame].pc = r.operations[r.frames[frame].op].first
+        return int(frame)
+    if r.services[service].queue > 0 and r.services[service].waiting >= r.services[service].queue:
         r.failed[r.frames[frame].request] = True
-        _close(r, now, frame)
-    else:
-        r.services[service].waiting += 1
-        first, last = queued(r, r.services[service].worker_first, r.services[service].worker_last, frame)
-        r.services[service].worker_first, r.services[service].worker_last = first, last
+        return _close(r, now, frame)
+    r.services[service].waiting += 1
+    first, last = queued(r, r.services[service].worker_first, r.services[service].worker_last, frame)
+    r.services[service].worker_first, r.services[service].worker_last = first, last
+    return NOBODY
 
 
 @inlined
-def _end(r: Any, now: float, frame: int) -> None:
+def _end(r: Any, now: float, frame: int) -> int:
     """The operation is done: its worker takes the next call that waits."""
-    service = r.operations[r.frames[frame].op].service
+    service = r.frames[frame].service
     r.services[service].busy -= 1
     waiting = r.services[service].worker_first
     if waiting >= 0:
@@ -241,11 +247,11 @@ def _end(r: Any, now: float, frame: int) -> None:
         r.services[service].busy += 1
         r.frames[waiting].pc = r.operations[r.frames[waiting].op].first
         ready(r, waiting)
-    _close(r, now, frame)
+    return _close(r, now, frame)
 
 
 @inlined
-def _close(r: Any, now: float, frame: int) -> None:
+def _close(r: Any, now: float, frame: int) -> int:
     """The answer is on its way, or for a root there."""
     if r.frames[frame].span >= 0:
         one = r.spans[r.frames[frame].span]
@@ -259,20 +265,22 @@ def _close(r: Any, now: float, frame: int) -> None:
         elif edge >= 0:
             _disconnect(r, now, edge, kept=True)
         release(r, frame)
-    elif r.edges[edge].latency > 0.0:
+        return NOBODY
+    if r.edges[edge].latency > 0.0:
         set_timer(r, now + r.edges[edge].latency, ANSWER, frame)
-    else:
-        _answered(r, now, frame)
+        return NOBODY
+    return _answered(r, now, frame)
 
 
 @inlined
-def _answered(r: Any, now: float, frame: int) -> None:
+def _answered(r: Any, now: float, frame: int) -> int:
     """The answer reaches the caller: the connection is free, and the caller may go on."""
-    caller, edge = r.frames[frame].parent, r.frames[frame].edge
+    caller, edge, going = r.frames[frame].parent, r.frames[frame].edge, NOBODY
     if caller >= 0:
         _disconnect(r, now, edge, kept=True)
-        _one_less(r, caller, frame)
+        going = _one_less(r, caller, frame)
     release(r, frame)
+    return going
 
 
 @inlined
@@ -288,26 +296,28 @@ def _disconnect(r: Any, now: float, edge: int, kept: bool) -> None:
         if r.frames[waiting].dead:  # given up while it waited
             release(r, waiting)
         else:
-            _connect(r, now, waiting)
+            if _connect(r, now, waiting) >= 0:
+                ready(r, waiting)
             return
 
 
 @inlined
-def _one_less(r: Any, caller: int, child: int) -> None:
+def _one_less(r: Any, caller: int, child: int) -> int:
     """A call of ``caller`` needs no more waiting."""
     r.frames[caller].pending -= 1
     awaits = r.frames[caller].awaits
     if awaits == child or (awaits == ALL and r.frames[caller].pending == 0):
         r.frames[caller].awaits = -1
-        ready(r, caller)
+        return caller
+    return NOBODY
 
 
 @inlined
-def _give_up(r: Any, now: float, frame: int) -> None:
+def _give_up(r: Any, now: float, frame: int) -> int:
     """A call took too long: its caller tries again or goes on without; the callee does not notice."""
     caller, edge, op, tries = r.frames[frame].parent, r.frames[frame].edge, r.frames[frame].op, r.frames[frame].tries
     if caller < 0:
-        return
+        return NOBODY
     waited = r.frames[caller].awaits
     r.frames[frame].parent, r.frames[frame].dead = -1, True
     r.frames[frame].generation += 1
@@ -319,9 +329,9 @@ def _give_up(r: Any, now: float, frame: int) -> None:
         again = _call(r, now, caller, op, edge, CALL if waited == frame else FORK)
         if again >= 0:
             r.frames[again].tries = tries + 1
-    else:
-        r.failed[r.frames[caller].request] = True
-        _one_less(r, caller, frame)
+        return _begun(r, now, again)
+    r.failed[r.frames[caller].request] = True
+    return _one_less(r, caller, frame)
 
 
 @inlined

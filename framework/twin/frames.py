@@ -20,6 +20,7 @@ def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int
     one = r.frames[frame]
     # A frame that was never used is followed by the next one: memory that is not needed is not touched.
     r.n[FREE] = one.link if one.generation else frame + 1
+    one.service = r.operations[op].service
     one.op, one.pc, one.parent, one.request = op, NOT_ENTERED, parent, request
     one.pending, one.awaits, one.edge = 0, -1, ROOT
     one.key, one.draws, one.link = key, 0, -1
@@ -56,6 +57,19 @@ def ready(r: Any, frame: int) -> None:
     """It goes on at this moment, after those that were ready before it."""
     r.ready[(r.n[NEXT] + r.n[READY]) & (len(r.ready) - 1)] = frame
     r.n[READY] += 1
+
+
+@inlined
+def next_ready(r: Any, frame: int) -> int:
+    """The frame that goes on next: ``frame`` (-1: none), unless others were ready before it."""
+    if r.n[READY] == 0:
+        return frame
+    if frame >= 0:
+        ready(r, frame)
+    first = r.ready[r.n[NEXT]]
+    r.n[NEXT] = (r.n[NEXT] + 1) & (len(r.ready) - 1)
+    r.n[READY] -= 1
+    return int(first)
 
 
 @inlined

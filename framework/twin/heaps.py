@@ -28,11 +28,9 @@ def remove_first(heap: Records, size: int) -> None:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and (
-            heap[child + 1].key < heap[child].key
-            or (heap[child + 1].key == heap[child].key and heap[child + 1].seq < heap[child].seq)
-        ):
-            child += 1
+        if child + 1 < size:  # without a jump, which nothing could predict
+            left, right = heap[child], heap[child + 1]
+            child += (right.key < left.key) | ((right.key == left.key) & (right.seq < left.seq))
         if key < heap[child].key or (key == heap[child].key and number < heap[child].seq):
             break
         heap[place] = heap[child]

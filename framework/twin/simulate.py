@@ -34,7 +34,9 @@ from framework.twin.records import (
     FRAME,
     HOST,
     INSTRUCTION,
+    KNOWN,
     OPERATION,
+    RATE,
     SERVICE,
     SPAN,
     SPANS,
@@ -140,6 +142,7 @@ def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: i
         services=services,
         edges=edges,
         hosts=_records(HOST, cores=p.cores, switching=p.switching, sharing=p.sharing),
+        rates=np.zeros((len(p.cores), KNOWN), RATE),
         reach=p.reach,
         frames=np.zeros(frames, FRAME),
         threads=np.zeros((len(p.cores), frames), THREAD),
@@ -150,7 +153,7 @@ def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: i
         latency=np.full(len(due_s), np.inf),
         failed=np.zeros(len(due_s), np.bool_),
         spans=np.empty(spans, SPAN),
-        ready=np.zeros(1 << (frames - 1).bit_length(), np.int32),
+        ready=np.zeros(1 << (frames - 1).bit_length(), np.uint32),
         n=np.zeros(8, np.int64),
     )
 

@@ -9,14 +9,14 @@ import numpy as np
 from framework.twin.compiling import inlined
 from framework.twin.frames import queued, set_timer
 from framework.twin.heaps import make_room
-from framework.twin.records import REFILL, SEQUENCE
+from framework.twin.records import KNOWN, REFILL, SEQUENCE
 
 PERIOD_S = 0.1  # of a CPU quota: the kernel's default, and Docker's
 
 
 @inlined
 def want_thread(r: Any, now: float, frame: int, demand: float) -> None:
-    service = r.operations[r.frames[frame].op].service
+    service = r.frames[frame].service
     r.services[service].cpu_s += demand
     if _may_run(r, now, service):
         _run_thread(r, now, service, frame, demand)
@@ -80,7 +80,7 @@ def _run_thread(r: Any, now: float, service: int, frame: int, demand: float) -> 
 
 @inlined
 def compute(r: Any, now: float, frame: int, demand: float) -> None:
-    service = r.operations[r.frames[frame].op].service
+    service = r.frames[frame].service
     host = _emptiest(r, service) if r.services[service].roams else r.services[service].host
     advance(r, now, host)
     r.n[SEQUENCE] += 1
@@ -109,12 +109,26 @@ def recount(r: Any, host: int, change: int) -> None:
     one = r.hosts[host]
     count = one.threads + change
     one.threads = count
+    if count >= KNOWN:
+        one.rate = _rate(r, host, count)
+        one.slowness = 1.0 / one.rate
+        return
+    known = r.rates[host, count]
+    if known.rate == 0.0:  # seen for the first time; four divisions cost as much as all else here
+        known.rate = _rate(r, host, count)
+        known.slowness = 1.0 / known.rate
+    one.rate, one.slowness = known.rate, known.slowness
+
+
+@inlined
+def _rate(r: Any, host: int, count: int) -> float:
+    one = r.hosts[host]
     cores = one.cores
     busy = count if count < cores else cores
     rate = 1.0 / (1.0 + one.sharing * (busy - 1.0) / (cores - 1.0)) if busy > 1.0 else 1.0
     if count > cores:
         rate *= cores / count / (1.0 + one.switching * (count / cores - 1.0))
-    one.rate = rate
+    return rate
 
 
 @inlined
@@ -133,16 +147,12 @@ def advance(r: Any, now: float, host: int) -> None:
 def foresee(r: Any, host: int) -> None:
     """When the first of a host's threads will be done; goes up the tree of the hosts as far as that is the earliest."""
     one = r.hosts[host]
-    at = one.since + (r.threads[host, 0].key - one.virtual) / one.rate if one.threads else np.inf
+    at = one.since + (r.threads[host, 0].key - one.virtual) * one.slowness if one.threads else np.inf
     place = len(r.done) // 2 + host
     r.done[place] = at
     while place > 1:
         place >>= 1
-        left, right = r.done[2 * place], r.done[2 * place + 1]
-        earliest = right if right < left else left
-        if r.done[place] == earliest:
-            return
-        r.done[place] = earliest
+        r.done[place] = min(r.done[2 * place], r.done[2 * place + 1])
 
 
 @inlined
@@ -151,6 +161,5 @@ def first_done(r: Any) -> int:
     hosts, place = len(r.done) // 2, 1
     while place < hosts:
         place *= 2
-        if r.done[place + 1] < r.done[place]:
-            place += 1
+        place += r.done[place + 1] < r.done[place]
     return place - hosts
