@@ -127,6 +127,8 @@ class Optimizer(ABC):
         self._pending: dict[int, Configuration] = {}
         self._seen: set[Configuration] = set()
         self._observations: list[Observation] = []
+        self._ordered: tuple[Observation, ...] | None = None  # these two: until more is told
+        self._ranked: list[Scored] | None = None
 
     @classmethod
     def _checked_options(cls, options: Mapping[str, object]) -> Mapping[str, Value]:
@@ -202,6 +204,7 @@ class Optimizer(ABC):
             if checked.ask is not None:
                 self._asks = max(self._asks, checked.ask + 1)
                 self._start_asked = self._start_asked or configuration == self.start
+            self._ordered = self._ranked = None  # an algorithm may look in between
             self._observed(checked)
 
     def _settle(self, observation: Observation) -> None:
@@ -256,9 +259,10 @@ class Optimizer(ABC):
     @property
     def observations(self) -> tuple[Observation, ...]:
         """Everything told, in an order that does not depend on the order of telling (except ``tell_order_matters``)."""
-        if self.tell_order_matters:
-            return tuple(self._observations)
-        return tuple(sorted(self._observations, key=_canonical))
+        if self._ordered is None:
+            told = self._observations if self.tell_order_matters else sorted(self._observations, key=_canonical)
+            self._ordered = tuple(told)
+        return self._ordered
 
     def scores(self) -> list[Scored]:
         """Completed configurations, each once with the mean of its values, best first; ties by configuration.
@@ -266,12 +270,14 @@ class Optimizer(ABC):
         Those that keep the measured constraints come before those that break them, which are ordered by how much
         (Deb, Computer Methods in Applied Mechanics and Engineering 186 (2000), section 3).
         """
-        told: dict[Configuration, list[Observation]] = {}
-        for observation in self.observations:
-            if observation.state is ObservationState.COMPLETED:
-                told.setdefault(observation.configuration, []).append(observation)
-        scored = [Scored(configuration, _mean_value(found), _violation(found)) for configuration, found in told.items()]
-        return sorted(scored, key=lambda one: (one.violation, one.value, one.configuration.key()))
+        if self._ranked is None:
+            told: dict[Configuration, list[Observation]] = {}
+            for observation in self.observations:
+                if observation.state is ObservationState.COMPLETED:
+                    told.setdefault(observation.configuration, []).append(observation)
+            scored = [Scored(one, _mean_value(found), _violation(found)) for one, found in told.items()]
+            self._ranked = sorted(scored, key=lambda one: (one.violation, one.value, one.configuration.key()))
+        return list(self._ranked)
 
     def best(self) -> Scored | None:
         """The best completed configuration so far."""
