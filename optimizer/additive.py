@@ -180,14 +180,14 @@ class AdditiveProcess:
 
     def _cross(self, x: Array) -> tuple[Array, list[Array]]:
         """Covariance of new points with those fitted, (m, n), and the features of the new ones with their amounts."""
-        total = np.empty((len(x), len(self._x)))
+        total = np.zeros((len(x), len(self._x)))
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
         products = [_products(new[:, columns], old[:, columns]) for columns in self._columns]
         for begin in range(0, len(x), ROWS):
             rows = slice(begin, begin + ROWS)
-            squared, found = np.zeros_like(total[rows]), total[rows]
-            found[...] = 0.0
+            found = total[rows]
+            squared = np.zeros_like(found)
             for index, (left, right) in enumerate(products, start=1):
                 one = left[rows] @ right
                 np.maximum(one, 0.0, out=one)

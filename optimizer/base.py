@@ -308,6 +308,10 @@ class Optimizer(ABC):
         best = undominated(np.array([np.mean(objectives[one], axis=0) for one in kept]))
         return [one for one, unbeaten in zip(kept, best, strict=True) if unbeaten]
 
+    def own_priors(self) -> NDArray[np.float64]:
+        """What whoever defined the space expects of each parameter (its attribute ``prior``), (d,); 1 where unsaid."""
+        return np.array([one.attributes.get(PRIOR, 1.0) for one in self.space.parameters])
+
     def priors(self) -> NDArray[np.float64] | None:
         """A weight for each parameter, in the order of the space, with a mean of one; None where nothing is known.
 
@@ -322,7 +326,7 @@ class Optimizer(ABC):
         known = [weights.get(parameter.group) for parameter in self.space.parameters]
         given = [weight for weight in known if weight is not None]
         mean = math.fsum(given) / len(given) if given else 0.0
-        own = np.array([one.attributes.get(PRIOR, 1.0) for one in self.space.parameters])
+        own = self.own_priors()
         if mean > 0:
             own = own * np.array([mean if weight is None else weight for weight in known])
         elif bool(np.all(own == own[0])):

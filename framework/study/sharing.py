@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -158,7 +159,9 @@ def without_directory(value: Any, directory: str) -> Any:
         return {key: without_directory(one, directory) for key, one in value.items()}
     if isinstance(value, list):
         return [without_directory(one, directory) for one in value]
-    return value.replace(f"{directory}/", "./") if isinstance(value, str) and directory else value
+    if isinstance(value, str) and directory:
+        return re.sub(rf"(?<![\w./-]){re.escape(directory)}/", "./", value)  # not the end of a longer path
+    return value
 
 
 class _Parts:

@@ -51,7 +51,7 @@ def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until:
             return 0
         r.n[EVENTS] += 1
         if source == ARRIVAL:
-            going = _arrive(r, coming, now, request_class[coming], mixed(seed, np.uint64(keys[coming])))
+            going = _arrive(r, now, coming, request_class[coming], mixed(seed, np.uint64(keys[coming])))
             coming += 1
         elif source == TIMER_ENDS:
             going = _timer(r, now)
@@ -68,7 +68,7 @@ def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until:
 
 
 @inlined
-def _arrive(r: Any, request: int, now: float, kind: int, key: np.uint64) -> int:
+def _arrive(r: Any, now: float, request: int, kind: int, key: np.uint64) -> int:
     frame = new_frame(r, r.root[kind], -1, request, key)
     if frame >= 0:
         begin_span(r, now, frame, -1)

@@ -14,7 +14,7 @@ from framework.twin.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, S
 @inlined
 def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int:
     frame = r.n[FREE]
-    if frame == len(r.frames) or r.n[TIMERS] + len(r.services) + 4 >= len(r.timers):
+    if frame == len(r.frames):
         r.n[FULL] = 1
         return -1
     one = r.frames[frame]
@@ -84,6 +84,9 @@ def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
 
 @inlined
 def set_timer(r: Any, at: float, what: int, frame: int) -> None:
+    if r.n[TIMERS] == len(r.timers):
+        r.n[FULL] = 1
+        return
     r.n[SEQUENCE] += 1
     one = r.timers[make_room(r.timers, r.n[TIMERS], at, r.n[SEQUENCE])]
     one.key, one.seq, one.what, one.item, one.stamp = at, r.n[SEQUENCE], what, frame, r.frames[frame].generation

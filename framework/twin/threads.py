@@ -114,7 +114,7 @@ def recount(r: Any, host: int, change: int) -> None:
         one.slowness = 1.0 / one.rate
         return
     known = r.rates[host, count]
-    if known.rate == 0.0:  # seen for the first time; four divisions cost as much as all else here
+    if known.rate == 0.0:  # seen for the first time: divisions take long
         known.rate = _rate(r, host, count)
         known.slowness = 1.0 / known.rate
     one.rate, one.slowness = known.rate, known.slowness
@@ -145,7 +145,7 @@ def advance(r: Any, now: float, host: int) -> None:
 
 @inlined
 def foresee(r: Any, host: int) -> None:
-    """When the first of a host's threads will be done; goes up the tree of the hosts as far as that is the earliest."""
+    """When the first of a host's threads will be done, and with it the tree of the hosts above it."""
     one = r.hosts[host]
     at = one.since + (r.threads[host, 0].key - one.virtual) * one.slowness if one.threads else np.inf
     place = len(r.done) // 2 + host

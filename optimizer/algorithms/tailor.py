@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.additive import AdditiveProcess, Array, Layout
-from optimizer.base import PRIOR, Optimizer, Option, Scored
+from optimizer.base import Optimizer, Option, Scored
 from optimizer.belief import Belief, trusted
 from optimizer.costs import FEWEST, Costs
 from optimizer.namesakes import namesakes
@@ -209,8 +209,8 @@ class _Model:
         # length scales, it made what was found 5 % worse (experiments/bench/optimizers, "Where time goes").
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
-        given = np.array([float(one.attributes.get(PRIOR, 1.0)) for one in self.space.parameters])
-        self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(given / (given.mean() or 1.0), 0.05))
+        own = optimizer.own_priors()
+        self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05))
         first = np.arange(len(self.space))  # of its set of namesakes
         for one in self.layout.sets:
             first[one.members] = one.members[0]

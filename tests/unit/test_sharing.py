@@ -142,11 +142,12 @@ def test_no_path_nor_host_nor_secret_leaves(here: Place, study: Study, file: Pat
 
 
 def test_mounted_files_of_the_application_are_named_from_where_it_is() -> None:
-    service = {"image": "nginx", "volumes": ["/home/me/apps/shop/nginx.conf:/etc/nginx.conf:ro", "data:/data"]}
+    kept = ["data:/data", "/mnt/home/me/apps/shop/logs:/logs"]
+    service = {"image": "nginx", "volumes": ["/home/me/apps/shop/nginx.conf:/etc/nginx.conf:ro", *kept]}
     document = {"documents": {"host": {"services": {"web": service}}}, "files": {}}
     moved = without_directory(document, "/home/me/apps/shop")
     volumes = moved["documents"]["host"]["services"]["web"]["volumes"]
-    assert volumes == ["./nginx.conf:/etc/nginx.conf:ro", "data:/data"]
+    assert volumes == ["./nginx.conf:/etc/nginx.conf:ro", *kept]
 
 
 def changed(file: Path, tmp_path: Path, **parts: bytes | None) -> Path:

@@ -279,6 +279,20 @@ def test_room_is_found_by_trying(monkeypatch: pytest.MonkeyPatch) -> None:
     assert narrow.span_end.tolist() == wide.span_end.tolist()
 
 
+@pytest.mark.parametrize("before", range(30, 49))
+def test_timers_find_room_too(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """Of answered calls the timeouts stay set; then several frames set more timers at one moment, without new calls."""
+    due = [*np.arange(0.0, 10.0 * before, 10.0), *(6 * [10.0 * before])]
+
+    def latencies() -> list[float]:
+        app = App(edge={"timeout": 1e6})
+        return list(go(app.program(app.call(), (DELAY, 0, 0)), due).latency_s)
+
+    wanted = latencies()
+    monkeypatch.setattr("framework.twin.simulate.FRAMES", 12)
+    assert latencies() == wanted
+
+
 def test_a_thread_that_may_run_on_two_hosts_takes_the_emptier() -> None:
     def latencies(reach: list[int]) -> list[float]:
         build = Builder()
