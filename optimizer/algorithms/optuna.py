@@ -95,12 +95,12 @@ class OptunaTPE(_Optuna):
 
 
 class OptunaGP(_Optuna):
-    """Needs torch."""
+    """Needs torch.  It tries integers one value at a time: an ask can take minutes where there are dozens of them."""
 
     name = "optuna-gp"
     summary = "Optuna's Gaussian process sampler"
     source = "Optuna's GPSampler (log expected improvement: Ament et al. 2023, NeurIPS)"
-    suits = "to compare with what Optuna users run"
+    suits = "to compare with what Optuna users run; few parameters, or such without integers"
     budgeting = "10 random start-up trials, at most a third of the budget"
     handles_constraints = True
     handles_objectives = True

@@ -5,7 +5,9 @@ Source: Lindauer et al., SMAC3, JMLR 23 (2022); Hutter, Hoos & Leyton-Brown, LIO
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from typing import Any
 
 from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
@@ -29,17 +31,25 @@ class SMAC(LibraryOptimizer):
         self._records = library("smac.runhistory.dataclasses")
         self._status = library("smac.runhistory.enumerations").StatusType
         self._exhausted: Any = library("smac.main.exceptions").ConfigurationSpaceExhaustedException
-        self._directory = tempfile.TemporaryDirectory(prefix="tailor-smac-")  # it insists on writing its results
+        directory = tempfile.mkdtemp(prefix="tailor-smac-")  # it insists on writing its results
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._described = self._spaces.ConfigurationSpace(seed=seed)
         self._described.add([_hyperparameter(self._spaces, one) for one in self.space.parameters])
         budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
         scenario = smac.Scenario(
-            self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=self._directory.name
+            self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=directory
         )
         facade = smac.HyperparameterOptimizationFacade
         design = facade.get_initial_design(scenario, n_configs=min(10, design_size(len(self.space), budget)))
+        search = facade.get_acquisition_maximizer(scenario)
+        _ordered(search._local_search)
         self._smac: Any = facade(
-            scenario, lambda config, seed=0: 0.0, initial_design=design, overwrite=True, logging_level=False
+            scenario,
+            lambda config, seed=0: 0.0,
+            initial_design=design,
+            acquisition_maximizer=search,
+            overwrite=True,
+            logging_level=False,
         )
 
     def _candidate(self) -> tuple[Any, Configuration] | None:
@@ -57,6 +67,17 @@ class SMAC(LibraryOptimizer):
         completed = observation.state is ObservationState.COMPLETED
         status = self._status.SUCCESS if completed else self._status.CRASHED
         self._smac.tell(token, self._records.TrialValue(cost=value, status=status), save=False)
+
+
+def _ordered(local_search: Any) -> None:
+    """SMAC begins its local searches at a set of configurations, in an order that depends on the hashes of strings.
+
+    These differ from process to process; sorted by their coordinates, the same history gives the same asks.
+    """
+    chosen = local_search._get_init_points_from_previous_configs
+    local_search._get_init_points_from_previous_configs = lambda *given: sorted(
+        chosen(*given), key=lambda one: one.get_array().tolist()
+    )
 
 
 def _hyperparameter(spaces: Any, parameter: Parameter) -> Any:
