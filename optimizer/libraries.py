@@ -8,13 +8,14 @@ not matter.
 from __future__ import annotations
 
 import importlib
+import math
 import random
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class LibraryOptimizer(Optimizer):
     """An adapter fills in three methods; this class keeps the library from repeating itself and from being confused."""
 
     uses_failures = True
+    widest_grid: ClassVar[float] = math.inf  # values of an integer that the library sees as an integer
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -64,6 +66,26 @@ class LibraryOptimizer(Optimizer):
 
         ``value``: the observation's, or the worst one told where it has none.
         """
+
+    def in_cells(self, parameter: Parameter) -> bool:
+        """Whether the library sees the unit interval, in cells.
+
+        It knows no uneven steps, special values or constants, and may be slow with integers of many values.
+        """
+        if not parameter.ordered:
+            return False
+        known = parameter.step is None and not parameter.special and parameter.cardinality != 1
+        return not known or (parameter.kind == "integer" and parameter.cardinality > self.widest_grid)
+
+    def to_value(self, parameter: Parameter, drawn: Any) -> Value:
+        """The parameter's value of what the library drew."""
+        if self.in_cells(parameter):
+            return parameter.from_unit(float(drawn))
+        return parameter.validate(bool(drawn) if parameter.kind == "boolean" else drawn)
+
+    def to_drawn(self, parameter: Parameter, value: Value) -> Any:
+        """What the library would have drawn for a value."""
+        return parameter.to_unit(value) if self.in_cells(parameter) else value
 
     def _observed(self, observation: Observation) -> None:
         self._told.append(observation)
@@ -118,20 +140,3 @@ def _alone(seed: int) -> Iterator[None]:
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])
-
-
-def in_cells(parameter: Parameter) -> bool:
-    """Whether a library sees the unit interval, in cells: it knows no uneven steps, special values or constants."""
-    return parameter.ordered and (parameter.step is not None or bool(parameter.special) or parameter.cardinality == 1)
-
-
-def to_value(parameter: Parameter, drawn: Any) -> Value:
-    """The parameter's value of what a library drew."""
-    if in_cells(parameter):
-        return parameter.from_unit(float(drawn))
-    return parameter.validate(bool(drawn) if parameter.kind == "boolean" else drawn)
-
-
-def to_drawn(parameter: Parameter, value: Value) -> Any:
-    """What a library would have drawn for a value."""
-    return parameter.to_unit(value) if in_cells(parameter) else value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.libraries import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation, ObservationState
@@ -19,7 +19,7 @@ _STARTUP = 10  # what Optuna's TPE and GP begin with
 
 
 class _Optuna(LibraryOptimizer):
-    """Parameters keep their kinds, bounds and scales; one with a step is the unit interval divided into cells.
+    """Parameters keep their kinds, bounds and scales; one in cells is the unit interval divided into them.
 
     Failed trials are told as failed: Optuna leaves them out.  Its study has one direction until an observation comes
     with further objectives; then it is made anew with as many.
@@ -31,7 +31,9 @@ class _Optuna(LibraryOptimizer):
         optuna = library("optuna")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
-        self._distributions = {one.name: _distribution(optuna, one) for one in self.space.parameters}
+        self._distributions = {
+            one.name: _distribution(optuna, one, self.in_cells(one)) for one in self.space.parameters
+        }
         self._seed = seed
         self._others: tuple[str, ...] = ()  # names of the further objectives
         self._study = optuna.create_study(sampler=self._sampler(optuna, seed))
@@ -46,7 +48,7 @@ class _Optuna(LibraryOptimizer):
 
     def _candidate(self) -> tuple[Any, Configuration]:
         trial: Any = self._study.ask(self._distributions)
-        values = {one.name: to_value(one, trial.params[one.name]) for one in self.space.parameters}
+        values = {one.name: self.to_value(one, trial.params[one.name]) for one in self.space.parameters}
         return trial, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
@@ -63,7 +65,9 @@ class _Optuna(LibraryOptimizer):
                 token.set_constraint(name, excess)
             self._study.tell(token, values, state.COMPLETE if completed else state.FAIL)
         elif completed:
-            params = {one.name: to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
+            params = {
+                one.name: self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters
+            }
             known = {"params": params, "distributions": self._distributions, "constraints": limits}
             self._study.add_trial(self._optuna.trial.create_trial(values=values, **known))
 
@@ -95,15 +99,20 @@ class OptunaTPE(_Optuna):
 
 
 class OptunaGP(_Optuna):
-    """Needs torch.  It tries integers one value at a time: an ask can take minutes where there are dozens of them."""
+    """Needs torch.
+
+    An integer of more than 16 values is told as a real number: these Optuna searches one value at a time, which takes a
+    minute an ask with four of them, and an hour a run with thirty (experiments/bench/optimizers).
+    """
 
     name = "optuna-gp"
     summary = "Optuna's Gaussian process sampler"
     source = "Optuna's GPSampler (log expected improvement: Ament et al. 2023, NeurIPS)"
-    suits = "to compare with what Optuna users run; few parameters, or such without integers"
+    suits = "to compare with what Optuna users run"
     budgeting = "10 random start-up trials, at most a third of the budget"
     handles_constraints = True
     handles_objectives = True
+    widest_grid = 16  # fewer it tries all at once
 
     def _open(self, seed: int) -> None:
         library("torch")
@@ -133,11 +142,11 @@ class OptunaCMA(_Optuna):
         )
 
 
-def _distribution(optuna: Any, parameter: Parameter) -> Any:
+def _distribution(optuna: Any, parameter: Parameter, cells: bool) -> Any:
     kinds = optuna.distributions
     if not parameter.ordered:
         return kinds.CategoricalDistribution(list(parameter.choices))
-    if in_cells(parameter):
+    if cells:
         return kinds.FloatDistribution(0.0, 1.0)
     log = parameter.scale == "log"
     if parameter.kind == "integer":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.libraries import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation
@@ -27,25 +27,25 @@ class SkoptGP(LibraryOptimizer):
     def _open(self, seed: int) -> None:
         skopt = library("skopt", "scikit-optimize")
         design = 10 if self.budget is None else min(10, design_size(len(self.space), self.budget))
-        dimensions = [_dimension(library("skopt.space"), one) for one in self.space.parameters]
+        dimensions = [_dimension(library("skopt.space"), one, self.in_cells(one)) for one in self.space.parameters]
         self._library: Any = skopt.Optimizer(dimensions, "GP", n_initial_points=design, random_state=seed)
 
     def _candidate(self) -> tuple[Any, Configuration]:
         waiting = len(self.pending)  # it repeats itself until it is told, unless asked for several at once
         point = self._library.ask() if not waiting else self._library.ask(n_points=waiting + 1)[-1]
-        values = {one.name: to_value(one, drawn) for one, drawn in zip(self.space.parameters, point, strict=True)}
+        values = {one.name: self.to_value(one, drawn) for one, drawn in zip(self.space.parameters, point, strict=True)}
         return point, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            token = [to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters]
+            token = [self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters]
         self._library.tell(token, value)
 
 
-def _dimension(space: Any, parameter: Parameter) -> Any:
+def _dimension(space: Any, parameter: Parameter, cells: bool) -> Any:
     if not parameter.ordered:
         return space.Categorical(list(parameter.choices))
-    if in_cells(parameter):
+    if cells:
         return space.Real(0.0, 1.0)
     prior = "log-uniform" if parameter.scale == "log" else "uniform"
     kind = space.Integer if parameter.kind == "integer" else space.Real

@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from typing import Any
 
-from optimizer.libraries import LibraryOptimizer, in_cells, library, to_drawn, to_value
+from optimizer.libraries import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation, ObservationState
@@ -34,7 +34,7 @@ class SMAC(LibraryOptimizer):
         directory = tempfile.mkdtemp(prefix="tailor-smac-")  # it insists on writing its results
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._described = self._spaces.ConfigurationSpace(seed=seed)
-        self._described.add([_hyperparameter(self._spaces, one) for one in self.space.parameters])
+        self._described.add([_hyperparameter(self._spaces, one, self.in_cells(one)) for one in self.space.parameters])
         budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
         scenario = smac.Scenario(
             self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=directory
@@ -57,12 +57,12 @@ class SMAC(LibraryOptimizer):
             trial = self._smac.ask()
         except (self._exhausted, StopIteration):  # a small space that it has been through
             return None
-        values = {one.name: to_value(one, trial.config[one.name]) for one in self.space.parameters}
+        values = {one.name: self.to_value(one, trial.config[one.name]) for one in self.space.parameters}
         return trial, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            drawn = {one.name: to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
+            drawn = {one.name: self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
             token = self._records.TrialInfo(self._spaces.Configuration(self._described, drawn), seed=0)
         completed = observation.state is ObservationState.COMPLETED
         status = self._status.SUCCESS if completed else self._status.CRASHED
@@ -80,10 +80,10 @@ def _ordered(local_search: Any) -> None:
     )
 
 
-def _hyperparameter(spaces: Any, parameter: Parameter) -> Any:
+def _hyperparameter(spaces: Any, parameter: Parameter, cells: bool) -> Any:
     if not parameter.ordered:
         return spaces.Categorical(parameter.name, list(parameter.choices), default=parameter.default)
-    if in_cells(parameter):
+    if cells:
         return spaces.Float(parameter.name, (0.0, 1.0), default=parameter.to_unit(parameter.default))
     kind = spaces.Integer if parameter.kind == "integer" else spaces.Float
     bounds = (parameter.low, parameter.high)
