@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.report.export import write_text
-from framework.report.figure import figure, svg
+from framework.report.figure import BEST, BRIGHT, panels, svg
 from optimizer.benchmark.race import Run
 from optimizer.benchmark.statistics import Standing, against, standing
 
@@ -38,7 +38,7 @@ def write_tables(runs: Sequence[Run], directory: Path, title: str, ours: str = "
         chosen = [one for one in runs if one.family == family]
         text += ["", f"## {family}", "", *_ranks(standings(chosen, checkpoints))]
     tables = write_text(directory / "tables.md", "\n".join(text) + "\n")
-    drawn = write_text(directory / "convergence.svg", convergence(runs))
+    drawn = write_text(directory / "convergence.svg", convergence(runs, ours))
     return [tables, drawn]
 
 
@@ -69,19 +69,28 @@ def _differences(one: Standing, ours: str, evaluations: int) -> list[str]:
     return [head, "|---|---|---|---|", *rows]
 
 
-def convergence(runs: Sequence[Run]) -> str:
-    """Value over the default's by evaluations, median and quartiles over problems and seeds; an SVG."""
-    names = sorted({one.optimizer for one in runs})
-    drawn, axes = figure(7.0, 4.0)
-    for name in names:
+def convergence(runs: Sequence[Run], ours: str = "") -> str:
+    """Value over the default's by evaluations, median and quartiles over problems and seeds; an SVG.
+
+    A panel for each optimizer, the best at the end first, with ``ours`` (or else the best) in each to compare with.
+    """
+    quartiles = {}
+    for name in {one.optimizer for one in runs}:
         mine = [np.array(one.values) / one.values[0] for one in runs if one.optimizer == name]
         length = min(len(values) for values in mine)
-        stacked = np.stack([values[:length] for values in mine])
-        low, middle, high = np.quantile(stacked, [0.25, 0.5, 0.75], axis=0)
-        [line] = axes.plot(middle, label=name, linewidth=1.5)
-        axes.fill_between(np.arange(length), low, high, alpha=0.08, color=line.get_color(), linewidth=0)
-    axes.set_yscale("log")
-    axes.set_xlabel("evaluations")
-    axes.set_ylabel("true value / the default's")
-    axes.legend(fontsize=7, ncols=2)
+        quartiles[name] = np.quantile(np.stack([values[:length] for values in mine]), [0.25, 0.5, 0.75], axis=0)
+    ranked = sorted(quartiles, key=lambda name: (quartiles[name][1][-1], name))
+    ours = ours if ours in quartiles else ranked[0]
+    others = [name for name in ranked if name != ours] or [ours]
+    drawn, axes = panels(len(others), 4, 1.9, 1.7)
+    for name, place in zip(others, axes, strict=True):
+        for shown, colour in ((name, BRIGHT[0]), (ours, BEST)):
+            low, middle, high = quartiles[shown]
+            place.fill_between(np.arange(len(low)), low, high, alpha=0.25, color=colour, linewidth=0)
+            place.plot(middle, color=colour, linewidth=1.6)
+        place.set_yscale("log")
+        place.set_title(name, fontsize=9)
+    axes[0].legend([axes[0].lines[-1]], [ours], fontsize=7, frameon=False)
+    drawn.supxlabel("evaluations", fontsize=9)
+    drawn.supylabel("true value / the default's", fontsize=9)
     return svg(drawn)

@@ -32,6 +32,23 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
         return made, made.add_subplot()
 
 
+def panels(count: int, across: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """``count`` pairs of axes on the same scales, ``across`` in a row, each ``width`` x ``height`` inches."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    across = min(across, count)
+    down = -(-count // across)
+    with rc_context(_STYLE):
+        made = Figure(figsize=(width * across, height * down), layout="constrained")
+        found = made.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+        for empty in found[count:]:
+            empty.remove()
+        for above in found[count - across : count]:  # the lowest of its column
+            above.tick_params(labelbottom=True)
+        return made, found[:count]
+
+
 def svg(made: Figure) -> str:
     """The figure as an SVG element."""
     from matplotlib import rc_context
