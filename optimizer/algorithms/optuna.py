@@ -101,8 +101,8 @@ class OptunaTPE(_Optuna):
 class OptunaGP(_Optuna):
     """Needs torch.
 
-    An integer of more than 16 values is told as a real number: these Optuna searches one value at a time, which takes a
-    minute an ask with four of them, and an hour a run with thirty (experiments/bench/optimizers).
+    An integer of more than 16 values is told as a real number: these Optuna searches one value at a time.  With two of
+    them among ten parameters, 15 asks took twelve minutes that way (on a busy machine), and 19 s as real numbers.
     """
 
     name = "optuna-gp"
@@ -112,7 +112,7 @@ class OptunaGP(_Optuna):
     budgeting = "10 random start-up trials, at most a third of the budget"
     handles_constraints = True
     handles_objectives = True
-    widest_grid = 16  # fewer it tries all at once
+    widest_grid = 16  # as many it tries all at once
 
     def _open(self, seed: int) -> None:
         library("torch")

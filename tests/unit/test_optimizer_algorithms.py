@@ -13,6 +13,7 @@ from optimizer.algorithms.genetic import Genetic
 from optimizer.algorithms.hyperopt import TPE, Annealing
 from optimizer.algorithms.latin import LatinHypercube
 from optimizer.algorithms.nevergrad import ParticleSwarm
+from optimizer.algorithms.optuna import OptunaTPE
 from optimizer.algorithms.serial import Serial
 from optimizer.algorithms.tailor import Tailor
 from optimizer.base import Optimizer
@@ -104,3 +105,22 @@ def test_serial_goes_along_the_path_where_it_is_known() -> None:
     optimizer.tell([Observation(space.default(), COMPLETED, 1.0)])
     notes = [one.note for one in islice(conversation(optimizer, lambda one: 2.0), 3)]
     assert [note.rpartition(" ")[2] for note in notes] == ["front", "logic", "store"]
+
+
+def test_a_library_that_is_slow_with_wide_integers_sees_real_numbers() -> None:
+    class Narrow(OptunaTPE):
+        widest_grid = 16
+
+    space = SearchSpace(
+        [
+            Parameter("few", "integer", 4, low=1, high=16),
+            Parameter("many", "integer", 512, low=16, high=65536, scale="log"),
+        ]
+    )
+    search = Narrow(space, seed=1, budget=6)
+    assert [search.in_cells(one) for one in space.parameters] == [False, True]
+    assert [type(one).__name__ for one in search._distributions.values()] == ["IntDistribution", "FloatDistribution"]
+    many = space.parameters[1]
+    assert [search.to_value(many, search.to_drawn(many, value)) for value in (16, 513, 65536)] == [16, 513, 65536]
+    for suggestion in islice(conversation(search, lambda one: float(one["many"])), 6):
+        assert isinstance(suggestion.configuration["many"], int)
