@@ -31,6 +31,7 @@ BY_GROUP = 0.6  # share of the rest that all groups have together; these four fr
 FEWEST = 2  # members of a set of namesakes
 JITTER = 1e-6
 ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
+FITTED = 64  # points at most that hyperparameters are fitted to; more changed nothing on the development problems
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
 
@@ -82,28 +83,32 @@ class AdditiveProcess:
         self._columns = [np.flatnonzero(np.isin(layout.parameter, members)) for members, _ in _groups(self._parts)]
         self._features = layout.features(x)
         self._centre, self._spread = _prior(layout, len(self._parts))
-        known = _Known(layout, self._parts, x, self._features)
-        self._theta = self._fitted(known) if theta is None else theta
-        self._factorise(known)
+        self._theta = self._fitted() if theta is None else theta
+        self._factorise()
 
     def refitted(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
         """A process of other data with the same hyperparameters."""
         return AdditiveProcess(self.layout, x, y, noise, self._theta)
 
+    def widened(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
+        """The same, at the points of this one and, after these, at ``x``; ``y``, ``noise``: of both."""
+        return self.refitted(np.concatenate([self._x, x]), y, noise)
+
     def with_more(self, x: Array, y: Array) -> AdditiveProcess:
         """The same process with further points, without noise of their own."""
-        return self.refitted(
-            np.concatenate([self._x, x]), np.concatenate([self._y, y]), np.concatenate([self._noise, np.zeros(len(y))])
-        )
+        return self.widened(x, np.concatenate([self._y, y]), np.concatenate([self._noise, np.zeros(len(y))]))
 
     # ------------------------------------------------------------------ fitting
 
-    def _fitted(self, known: _Known) -> Array:
+    def _fitted(self) -> Array:
         from scipy.optimize import minimize  # here: a second that only those who use it should pay
 
+        rows = _spread(self._y, FITTED)
+        known = _Known(self.layout, self._parts, self._x[rows], [one[rows] for one in self._features])
+        data = (known, self._y[rows], self._noise[rows])
         bounds = [(c - 4 * s, c + 4 * s) for c, s in zip(self._centre, self._spread, strict=True)]
         options = {"maxiter": STEPS}
-        found = minimize(self._loss, self._centre, (known,), "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        found = minimize(self._loss, self._centre, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
         return np.asarray(found.x)
 
     def _split(self, theta: Array) -> tuple[Array, Array, Array, float]:
@@ -113,22 +118,22 @@ class AdditiveProcess:
         )
         return np.exp(-2.0 * lengths), np.exp(variances), np.exp(amounts), float(np.exp(extra[0]))
 
-    def _loss(self, theta: Array, known: _Known) -> tuple[float, Array]:
+    def _loss(self, theta: Array, known: _Known, y: Array, noise: Array) -> tuple[float, Array]:
         """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
         from scipy.linalg import cho_solve
         from scipy.linalg.lapack import dpotri
 
         inverse, variances, amounts, extra = self._split(theta)
         covariances, slopes = known.covariances(inverse, variances)
-        noisy = known.whole(covariances, variances, amounts, self._noise + extra + JITTER)
+        noisy = known.whole(covariances, variances, amounts, noise + extra + JITTER)
         try:
             factor = np.linalg.cholesky(noisy)
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(theta)
-        alpha = cho_solve((factor, True), self._y, check_finite=False)
+        alpha = cho_solve((factor, True), y, check_finite=False)
         inverted, _ = dpotri(factor, lower=1)  # of a symmetric matrix: its diagonal and what is below it
         off = (theta - self._centre) / self._spread
-        value = 0.5 * float(self._y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
+        value = 0.5 * float(y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
         both = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
         pull, own = 2.0 * known.pairs_of(both), np.diag(both)  # of pairs, each of which stands twice, and of the points
         pulled = [pull * slope for slope in slopes]
@@ -141,12 +146,13 @@ class AdditiveProcess:
         gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
         return value, gradient + off / self._spread
 
-    def _factorise(self, known: _Known) -> None:
+    def _factorise(self) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
         self.inverse, self.variances, self.amounts, extra = self._split(self._theta)
-        covariances, _ = known.covariances(self.inverse, self.variances)
-        noisy = known.whole(covariances, self.variances, self.amounts, self._noise + extra + JITTER)
+        noisy, _ = self._cross(self._x)
+        self._errors = self._noise + extra + JITTER
+        noisy[np.diag_indices_from(noisy)] += self._errors
         self._factor = cho_factor(noisy, lower=True)
         self._alpha = cho_solve(self._factor, self._y)
 
@@ -165,18 +171,29 @@ class AdditiveProcess:
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
+        return self._answer(*self._cross(x))
+
+    def predict_both(self, wider: AdditiveProcess, x: Array) -> tuple[Array, Array, Array]:
+        """The same, and the mean of ``wider``, (m,): covariances, which take longest, are made once for both.
+
+        ``wider``: a process of the same hyperparameters whose points begin with those of this one.
+        """
+        cross, features = wider._cross(x)
+        return *self._answer(cross[:, : len(self._x)], features), cross @ wider._alpha
+
+    def _answer(self, cross: Array, features: list[Array]) -> tuple[Array, Array]:
         from scipy.linalg import solve_triangular
 
-        cross, features = self._cross(x)
         mean = cross @ self._alpha
         half = solve_triangular(self._factor[0], cross.T, lower=True, check_finite=False)
         own = float(self.variances.sum()) + sum(np.einsum("ij,ij->i", f, f) for f in features)
         variance = own - np.einsum("ij,ij->j", half, half)
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
-    def mean(self, x: Array) -> Array:
-        """The mean alone, (m,)."""
-        return np.asarray(self._cross(x)[0] @ self._alpha)
+    @property
+    def means(self) -> Array:
+        """The mean of the noise-free function at the points themselves, (n,): what is not noise."""
+        return np.asarray(self._y - self._errors * self._alpha)
 
     def _cross(self, x: Array) -> tuple[Array, list[Array]]:
         """Covariance of new points with those fitted, (m, n), and the features of the new ones with their amounts."""
@@ -243,6 +260,14 @@ class _Known:
             covariances.append(slope + r * r / 3.0 * fading)
             slopes.append(5.0 / 3.0 * factor * slope)
         return covariances, slopes
+
+
+def _spread(y: Array, count: int) -> NDArray[np.int64]:
+    """Rows of at most ``count`` of the values, evenly from the lowest to the highest."""
+    if len(y) <= count:
+        return np.arange(len(y))
+    places = np.linspace(0, len(y) - 1, count).round().astype(np.int64)
+    return np.sort(np.argsort(y, kind="stable")[places])
 
 
 def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:

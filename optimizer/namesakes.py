@@ -65,10 +65,13 @@ class Namesakes:
             return np.asarray(math.sqrt(2.0) * np.einsum("nmk,m->nk", x[:, columns], weight))
         flags = x[:, self.begins[:, None] + 1 + np.arange(self.special)]
         at = np.clip(self.low + self.span * x[:, self.begins], 0.0, 1.0) * (KNOTS - 1)
-        hats = np.maximum(0.0, 1.0 - np.abs(at[:, :, None] - np.arange(KNOTS)))
+        knot = np.minimum(at.astype(np.int64), KNOTS - 2)  # the one below
         usual = weight * (1.0 - flags.sum(axis=2))
-        found = np.einsum("nmk,nm->nk", hats, usual) @ _ROOT
-        return np.concatenate([found, np.einsum("nms,m->ns", flags, weight)], axis=1)
+        above = usual * (at - knot)
+        place = (knot + KNOTS * np.arange(len(x))[:, None]).ravel()
+        found: Array = np.bincount(place, (usual - above).ravel(), KNOTS * len(x)).astype(np.float64)
+        found[1:] += np.bincount(place, above.ravel(), KNOTS * len(x))[:-1]
+        return np.concatenate([found.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
 
 
 def namesakes(space: SearchSpace, columns: Sequence[int]) -> tuple[Namesakes, ...]:

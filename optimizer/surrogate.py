@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -108,11 +110,17 @@ def one_thread() -> AbstractContextManager[object]:
     """Linear algebra on one thread: threads cost five times what such small matrices take (measured: 880 ms against
     150 ms per ask with 30 observations on 2 cores), and the last digits would depend on how many there are.
     """
-    # Comes with scikit-learn and is only wanted with it; it ships no types.
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    limits: AbstractContextManager[object] = threadpool_limits(limits=1)
+    limits: AbstractContextManager[object] = _threads(len(sys.modules)).limit(limits=1)
     return limits
+
+
+@lru_cache(maxsize=1)
+def _threads(modules: int) -> Any:
+    """The libraries of linear algebra, looked up again only when modules were loaded: it takes 2 ms."""
+    # Comes with scikit-learn and is only wanted with it; it ships no types.
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
 
 
 class Surrogate(Protocol):

@@ -34,6 +34,8 @@ _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, o
 _KEPT = 8  # candidates from which the second round starts
 _TOGETHER = 0.3  # of the candidates: namesakes move together
 _SMALLEST = 0.05  # region, in ranges
+_DOUBT = 0.05  # variance of a trial's success or failure about what is expected of its configuration
+_NOTHING = 1e9  # variance of what says nothing
 _REACH = 0.3  # of the start-up design, as a part of the way to points that fill the whole space
 
 
@@ -251,7 +253,7 @@ class _Model:
             self.level = float(believed.mean())
         left = scaled - self._believed(x)
         self.process = AdditiveProcess(self.layout, x, left, noise / spread**2)
-        self.means, _ = self._predicted(x)
+        self.means = self._believed(x) + self.process.means
         if pending:  # [G10]: as if they had returned what is expected of them
             waiting = self.encoder.encode(self.encoder.units(pending))
             expected, _ = self.process.predict(waiting)
@@ -261,12 +263,19 @@ class _Model:
         """The part of the values, as they are scaled, that the model or the costs explain; (m,)."""
         return np.zeros(len(x)) if self.belief is None else self.trust * (self.belief.at(x) - self.level)
 
-    def _predicted(self, x: Array) -> tuple[Array, Array]:
-        mean, deviation = self.process.predict(x)
-        return self._believed(x) + mean, deviation
+    def _predicted(self, x: Array) -> tuple[Array, Array, Array]:
+        """Mean and standard deviation of the values, and the probability of success, each (m,)."""
+        if self.success is None:
+            mean, deviation = self.process.predict(x)
+            return self._believed(x) + mean, deviation, np.ones(len(x))
+        mean, deviation, failing = self.process.predict_both(self.success, x)
+        return self._believed(x) + mean, deviation, np.clip(1.0 + failing, 0.05, 1.0)
 
     def _failures(self, optimizer: Tailor, configurations: list[Configuration]) -> None:
-        """A process for success (1) and failure (0), with the length scales of the values' process."""
+        """A process for success (0) and failure (-1) with the hyperparameters of the values' process.
+
+        It is asked beside that one, so what is pending is a point of it too, one that says nothing.
+        """
         bad = [
             one.configuration
             for one in optimizer.observations
@@ -274,9 +283,10 @@ class _Model:
         ]
         self.success: AdditiveProcess | None = None
         if bad:
-            x = self.encoder.encode(self.encoder.units([*configurations, *bad]))
-            y = np.concatenate([np.zeros(len(configurations)), np.full(len(bad), -1.0)])
-            self.success = self.process.refitted(x, y, np.full(len(y), 0.05))
+            good, waiting = np.zeros(len(configurations)), np.zeros(len(optimizer.pending))
+            y = np.concatenate([good, waiting, np.full(len(bad), -1.0)])
+            noise = np.concatenate([good + _DOUBT, waiting + _NOTHING, np.full(len(bad), _DOUBT)])
+            self.success = self.process.widened(self.encoder.encode(self.encoder.units(bad)), y, noise)
 
     def _limits(self, optimizer: Tailor, scores: list[Scored]) -> None:
         """[G14] section 3: for each measured constraint a process, and where its limit lies on the scale of that."""
@@ -304,17 +314,13 @@ class _Model:
         from scipy.special import ndtr
 
         x = self.encoder.encode(units)
-        if self.lowest is None:
-            gain = np.ones(len(x))
-        else:
-            mean, deviation = self._predicted(x)
+        mean, deviation, gain = self._predicted(x)
+        if self.lowest is not None:
             z = (self.lowest - mean) / deviation
-            gain = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
+            gain = gain * deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
         for process, limit in self.limits:
             mean, deviation = process.predict(x)
             gain = gain * ndtr((limit - mean) / deviation)
-        if self.success is not None:
-            gain = gain * np.clip(1.0 + self.success.mean(x), 0.05, 1.0)
         return np.asarray(gain)
 
     def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizer.additive import AdditiveProcess, Layout, _Known
+from optimizer.additive import FITTED, AdditiveProcess, Layout, _Known, _spread
 from optimizer.namesakes import Namesakes
 
 RNG = np.random.default_rng(0)
@@ -27,13 +27,13 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     alike = Namesakes(np.array([0, 2]), np.array([0, 2]), np.zeros(2), np.ones(2), 0, 0)
     layout = replace(TWO_GROUPS, sets=(alike,))
     process = AdditiveProcess(layout, x, y, np.full(12, 0.01))
-    given = _Known(layout, process._parts, x, layout.features(x))
+    given = _Known(layout, process._parts, x, layout.features(x)), y, np.full(12, 0.01)
     theta = process._centre + 0.3 * RNG.standard_normal(len(process._centre))
-    _, gradient = process._loss(theta, given)
+    _, gradient = process._loss(theta, *given)
     for j in range(len(theta)):
         step = np.zeros_like(theta)
         step[j] = 1e-5
-        above, below = (process._loss(theta + sign * step, given)[0] for sign in (1, -1))
+        above, below = (process._loss(theta + sign * step, *given)[0] for sign in (1, -1))
         assert gradient[j] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-4)
 
 
@@ -46,6 +46,17 @@ def test_it_interpolates_and_is_sure_only_where_it_knows() -> None:
     np.testing.assert_allclose(mean, y, atol=0.15)
     far = np.full((1, 5), 5.0)
     assert process.predict(far)[1][0] > 3 * deviation.max()
+
+
+def test_of_many_points_hyperparameters_see_some_and_the_mean_all() -> None:
+    x = sample(3 * FITTED)
+    y = np.sin(3 * x[:, 0]) + 0.5 * x[:, 2] - x[:, 3]
+    y = (y - y.mean()) / y.std()
+    rows = _spread(y, FITTED)
+    assert len(set(rows.tolist())) == FITTED
+    assert {int(np.argmin(y)), int(np.argmax(y))} <= set(rows.tolist())
+    mean, _ = AdditiveProcess(TWO_GROUPS, x, y, np.full(len(y), 1e-4)).predict(x)
+    np.testing.assert_allclose(mean, y, atol=0.15)
 
 
 def test_it_learns_which_parameters_matter() -> None:
@@ -83,3 +94,20 @@ def test_expected_points_do_not_move_the_mean_and_lower_the_doubt() -> None:
     more = process.with_more(new, mean)
     assert more.predict(new)[0] == pytest.approx(mean, abs=0.05)
     assert more.predict(new)[1] < deviation
+
+
+def test_two_processes_asked_at_once_answer_as_each_by_itself() -> None:
+    x, more, far = sample(15), sample(4), sample(9)
+    process = AdditiveProcess(TWO_GROUPS, x, np.sin(3 * x[:, 0]), np.full(15, 0.01))
+    nothing = np.array([0.05] * 12 + [1e9] * 3 + [0.05] * 4)  # three points that say nothing
+    wider = process.widened(more, np.array([0.0] * 15 + [-1.0] * 4), nothing)
+    mean, deviation, other = process.predict_both(wider, far)
+    np.testing.assert_allclose((mean, deviation), process.predict(far), rtol=1e-9)
+    without = process.refitted(np.concatenate([x[:12], more]), np.array([0.0] * 12 + [-1.0] * 4), np.full(16, 0.05))
+    np.testing.assert_allclose(other, without.predict(far)[0], atol=1e-6)
+
+
+def test_the_means_of_its_own_points_are_what_it_predicts_there() -> None:
+    x = sample(20)
+    process = AdditiveProcess(TWO_GROUPS, x, np.sin(3 * x[:, 0]) + 0.1 * RNG.standard_normal(20), np.full(20, 0.01))
+    np.testing.assert_allclose(process.means, process.predict(x)[0], atol=1e-9)
