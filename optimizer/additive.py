@@ -76,7 +76,16 @@ class AdditiveProcess:
     set of namesakes, and a further noise variance.
     """
 
-    def __init__(self, layout: Layout, x: Array, y: Array, noise: Array, theta: Array | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        x: Array,
+        y: Array,
+        noise: Array,
+        theta: Array | None = None,
+        among: Array | None = None,
+    ) -> None:
+        """``theta``: hyperparameters that are not fitted; ``among``: the covariance of the first points, if known."""
         self.layout = layout
         self._x, self._y, self._noise = x, y, noise
         self._parts = _parts(layout)
@@ -84,15 +93,13 @@ class AdditiveProcess:
         self._features = layout.features(x)
         self._centre, self._spread = _prior(layout, len(self._parts))
         self._theta = self._fitted() if theta is None else theta
+        self.inverse, self.variances, self.amounts, self._extra = self._split(self._theta)
+        self._among = self._covariance(among)
         self._factorise()
 
-    def refitted(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
-        """A process of other data with the same hyperparameters."""
-        return AdditiveProcess(self.layout, x, y, noise, self._theta)
-
     def widened(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
-        """The same, at the points of this one and, after these, at ``x``; ``y``, ``noise``: of both."""
-        return self.refitted(np.concatenate([self._x, x]), y, noise)
+        """With the same hyperparameters, of the points of this one and after these of ``x``; ``y``, ``noise``: of all."""
+        return AdditiveProcess(self.layout, np.concatenate([self._x, x]), y, noise, self._theta, self._among)
 
     def with_more(self, x: Array, y: Array) -> AdditiveProcess:
         """The same process with further points, without noise of their own."""
@@ -149,12 +156,17 @@ class AdditiveProcess:
     def _factorise(self) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
-        self.inverse, self.variances, self.amounts, extra = self._split(self._theta)
-        noisy, _ = self._cross(self._x)
-        self._errors = self._noise + extra + JITTER
-        noisy[np.diag_indices_from(noisy)] += self._errors
-        self._factor = cho_factor(noisy, lower=True)
+        self._errors = self._noise + self._extra + JITTER
+        self._factor = cho_factor(self._among + np.diag(self._errors), lower=True, overwrite_a=True)
         self._alpha = cho_solve(self._factor, self._y)
+
+    def _covariance(self, among: Array | None) -> Array:
+        """Of the points with each other, (n, n); ``among``: of the first ones."""
+        if among is None:
+            return self._cross(self._x)[0]
+        known = len(among)
+        more, _ = self._cross(self._x[known:])
+        return np.block([[among, more[:, :known].T], [more]])
 
     # ------------------------------------------------------------------ answering
 
@@ -299,9 +311,8 @@ def _matern(squared: Array, factor: float, variance: float) -> Array:
     squared /= 3.0
     squared += r
     squared += 1.0
-    np.negative(r, out=r)
+    np.subtract(math.log(variance), r, out=r)
     squared *= np.exp(r, out=r)
-    squared *= variance
     return squared
 
 

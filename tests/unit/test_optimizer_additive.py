@@ -103,7 +103,8 @@ def test_two_processes_asked_at_once_answer_as_each_by_itself() -> None:
     wider = process.widened(more, np.array([0.0] * 15 + [-1.0] * 4), nothing)
     mean, deviation, other = process.predict_both(wider, far)
     np.testing.assert_allclose((mean, deviation), process.predict(far), rtol=1e-9)
-    without = process.refitted(np.concatenate([x[:12], more]), np.array([0.0] * 12 + [-1.0] * 4), np.full(16, 0.05))
+    x, y = np.concatenate([x[:12], more]), np.array([0.0] * 12 + [-1.0] * 4)
+    without = AdditiveProcess(TWO_GROUPS, x, y, np.full(16, 0.05), process._theta)
     np.testing.assert_allclose(other, without.predict(far)[0], atol=1e-6)
 
 
