@@ -84,6 +84,7 @@ def recorded(
             for one in trial.measurements
             if not one.invalid and "p95" in one.quantities
         ]
+    windows = _answered(windows)
     traced = [window for window in windows if window.measurement.spans]
     if not traced:
         raise InputError(
@@ -108,26 +109,49 @@ def _rate(trial: Trial, study: Study) -> float:
     return float(trial.label.removesuffix("/s")) if trial.purpose == "probe" else study.plan.rate_rps
 
 
+def _answered(windows: Sequence[_Window]) -> list[_Window]:
+    """Without those of a configuration at the lowest rate that it did not answer in full, and above.
+
+    There a queue grows as long as one looks, so that latencies say more about the window than about the application.
+    """
+    ends: dict[str, float] = {}
+    for window in windows:
+        if window.measurement.infeasible:
+            key = _identity(window)
+            ends[key] = min(ends.get(key, math.inf), window.rate_rps)
+    return [window for window in windows if window.rate_rps < ends.get(_identity(window), math.inf)]
+
+
+def _identity(window: _Window) -> str:
+    """Of the study and the configuration."""
+    return json.dumps([window.study.id, sorted(window.trial.configuration.items())])
+
+
 def _evidence(
     application: Application, types: Mapping[str, ServiceType], lowest: _Window, windows: Sequence[_Window]
 ) -> Evidence:
     """The counters of the same study's windows: of several rates, where it is a sweep."""
     machine = lowest.study.machine
-    used = _used(lowest, [one for one in windows if one.study.id == lowest.study.id])
+    tick_us = _tick_us(windows)
+    used = _used(lowest, [one for one in windows if one.study.id == lowest.study.id], tick_us)
     return Evidence(
         cores=machine.cores,
         memory_mib=machine.memory_mib,
         cpu_us={name: one.per_request_us for name, one in used.items() if name != OTHERS},
         others_us=used[OTHERS].per_request_us,
-        tick_us=round(_tick_us(windows), 4),
+        tick_us=round(tick_us, 4),
+        slowness=round((lowest.measurement.tick_us or tick_us) / tick_us, 4) if tick_us else 1.0,
         idle=round(math.fsum(one.idle_cores for one in used.values()), 4),
         caches=_caches(application, types, lowest),
         run_spread=_run_spread(windows),
     )
 
 
-def _used(lowest: _Window, windows: Sequence[_Window]) -> dict[str, _Used]:
-    """Of each service and of all others together, from the default's windows with a machine that is not crowded."""
+def _used(lowest: _Window, windows: Sequence[_Window], tick_us: float) -> dict[str, _Used]:
+    """Of each service and of all others together, from the default's windows with a machine that is not crowded.
+
+    For the machine as fast as in all of the evidence, whose mean tick is ``tick_us`` (0: not known).
+    """
     from scipy.optimize import nnls  # here, because only a calibration needs it
 
     default = SearchSpace.from_dict(lowest.study.space).default()
@@ -135,10 +159,12 @@ def _used(lowest: _Window, windows: Sequence[_Window]) -> dict[str, _Used]:
     calm = calm or [lowest]
     rates = np.array([one.measurement.requests / one.study.plan.window_s for one in calm])
     spent = [_spent_s(one) for one in calm]
+    slowness = np.array([(one.measurement.tick_us or tick_us) / tick_us if tick_us else 1.0 for one in calm])
     found = {}
     for name in dict.fromkeys(name for one in spent for name in one):
         # cores = idle + rate * per request; per request, so that every rate has the same say.
         per_request = np.array([one.get(name, 0.0) for one in spent]) / [one.measurement.requests for one in calm]
+        per_request = per_request / slowness
         idle, slope = 0.0, float(np.mean(per_request))
         if len({one.rate_rps for one in calm}) > 2:
             (idle, slope), _ = nnls(np.column_stack([1.0 / rates, np.ones(len(rates))]), per_request)

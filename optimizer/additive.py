@@ -98,7 +98,7 @@ class AdditiveProcess:
         self._factorise()
 
     def widened(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
-        """With the same hyperparameters, of the points of this one and after these of ``x``; ``y``, ``noise``: of all."""
+        """With its hyperparameters, at the points of this one and after these at ``x``; both of all."""
         return AdditiveProcess(self.layout, np.concatenate([self._x, x]), y, noise, self._theta, self._among)
 
     def with_more(self, x: Array, y: Array) -> AdditiveProcess:

@@ -10,7 +10,7 @@ learnt: it is what the simulation makes of the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from framework.config.space import parameters_of
 from framework.model import Application, ServiceType
@@ -51,7 +51,7 @@ class Evidence:
 
     ``cpu_us``: what a request adds, of each service and the trace store.  ``others_us``: of generator and Tailor.
     ``idle``: cores that all of them use together when there are no requests.  ``tick_us``: of the machine on average
-    over all of the evidence; 0: not counted.
+    over all of the evidence; 0: not counted.  ``slowness``: of the machine while the traces were taken, against that.
     """
 
     cores: int
@@ -59,6 +59,7 @@ class Evidence:
     others_us: float
     idle: float = 0.0
     tick_us: float = 0.0
+    slowness: float = 1.0
     caches: Mapping[str, CacheEvidence] = field(default_factory=dict)
     run_spread: float = 0.0
     memory_mib: int = 4096
@@ -72,6 +73,7 @@ def calibrated(
     effects: Mapping[str, Mapping[str, float]],
 ) -> Twin:
     """The twin on one host; what has to be fitted has its first guess.  ``effects``: as of ``learnt_effects``."""
+    learnt = _at_usual_speed(learnt, evidence.slowness)
     own_us = _own_us(learnt)
     operations = [_operation(one, application, types, evidence) for one in learnt.operations]
     names = list(dict.fromkeys(one.service for one in operations))
@@ -108,6 +110,22 @@ def calibrated(
         hosts=(TwinHost("local", evidence.cores, SWITCHING, SHARING, round(evidence.idle, 4), evidence.memory_mib),),
         effects=effects,
         run_spread=round(evidence.run_spread, 4),
+    )
+
+
+def _at_usual_speed(learnt: Structure, slowness: float) -> Structure:
+    """What the traces would say of the machine as fast as in all of the evidence."""
+    return replace(
+        learnt,
+        operations=tuple(
+            replace(
+                one,
+                own=replace(one.own, mean_us=one.own.mean_us / slowness),
+                pieces_us=tuple(piece / slowness for piece in one.pieces_us),
+                slots=tuple(replace(slot, way_us=slot.way_us / slowness) for slot in one.slots),
+            )
+            for one in learnt.operations
+        ),
     )
 
 

@@ -276,5 +276,16 @@ def _miss_factor(service: TwinService, effects: Effects | None) -> float:
 
 
 def slowed(program: Program, factor: float) -> Program:
-    """The same program where everything takes ``factor`` times as long to compute: a run on a busier machine."""
-    return program._replace(scale=program.scale * factor)
+    """The same program on a machine where everything takes ``factor`` times as long.
+
+    Waiting too: it is for a wake-up more often than for a disk.
+    """
+    mean = program.dist_mean.copy()
+    mean[np.unique(program.a[program.kind == DELAY])] *= factor
+    return program._replace(
+        scale=program.scale * factor,
+        dist_mean=mean,
+        setup=program.setup * factor,
+        opening=program.opening * factor,
+        latency=program.latency * factor,
+    )

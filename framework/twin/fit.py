@@ -26,6 +26,8 @@ from optimizer.space import Value
 SECONDS = 15.0  # of a simulated run
 STEPS = 200  # of the simplex
 NUMBERS = ("waiting", "computing", "switching", "setup", "sharing")
+STARTS = ((0.0,) * 5, (0.0, 0.0, -2.0, 0.0, -2.0))  # the first guess, and hardly any slowing down by others
+WRONG = 100.0  # times at most that an answer is wrong: how much more it is says nothing
 AWAY = 0.5  # how far from the first guess a number may well be, in its logarithm
 
 
@@ -107,8 +109,8 @@ def fitted(
         total = 0.0
         said = answers(tried, application, types, points)
         for (p50, p95, cores), one in zip(said, points, strict=True):
-            total += math.log(max(p50, 1e-3) / one.p50_ms) ** 2 + math.log(max(min(p95, 1e6), 1e-3) / one.p95_ms) ** 2
-            total += math.log(max(cores, 1e-3) / one.cores) ** 2 if one.cores else 0.0
+            total += _off(p50, one.p50_ms) + _off(p95, one.p95_ms)
+            total += _off(cores, one.cores) if one.cores else 0.0
         # A weak pull to what was believed before: a few points do not determine all of them.
         total += 0.005 * len(points) * float(np.sum((theta / AWAY) ** 2))
         if total < best[0]:
@@ -116,9 +118,15 @@ def fitted(
             progress(f"error {math.sqrt(total / (3 * len(points))):.2f}")
         return total
 
-    begin = np.zeros(len(NUMBERS))
-    found = minimize(loss, begin, method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex()})
+    # A twin that cannot answer at all at the highest rates tells the simplex nothing: it begins where it can.
+    begin = min((np.array(start) for start in STARTS), key=loss)
+    found = minimize(loss, begin, method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex(begin)})
     return fixed(twin, {name: round(float(value), 4) for name, value in zip(NUMBERS, found.x, strict=True)})
+
+
+def _off(said: float, measured: float) -> float:
+    """The square of the logarithm of their ratio; no worse than ``WRONG`` times, where a queue has no end."""
+    return min(abs(math.log(max(said, 1e-3) / measured)), math.log(WRONG)) ** 2
 
 
 def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
@@ -127,9 +135,9 @@ def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
     return replace(made, fit={**made.fit, **{name: numbers[name] for name in NUMBERS}})
 
 
-def _simplex() -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Around zero, each corner away from it in one number."""
-    return np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))])
+def _simplex(begin: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Around a point, each corner away from it in one number."""
+    return begin + np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))])
 
 
 def adjusted(

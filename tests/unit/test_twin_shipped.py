@@ -17,7 +17,7 @@ from framework.twin.effects import learnt_effects
 from framework.twin.fit import errors, fixed
 
 ROOT = Path(__file__).resolve().parents[2]
-EVIDENCE = ROOT / "experiments" / "twin-validation" / "round-1" / "results" / "evidence.json"
+EVIDENCE = ROOT / "experiments" / "twin-validation" / "round-2" / "results" / "evidence.json"
 SOCIAL_NETWORK = ROOT / "apps" / "social-network"
 
 
