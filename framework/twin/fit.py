@@ -137,7 +137,7 @@ def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
 
 def _simplex(begin: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Around a point, each corner away from it in one number."""
-    return begin + np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))])
+    return np.asarray(begin + np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))]))
 
 
 def adjusted(
