@@ -1,14 +1,16 @@
 """Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends.
 
 A problem is a line of ``optimizer.benchmark.lists``; "replay FILE" with a recorded study; "twin DIRECTORY", the twin of
-an application, or "twin DIRECTORY critical-path", what its traces leave of it; "made SEED SERVICES SHAPE", an
-application that was made up (chain or fan-out), with its twin.
+an application, or "twin DIRECTORY critical-path [MS]", what its traces leave of it (services with at least so many
+milliseconds on the path, 1 if none are given); "made SEED SERVICES SHAPE", an application that was made up (chain or
+fan-out), with its twin.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -20,7 +22,7 @@ from typing import Any
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.space import along_the_path
 from framework.config.twin_file import load_twin, twin_path
-from framework.critical_path.reduce import evidence_of, reduce
+from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, StoreError
 from framework.model import Application, Study, Trial, TrialState
 from framework.model.documents import decode, encode
@@ -139,11 +141,24 @@ def problem_of(line: str) -> Problem:
     return _made_problem(*rest.split()) if kind == "made" else problem(line)
 
 
-def _twin_problem(directory: str, cut: str = "none") -> Problem:
+def _twin_problem(directory: str, cut: str = "none", *limits: str) -> Problem:
     """Raises InputError, FileError."""
     application = load_application(Path(directory))
     twin = load_twin(twin_path(application.directory))
-    return _on_host(f"twin {application.name} {cut}", twin, application, cut)
+    thresholds = Thresholds()
+    if limits:
+        thresholds = Thresholds(path_ms=_milliseconds(*limits))
+    return _on_host(" ".join(("twin", application.name, cut, *limits)), twin, application, cut, thresholds)
+
+
+def _milliseconds(text: str, *more: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if more or not 0 <= found < math.inf:
+        raise InputError(f"twin: found {' '.join((text, *more))}; allowed: a number of milliseconds")
+    return found
 
 
 def _made_problem(seed: str, services: str, shape: str) -> Problem:
@@ -154,14 +169,16 @@ def _made_problem(seed: str, services: str, shape: str) -> Problem:
     return _on_host(twin.application, twin, application, "none")
 
 
-def _on_host(name: str, twin: Twin, application: Application, cut: str) -> Problem:
+def _on_host(
+    name: str, twin: Twin, application: Application, cut: str, thresholds: Thresholds = Thresholds()
+) -> Problem:
     host, rate = twin.hosts[0], application.workload.rate_rps
     types = resolved(load_service_types(), cores=host.cores, memory_mib=host.memory_mib)
     space = search_space(application, types, cores=host.cores, memory_mib=host.memory_mib)
     if cut != "none":
         tunable = {service: len(names) for service, names in space.groups.items()}
         times = modelled_times(twin, application, types, rate)
-        found = reduce(cut, evidence_of([times]), tunable)
+        found = reduce(cut, evidence_of([times]), tunable, thresholds=thresholds)
         space = space.subset(one.name for one in space.parameters if one.group in found.kept)
         space = along_the_path(space, times)
     return TwinProblem(name, twin, application, types, space, rate)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from framework.config import search_space
@@ -37,3 +40,24 @@ def test_what_was_wrong_is_found() -> None:
     before = errors(wrong, SLICE, TYPES, points)
     after = errors(fitted(wrong, SLICE, TYPES, points, steps=60), SLICE, TYPES, points)
     assert max(after) < 0.1 < max(before)
+
+
+def test_on_a_slow_machine_everything_takes_longer() -> None:
+    usual = answer(TWIN, SLICE, TYPES, DEFAULT, 20.0)
+    slow = answer(TWIN, SLICE, TYPES, DEFAULT, 20.0, slowness=2.0)
+    assert slow[0] / usual[0] == pytest.approx(2.0, rel=0.05), "nothing queues at this rate, so that all of it doubles"
+    assert slow[1] / usual[1] == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_twin_that_cannot_answer_at_all_is_fitted() -> None:
+    """Its cores slow each other down until nothing is answered at the highest rate."""
+    right = replace(TWIN, hosts=(replace(TWIN.hosts[0], switching=0.0, sharing=0.0),))
+    points = []
+    for rate in (100.0, 2_400.0):
+        p50, p95, cores = answer(right, SLICE, TYPES, DEFAULT, rate, seed=9)
+        points.append(Point(DEFAULT, rate, p50, p95, cores=cores))
+    wrong = replace(TWIN, hosts=(replace(TWIN.hosts[0], switching=1.0, sharing=1.0),))
+    assert math.isinf(answer(wrong, SLICE, TYPES, DEFAULT, 2_400.0)[0])
+    found = fitted(wrong, SLICE, TYPES, points, steps=60)
+    assert max(errors(found, SLICE, TYPES, points)) < 0.25

@@ -49,6 +49,10 @@ def test_the_critical_path_of_a_twin_goes_from_the_front_end_to_the_stores() -> 
     stores = [where for name, where in place.items() if name.endswith("-db")]
     assert stores
     assert place["compose-post"] < min(stores)
+    wider = problem_of(f"twin {SOCIAL_NETWORK} critical-path 0.5")
+    assert set(space.groups) < set(wider.space.groups)
+    assert wider.name.endswith("critical-path 0.5")
+    assert set(problem_of(f"twin {SOCIAL_NETWORK} critical-path 1").space.groups) == set(space.groups)
 
 
 @pytest.mark.slow
@@ -62,6 +66,9 @@ def test_a_thousand_services() -> None:
 
 
 def test_bad_lines() -> None:
+    for limit in ("much", "-1", "nan", "1 2"):
+        with pytest.raises(InputError, match=f"twin: found {limit}; allowed: a number of milliseconds"):
+            problem_of(f"twin {SOCIAL_NETWORK} critical-path {limit}")
     with pytest.raises(InputError, match="made: found"):
         problem_of("made 1 six chain")
     with pytest.raises(InputError, match="at least 5"):
