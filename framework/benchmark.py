@@ -166,12 +166,10 @@ def _made_problem(seed: str, services: str, shape: str) -> Problem:
     if shape not in ("chain", "fan-out") or not (seed.isdigit() and services.isdigit()):
         raise InputError(f"made: found {seed} {services} {shape}; allowed: SEED SERVICES chain or fan-out")
     twin, application = generated(int(seed), int(services), "chain" if shape == "chain" else "fan-out")
-    return _on_host(twin.application, twin, application, "none")
+    return _on_host(twin.application, twin, application, "none", Thresholds())
 
 
-def _on_host(
-    name: str, twin: Twin, application: Application, cut: str, thresholds: Thresholds = Thresholds()
-) -> Problem:
+def _on_host(name: str, twin: Twin, application: Application, cut: str, thresholds: Thresholds) -> Problem:
     host, rate = twin.hosts[0], application.workload.rate_rps
     types = resolved(load_service_types(), cores=host.cores, memory_mib=host.memory_mib)
     space = search_space(application, types, cores=host.cores, memory_mib=host.memory_mib)
