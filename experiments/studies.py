@@ -167,6 +167,41 @@ class Experiment:
         label = "median of fresh pairs, 95 %"
         (self.results / "gains.svg").write_text(gains_figure(found, expected.get("improvement", {}), label) + "\n")
 
+    def sweep(self, application: Path, given: argparse.Namespace, *, limit_ms: float) -> None:
+        """The default at rates that rise until p95 passes ``limit_ms``, with traces, into ``results/sweep.json``."""
+        path = self.results / "sweep.json"
+        if path.exists():
+            return
+        found = self.tailor.sweep(
+            application, report, start_rps=40.0, factor=1.5, limit_ms=limit_ms, window_s=given.duration, repetitions=1,
+            maximum_rps=2_000.0, seed=1, limits=under(given)["limits"], testbed="docker",
+        )  # fmt: skip
+        study = max(self.tailor.store.studies(), key=lambda one: one.id)
+        path.write_text(json.dumps({"study": study.id, **encode(found)}, indent=1) + "\n")
+
+    def designs(self, application: Path, given: argparse.Namespace, kind: str, seed: int, size: int) -> None:
+        """A Latin hypercube of ``size`` configurations at each of ``given.rates``, two repetitions of each, into
+        ``results/<kind>-<rate>.json``.
+        """
+        for rate in given.rates:
+            request = TuneRequest(
+                application, optimizer="lhs", iterations=size, repetitions=2, window_s=given.duration, rate_rps=rate,
+                pairs=0, seed=seed, drift_every=0, minimal=0, limits=under(given)["limits"], testbed="docker",
+            )  # fmt: skip
+            self.study(f"{kind}-{rate:g}", request)
+
+    def calibrate(self, application: Path) -> None:
+        """Write the twin that fits ``results/evidence.json``, which comes from the sweep and the designs of the kind
+        "calibration" where it is not kept.
+        """
+        modelling = self.tailor.modelling
+        evidence = self.results / "evidence.json"
+        if not evidence.exists():
+            kept = [self.results / "sweep.json", *sorted(self.results.glob("calibration-*.json"))]
+            modelling.write_evidence(application, [json.loads(path.read_text())["study"] for path in kept], evidence)
+        found = modelling.calibrate(application, [str(evidence)], lambda step: print(f"   {step}", flush=True))
+        print(modelling.write_twin(found.twin, application), found.twin.fit)
+
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()
         return [trial_document(trial, default) for trial in self.tailor.store.trials(study.id)]
