@@ -17,20 +17,24 @@ from framework.twin.effects import learnt_effects
 from framework.twin.fit import errors, fixed
 
 ROOT = Path(__file__).resolve().parents[2]
-EVIDENCE = ROOT / "experiments" / "twin-validation" / "round-2" / "results" / "evidence.json"
-SOCIAL_NETWORK = ROOT / "apps" / "social-network"
+EVIDENCE = {
+    "hotel-reservation": ROOT / "experiments" / "placement-scenarios" / "results" / "evidence.json",
+    "social-network": ROOT / "experiments" / "twin-validation" / "round-2" / "results" / "evidence.json",
+}
 
 
 def test_every_shipped_twin_has_evidence() -> None:
-    assert [one.parent.name for one in sorted(ROOT.glob("apps/*/twin.json"))] == [SOCIAL_NETWORK.name]
+    assert [one.parent.name for one in sorted(ROOT.glob("apps/*/twin.json"))] == list(EVIDENCE)
 
 
-def test_the_social_networks_is_made_again_from_its_evidence() -> None:
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_it_is_made_again_from_its_evidence(name: str) -> None:
     """Its structure and demands from traces and counters, and the fitted numbers that it keeps; finding these
-    anew is `experiments/twin-validation/run calibrate`, which takes minutes.
+    anew is the experiment's `run calibrate` or `run twin`, which takes minutes.
     """
-    application, shipped = load_application(SOCIAL_NETWORK), load_twin(twin_path(SOCIAL_NETWORK))
-    found = read_evidence(EVIDENCE)
+    directory = ROOT / "apps" / name
+    application, shipped = load_application(directory), load_twin(twin_path(directory))
+    found = read_evidence(EVIDENCE[name])
     types = resolved(load_service_types(), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib)
     training, validation = split(found.points)
     effects, training = learnt_effects(application, types, training)
