@@ -18,7 +18,7 @@ from framework.placement.space import domains_of
 from framework.report.export import write_text
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
-from framework.stressing import ProfileRun
+from framework.stressing import ProfileRun, unfinished
 from optimizer.space import Configuration, Value
 
 
@@ -40,6 +40,15 @@ class Profiling:
                 f"no profile of {application.name} is kept here", f"measure one: tailor profile {application.name}"
             )
         return path
+
+    def unfinished(self, request: ProfileRequest) -> bool:
+        """Whether the profile that is kept by default was not begun, or was broken off in this very request."""
+        application = load_application(request.application)
+        path = self.path(application)
+        if not path.exists():
+            return True
+        rate_rps = request.rate_rps or application.workload.rate_rps
+        return bool(unfinished(read_profile(path.read_text(), str(path)), request, rate_rps))
 
     def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
         """Placements as configuration files below TAILOR_HOME, so that a study can name them."""

@@ -29,14 +29,24 @@ from framework.model.profiling import ProfileRequest
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.cpus import read_cpus
-from framework.placement.profile import About, Pair, Part, Pipeline, Probe, Profile, Window, block_of, line
+from framework.placement.profile import (
+    FEWEST_SPANS,
+    About,
+    Pair,
+    Part,
+    Pipeline,
+    Probe,
+    Profile,
+    Window,
+    block_of,
+    line,
+)
 from framework.ports import Neighbours
 from framework.spans import KINDS, SpanTable
 from optimizer.space import Configuration
 
 ATTEMPTS = 3  # of a window that the machine's host disturbed
 SAMPLED_EVERY_S = 0.5
-FEWEST_SPANS = 30  # of a service in a window that counts
 SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
 
 
@@ -83,17 +93,14 @@ class ProfileRun:
             self._windows, self._probes, self._pairs = list(kept.windows), list(kept.probes), list(kept.pairs)
             self._pipelines = list(kept.pipelines)
             self._target.write_text(kept.to_lines())  # without a last line that was cut off
-        services = request.services or sorted(about.peaks)
+        services = _services(about, request)
         for name in services:
             if name not in about.peaks:
                 raise UnknownName("service that the load reaches", name, about.peaks)
-        intensities = request.intensities or _intensities(self._place)
-        for probe in self._missing_probes(intensities):
+        for probe in self._missing_probes(request.intensities or _intensities(self._place)):
             running = running or self._deployed()
             self._probe(running, *probe)
-        stressors = [
-            Stressor(k, threads, duty, self._place) for k in request.stressors for threads, duty in intensities
-        ]
+        stressors = _stressors(request, self._place)
         self._planned = len(services) * request.blocks * len(block_of(stressors, 0)) + 4 * request.pairs
         for service in services:
             self._service(service, stressors)
@@ -144,14 +151,15 @@ class ProfileRun:
         self._step("undisturbed load: peak CPU need")
         with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
             _, spans, _ = self._load(running, self._request.seed, "")
-        peaks = {name: peak(usages, name) for name in running.containers if len(latencies_ms(spans, name))}
+        counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
+        peaks = {name: peak(usages, name) for name, count in counts.items() if count}
         if not peaks:
             raise MissingPrerequisite("the spans show no service", "see that the application is traced")
         application, request = self._bench.application, self._request
         return About(
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
             request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
-            self._calls(spans),
+            self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
         )  # fmt: skip
 
     def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:
@@ -189,25 +197,25 @@ class ProfileRun:
         counted = {one.key for one in self._windows if not one.invalid}
         running = None
         for block in range(self._request.blocks):
-            order = block_of(stressors, zlib.crc32(f"{self._request.seed} {service} {block}".encode()))
+            order = _order(self._request, service, block, stressors)
             for position, stressor in enumerate(order):
                 self._done += 1
-                about = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
-                if (service, *about, block, position) in counted:
+                key = _key(service, stressor, block, position)
+                if key in counted:
                     continue
                 if running is None:
                     running = self._deployed()
                     rest = dict.fromkeys(running.containers, self._rest)
                     self._neighbours.pin(running, rest | {service: self._place})
                 self._bench.watch(
-                    "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": about[0]}
+                    "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": key[1]}
                 )
                 # The first half of a block has arrivals of its own, all windows of it the same; so has the second.
                 seed = self._request.seed * 1_000_003 + 2 * block + (2 * position >= len(order))
                 for _ in range(ATTEMPTS):
                     window = self._window(running, service, stressor, block, position, seed)
                     self._keep(window)
-                    if not window.invalid:
+                    if not window.invalid or window.spans < FEWEST_SPANS:  # the same arrivals again are no more
                         break
         if running is not None and all(one.service != service for one in self._pipelines):
             self._pipeline(running, service)
@@ -293,6 +301,48 @@ def _of(threads: Mapping[str, Threads], service: str) -> Threads:
     return threads.get(service, {})
 
 
+def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple[str, ...]:
+    """Services of which a window that the request plans was not even tried: the run was broken off.  A profile at
+    another rate or of other windows is of something else; none of it is unfinished.
+    """
+    about = kept.about
+    if (about.rate_rps, about.window_s, about.seed) != (rate_rps, request.window_s, request.seed):
+        return ()
+    tried = {one.key for one in kept.windows}
+    stressors = _stressors(request, about.place)
+    return tuple(
+        service
+        for service in _services(about, request)
+        if any(
+            _key(service, stressor, block, position) not in tried
+            for block in range(request.blocks)
+            for position, stressor in enumerate(_order(request, service, block, stressors))
+        )
+    )
+
+
+def _services(about: About, request: ProfileRequest) -> Sequence[str]:
+    rare = about.rare()
+    return request.services or [name for name in sorted(about.peaks) if name not in rare]
+
+
+def _stressors(request: ProfileRequest, place: str) -> list[Stressor]:
+    intensities = request.intensities or _intensities(place)
+    return [Stressor(kind, threads, duty, place) for kind in request.stressors for threads, duty in intensities]
+
+
+def _order(
+    request: ProfileRequest, service: str, block: int, stressors: Sequence[Stressor]
+) -> Sequence[Stressor | None]:
+    return block_of(stressors, zlib.crc32(f"{request.seed} {service} {block}".encode()))
+
+
+def _key(service: str, stressor: Stressor | None, block: int, position: int) -> tuple[str, str, int, float, int, int]:
+    """Of a window that is yet to be measured, as ``Window.key``."""
+    about = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
+    return (service, *about, block, position)
+
+
 def _intensities(place: str) -> tuple[tuple[int, float], ...]:
     """Half of one thread's time, then 1, 2, 4, 8 threads as far as the place has CPUs."""
     cpus = len(read_cpus(place))
@@ -319,6 +369,14 @@ def peak(usages: Sequence[Usage], service: str) -> float:
         if after.at_ns > before.at_ns
     ]
     return max(rates, default=0.0)
+
+
+def busy(usages: Sequence[Usage]) -> float:
+    """The CPUs that all of the machine used on average over the readings."""
+    if len(usages) < 2 or usages[-1].at_ns <= usages[0].at_ns:
+        return 0.0
+    first, last = usages[0], usages[-1]
+    return (last.host_cpu_s - first.host_cpu_s) / ((last.at_ns - first.at_ns) / 1e9)
 
 
 @contextmanager

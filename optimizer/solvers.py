@@ -35,3 +35,10 @@ class PlacementSolver(Optimizer):
         if found in self.seen:
             raise SearchExhausted(f"{self.name} has one placement")
         return found, solved[1]
+
+    def recommend(self) -> Configuration | None:
+        """The placement where it was measured, even if the start measured better: one trial of each decides nothing,
+        and what is recommended is what a verdict compares with the start.
+        """
+        start = self.space.default()
+        return next((one.configuration for one in self.scores() if one.configuration != start), super().recommend())

@@ -17,7 +17,16 @@ from framework.cli import present
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.profiling import STRESSORS, ProfileRequest
-from framework.placement.profile import Profile, attributes, losses, prediction, pressures, ratios, slowdowns
+from framework.placement.profile import (
+    FEWEST_SPANS,
+    Profile,
+    attributes,
+    losses,
+    prediction,
+    pressures,
+    ratios,
+    slowdowns,
+)
 from framework.placement.scores import thesis_scores
 from framework.placement.space import load_profile, reasons
 from framework.proposal import propose
@@ -124,11 +133,12 @@ def register(
         with_tailor = tailor()
         given = present.limits(limits or [])
         target = profile or with_tailor.profiling.path(with_tailor.application(application))
-        if not target.exists():
-            asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
+        asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
+        asked = asked.quick() if quick else asked
+        if profile is None and with_tailor.profiling.unfinished(asked):
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             with Progress(*columns, console=messages) as bar:
-                with_tailor.profiling.run(asked.quick() if quick else asked, _watching(bar), target)
+                with_tailor.profiling.run(asked, _watching(bar), target)
         found = load_profile(target, with_tailor.application(application))
         if not attributes(found):
             raise InputError(
@@ -148,21 +158,49 @@ def register(
             _explain(output, with_tailor, study, found)
 
 
-def _explain(output: Console, with_tailor: Tailor, study: Study, found: Profile) -> None:
+def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profile) -> None:
     """Why each service stands where the solver put it: from the profile, so predicted and not measured."""
     searched = [one for one in with_tailor.store.trials(study.id) if one.purpose == "search"]
     if not searched:
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("service", "CPUs", "all together", "so placed", "why (predicted from the profile)"):
+    for column in ("service", "CPUs", "harm", "left", "why"):
         table.add_column(column)
-    why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, found)
+    why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, profile)
+    whole = sum(one.together for one in why_each)
     for one in sorted(why_each, key=lambda one: -one.together):
         kept = "kept apart from" if one.separated else "still beside"
         why = f"{kept} {one.worst}, which harms it most ({one.resource})" if one.worst else ""
-        table.add_row(one.service, one.cpus, f"x{one.together:.2f}", f"x{one.apart:.2f}", why)
+        table.add_row(one.service, one.cpus, _share(one.together, whole), _share(one.left, one.together), why)
     output.print(table)
+    output.print(
+        "harm: the service's share of what the profile predicts that all suffer on the same CPUs; left: how much of it "
+        "this placement leaves. Predicted, for the order of placements and not for sizes; what counts is the verdict.",
+        soft_wrap=True,
+    )
+    _warn(output, profile)
     output.print(f"picture: {with_tailor.profiling.write_machine(study, searched[0].configuration)}", soft_wrap=True)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole > 0 else "-"
+
+
+def _warn(output: Console, profile: Profile) -> None:
+    """What makes the profile say less."""
+    about = profile.about
+    if about.rare():
+        output.print(
+            f"left out, fewer than {FEWEST_SPANS // 2} requests in {about.window_s:g} s: {', '.join(about.rare())}; "
+            "a higher --rate or longer windows reach them",
+            soft_wrap=True,
+        )
+    if about.crowded():
+        output.print(
+            f"the undisturbed load used {about.busy:.1f} CPUs, and all but one service had CPU {about.rest} in the "
+            "profile: they mostly waited for each other there, and slowdowns are rough; a lower --rate says more",
+            soft_wrap=True,
+        )
 
 
 def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
@@ -234,7 +272,8 @@ def _show(output: Console, found: Profile) -> None:
         ]
         table.add_row(service, f"{about.peaks.get(service, 0):.2f}", *cells, f"{scores[service]['']:.3f}")
     output.print(table)
-    left_out = sorted(about.peaks.keys() - scores.keys())
+    _warn(output, found)
+    left_out = sorted(about.peaks.keys() - scores.keys() - set(about.rare()))
     if left_out:
         output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
     judged = _left_out(found)

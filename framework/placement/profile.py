@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from framework.errors import InputError
 from framework.model.documents import decode
 from framework.model.neighbours import Stressor
+from framework.placement.cpus import read_cpus
 from framework.placement.scores import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
 
 VERSION = 1
 LONGEST = 300  # characters of a reason
+FEWEST_SPANS = 30  # of a service in a window that counts
+CROWDED = 0.9  # of the rest's CPUs; a queue at more is long and different from window to window
 UNSTRESSED_EVERY = 3  # stressed windows: so often there is one without a stressor in between
 
 
@@ -101,7 +104,8 @@ class Pipeline:
 class About:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
     used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
-    ``calls``: service -> service that it calls -> how often per request.
+    ``calls``: service -> service that it calls -> how often per request.  ``spans``: how many each service had in a
+    window of that load.  ``busy``: the CPUs that all of the machine used meanwhile, on average.
     """
 
     application: str
@@ -116,6 +120,16 @@ class About:
     peaks: Mapping[str, float]
     without_counters: str = ""
     calls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    spans: Mapping[str, int] = field(default_factory=dict)
+    busy: float = 0.0
+
+    def rare(self) -> tuple[str, ...]:
+        """Services that the load reaches too seldom for windows of this length; they are not tried unasked."""
+        return tuple(sorted(name for name, count in self.spans.items() if count < FEWEST_SPANS / 2))
+
+    def crowded(self) -> bool:
+        """Whether all but one service had too few CPUs: what they do then is wait for each other."""
+        return self.busy > CROWDED * len(read_cpus(self.rest))
 
 
 Part = Window | Probe | Pair | Pipeline

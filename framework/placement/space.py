@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,15 +166,16 @@ def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Con
 class Reason:
     """Why a service stands where it does.
 
-    ``together``, ``apart``: the predicted ratio of its latency to that alone, with all services on the same CPUs and
-    with this placement.  ``worst``: the neighbour that would harm it most, on which resource, and whether it is kept
-    apart from it.
+    ``together``, ``left``: the harm that the profile predicts for it with all services on the same CPUs, and with this
+    placement: sums of logs of slowdowns.  Good for an order: sums over many neighbours are far beyond what was
+    measured, and their exponentials are no slowdowns that anybody will see.  ``worst``: the neighbour that would harm
+    it most, on which ``resource``, and whether it is kept apart from it.
     """
 
     service: str
     cpus: str
     together: float
-    apart: float
+    left: float
     worst: str
     resource: str
     separated: bool
@@ -196,8 +196,8 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
             Reason(
                 service,
                 place[service],
-                math.exp(sum(sum(cost.values()) for cost in costs.values())),
-                math.exp(sum(sum(costs[other].values()) for other in near)),
+                sum(sum(cost.values()) for cost in costs.values()),
+                sum(sum(costs[other].values()) for other in near),
                 worst,
                 resource,
                 worst not in near,

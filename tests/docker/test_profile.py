@@ -52,7 +52,7 @@ def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Pat
         "150",
     ).stdout  # fmt: skip
     assert "kept apart from" in said
-    assert "predicted from the profile" in said
+    assert "Predicted, for the order of placements" in said
     study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
     shown = json.loads(tailor(home, "show", study, "--json").stdout)
     arms = {one["label"] for one in shown["trials_detail"] if one["purpose"] == "verdict"}

@@ -17,6 +17,7 @@ from optimizer.assignment import CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment,
 from optimizer.benchmark.placements import least_of_all, random_placement
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.space import Capacity, Parameter, SearchSpace
+from optimizer.trial import Observation, ObservationState
 
 ALGORITHMS = ("knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency")
 
@@ -83,6 +84,19 @@ def test_each_suggests_once_what_fits_and_the_same_again(name: str) -> None:
     assert suggestion.note
     with pytest.raises(SearchExhausted):
         first.ask()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_placement_is_recommended_even_where_one_trial_of_the_start_was_lower(name: str) -> None:
+    """What is recommended is what the verdict compares with the start, in fresh runs."""
+    space = random_placement(np.random.default_rng(3), 10, 2, room=1.6)
+    solver = registry.load(name)(space, seed=5)
+    assert solver.recommend() is None
+    solver.tell([Observation(space.default(), ObservationState.COMPLETED, 10.0)])
+    assert solver.recommend() == space.default()
+    [suggestion] = solver.ask()
+    solver.tell([Observation(suggestion.configuration, ObservationState.COMPLETED, 11.0, ask=suggestion.ask)])
+    assert solver.recommend() == suggestion.configuration
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -18,6 +18,7 @@ from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
 from framework.placement.profile import (
     UNSTRESSED_EVERY,
+    About,
     attributes,
     block_of,
     losses,
@@ -30,7 +31,7 @@ from framework.placement.profile import (
 from framework.ports import Progress
 from framework.service import Tailor
 from framework.spans import SpanTable
-from framework.stressing import peak
+from framework.stressing import busy, peak
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -223,6 +224,30 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
     assert read_profile(target.read_text(), "f") == found
 
 
+def test_a_placement_goes_on_with_a_profile_that_was_broken_off(here: Here) -> None:
+    """And only with that: windows that could not be measured were tried, and another profile is of something else."""
+    profiling = here.tailor.profiling
+    assert profiling.unfinished(REQUEST), "not begun"
+
+    def break_off(count: int) -> None:
+        if count == 9:
+            raise Interrupted("Ctrl-C")
+
+    here.beside.on_start = break_off
+    with pytest.raises(Interrupted):
+        profiling.run(REQUEST, quiet)
+    assert profiling.unfinished(REQUEST)
+    assert not profiling.unfinished(replace(REQUEST, window_s=3.0)), "of other windows"
+    assert not profiling.unfinished(replace(REQUEST, rate_rps=200.0))
+    here.beside.on_start = lambda count: None
+    profiling.run(REQUEST, quiet)
+    assert not profiling.unfinished(REQUEST)
+    assert profiling.unfinished(replace(REQUEST, blocks=3))
+    rare = replace(REQUEST, rate_rps=2.0)
+    profiling.run(rare, quiet, again=True)
+    assert not profiling.unfinished(rare), "no window counts, and all were tried"
+
+
 def test_another_profile_is_not_mixed_with_what_is_there(here: Here, tmp_path: Path) -> None:
     target = tmp_path / "p.jsonl"
     short = replace(REQUEST, stressors=("l3",), blocks=1)
@@ -303,8 +328,32 @@ def test_a_service_with_few_spans_has_no_score_and_harms_no_other(here: Here) ->
     """At 2 requests/s a window has 20 spans: none of them counts, and everything else goes on."""
     found = here.tailor.profiling.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
     assert all("at least" in one.invalid for one in found.windows)
+    assert len({one.key for one in found.windows}) == len(found.windows), "the same arrivals again would be no more"
     assert attributes(found) == {}
     enough = here.tailor.profiling.run(replace(REQUEST, blocks=1), quiet, again=True)
     once = [replace(one, service="rare") for one in enough.windows if one.stressor in ("", "l3")]
     mixed = replace(enough, windows=(*enough.windows, *once))
     assert set(attributes(mixed)) == {"cache"}, "one that was not measured beside gemm is left out"
+
+
+def test_a_service_that_the_load_hardly_reaches_is_tried_only_where_it_is_named(here: Here) -> None:
+    seldom = replace(REQUEST, rate_rps=0.5, blocks=1)
+    found = here.tailor.profiling.run(seldom, quiet)
+    assert found.about.rare() == ("cache",)
+    assert not found.windows
+    assert not here.tailor.profiling.unfinished(seldom)
+    assert here.tailor.profiling.run(replace(seldom, services=("cache",)), quiet).windows
+
+
+def test_it_is_said_where_everything_else_had_too_few_cpus() -> None:
+    about = About("shop", "0", {}, "0", "1", 100.0, 1.0, 5.0, 1, {"a": 0.5})
+    assert not about.crowded()
+    assert replace(about, busy=1.3).crowded()
+    assert not replace(about, rest="1-3", busy=1.3).crowded()
+
+
+def test_what_is_busy_is_read_off_the_first_and_the_last_reading() -> None:
+    first = Usage(0, {}, 10.0, 0.0, None, 2, 0.0)
+    later = [replace(first, at_ns=at * 10**9, host_cpu_s=10.0 + 1.5 * at) for at in (1, 2)]
+    assert busy([first, *later]) == pytest.approx(1.5)
+    assert busy([first]) == busy([]) == 0.0
