@@ -99,6 +99,9 @@ class Neighbours(Protocol):
     def threads(self, running: Running) -> Mapping[str, Threads]:
         """Service -> how its threads were scheduled so far; empty where nobody can tell."""
 
+    def memory_mib(self, running: Running) -> Mapping[str, float]:
+        """Service -> the memory that it holds, without what the kernel could drop [MiB]; nothing where nobody knows."""
+
     def without_counters(self) -> str:
         """Why there are no hardware counters; empty where there are."""
 

@@ -19,6 +19,7 @@ from framework.report.export import write_text
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
 from framework.stressing import ProfileRun, unfinished
+from framework.study.held import held
 from optimizer.space import Configuration, Value
 
 
@@ -93,10 +94,12 @@ class Profiling:
         bench = adapters.bench(DOCKER, application, adapters.types(), watch)
         run = ProfileRun(bench, adapters.neighbours(), request, place, rest, target)
         run.check(kept)
-        try:
-            return run.whole(kept, asdict(adapters.machine()))
-        finally:
-            bench.testbed.clean(run.project)
+        with held(adapters.home, run.project):
+            bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
+            try:
+                return run.whole(kept, asdict(adapters.machine()))
+            finally:
+                bench.testbed.clean(run.project)
 
 
 def _check(request: ProfileRequest, application: Application) -> None:

@@ -302,9 +302,9 @@ class Tailor:
     # ------------------------------------------------------------------ leaving
 
     def clean(self, *, seeds: bool = False) -> Sequence[str]:
-        """Remove what dead studies of this TAILOR_HOME left behind, and with ``seeds`` the kept data.
+        """Remove what dead studies and profiles of this TAILOR_HOME left, and with ``seeds`` the kept data.
 
-        Studies that live, here or of another TAILOR_HOME, are not touched.
+        Those that live, here or of another TAILOR_HOME, are not touched.
         """
         testbed = self._adapters.testbed(DOCKER, None, self.service_types())
         removed = self.running.clean_dead(testbed)

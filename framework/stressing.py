@@ -51,14 +51,16 @@ SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
 
 
 class ProfileRun:
-    """``place``, ``rest``: lists of CPUs.  ``target``: the profile's file."""
+    """``place``, ``rest``: lists of CPUs.  ``target``: the profile's file, which the project is named after: two
+    profiles of one application do not remove each other's containers.
+    """
 
     def __init__(
         self, bench: Bench, neighbours: Neighbours, request: ProfileRequest, place: str, rest: str, target: Path
     ) -> None:
         self._bench, self._neighbours, self._request = bench, neighbours, request
         self._place, self._rest, self._target = place, rest, target
-        self.project = f"tailor-profile-{bench.application.name}"
+        self.project = f"tailor-profile-{bench.application.name}-{zlib.crc32(bytes(target.resolve())):08x}"
         self._windows: list[Window] = []
         self._probes: list[Probe] = []
         self._pairs: list[Pair] = []
@@ -151,6 +153,7 @@ class ProfileRun:
         self._step("undisturbed load: peak CPU need")
         with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
             _, spans, _ = self._load(running, self._request.seed, "")
+        held = self._neighbours.memory_mib(running)
         counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
         peaks = {name: peak(usages, name) for name, count in counts.items() if count}
         if not peaks:
@@ -160,6 +163,7 @@ class ProfileRun:
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
             request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
             self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
+            {name: held[name] for name in peaks if name in held},
         )  # fmt: skip
 
     def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:

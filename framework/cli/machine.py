@@ -55,7 +55,7 @@ def register(
         seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
         as_json: Json = False,
     ) -> None:
-        """Remove containers, networks and volumes that dead studies left; live studies are not touched."""
+        """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
         removed = tailor().clean(seeds=seeds)
         if as_json:
             print_json({"removed": removed})

@@ -156,6 +156,7 @@ def register(
         run(with_tailor, study.id, as_json)
         if not as_json:
             _explain(output, with_tailor, study, found)
+            output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)
 
 
 def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profile) -> None:
@@ -182,6 +183,13 @@ def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profil
     output.print(f"picture: {with_tailor.profiling.write_machine(study, searched[0].configuration)}", soft_wrap=True)
 
 
+def _recommended(study: Study) -> str:
+    """The placement that was shown to be better than everything everywhere, if one was."""
+    if study.verdict is not None and study.verdict.statement == "improvement":
+        return f"recommended: this placement; its files: tailor best {study.id} --output DIR"
+    return "no placement is recommended: this one was not shown to be better than every service on all CPUs"
+
+
 def _share(part: float, whole: float) -> str:
     return f"{part / whole:.0%}" if whole > 0 else "-"
 
@@ -204,15 +212,21 @@ def _warn(output: Console, profile: Profile) -> None:
 
 
 def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
+    """Shows each window; where no bar can be drawn (a log file), a line for each service and block."""
     task = bar.add_task("deploying", total=None)
+    last = ""
 
     def watch(kind: str, data: Mapping[str, Any]) -> None:
+        nonlocal last
         if kind == "step":
             bar.update(task, description=str(data["text"])[:60])
         elif kind == "window":
             beside = f"beside {data['stressor']}" if data["stressor"] else "alone"
             description = f"{data['service']} {beside}"
             bar.update(task, total=data["planned"], completed=data["done"] - 1, description=description)
+            if not bar.console.is_terminal and data["service"] != last:
+                last = str(data["service"])
+                bar.console.print(f"profile: window {data['done']} of {data['planned']}, {last}", soft_wrap=True)
 
     return watch
 

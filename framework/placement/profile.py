@@ -105,7 +105,8 @@ class About:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
     used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
     ``calls``: service -> service that it calls -> how often per request.  ``spans``: how many each service had in a
-    window of that load.  ``busy``: the CPUs that all of the machine used meanwhile, on average.
+    window of that load.  ``busy``: the CPUs that all of the machine used meanwhile, on average.  ``memory_mib``: what
+    each service held at its end, without what the kernel could drop.
     """
 
     application: str
@@ -122,6 +123,7 @@ class About:
     calls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spans: Mapping[str, int] = field(default_factory=dict)
     busy: float = 0.0
+    memory_mib: Mapping[str, float] = field(default_factory=dict)
 
     def rare(self) -> tuple[str, ...]:
         """Services that the load reaches too seldom for windows of this length; they are not tried unasked."""

@@ -62,19 +62,38 @@ def parameter_of(service: str, domains: Sequence[str], attributes: Mapping[str, 
     )
 
 
-def with_placement(space: SearchSpace, domains: Sequence[str], profile: Profile | None) -> SearchSpace:
-    """A space with the placement of every service that it tunes something of, before its other parameters."""
+def own_memory_mib(domains: Sequence[str], topology: Topology) -> dict[str, float]:
+    """Domain -> the memory that is next to it alone; empty where domains share memory, or nobody says how much."""
+    found = {domain: topology.own_memory_mib(read_cpus(domain)) for domain in domains}
+    sizes = {domain: size for domain, size in found.items() if size is not None}
+    return sizes if len(sizes) == len(domains) else {}
+
+
+def with_placement(
+    space: SearchSpace, domains: Sequence[str], profile: Profile | None, memory_mib: Mapping[str, float]
+) -> SearchSpace:
+    """A space with the placement of every service that it tunes something of, before its other parameters.
+
+    ``memory_mib``: of each domain, where it has memory of its own.
+    """
     known = attributes(profile) if profile else {}
     parameters: list[Parameter] = []
     for service, names in space.groups.items():
         parameters += [parameter_of(service, domains, known.get(service)), *(space[name] for name in names)]
-    return SearchSpace(parameters, [*space.constraints, *capacities(list(space.groups), domains, profile)])
+    return SearchSpace(parameters, [*space.constraints, *capacities(list(space.groups), domains, profile, memory_mib)])
 
 
 def placement_alone(
-    application: Application, domains: Sequence[str], profile: Profile | None, only: Sequence[str] = ()
+    application: Application,
+    domains: Sequence[str],
+    profile: Profile | None,
+    memory_mib: Mapping[str, float],
+    only: Sequence[str] = (),
 ) -> SearchSpace:
-    """The space of where each service runs that is tuned, or of those named.  Raises UnknownName, InputError."""
+    """The space of where each service runs that is tuned, or of those named.  Raises UnknownName, InputError.
+
+    ``memory_mib``: of each domain, where it has memory of its own.
+    """
     known = [one.name for one in application.services if one.tuned]
     for name in only:
         if name not in known:
@@ -84,7 +103,8 @@ def placement_alone(
         raise InputError(f"{application.name}: no service is tuned, so none can be placed")
     about = attributes(profile) if profile else {}
     return SearchSpace(
-        (parameter_of(name, domains, about.get(name)) for name in services), capacities(services, domains, profile)
+        (parameter_of(name, domains, about.get(name)) for name in services),
+        capacities(services, domains, profile, memory_mib),
     )
 
 
@@ -126,8 +146,10 @@ def _known(what: str, name: str, known: Sequence[str]) -> None:
         raise UnknownName(what, name, known)
 
 
-def capacities(services: Sequence[str], domains: Sequence[str], profile: Profile | None) -> list[Capacity]:
-    """What fits into a domain: peak CPU needs up to its CPUs.
+def capacities(
+    services: Sequence[str], domains: Sequence[str], profile: Profile | None, memory_mib: Mapping[str, float]
+) -> list[Capacity]:
+    """What fits into a domain: peak CPU needs up to its CPUs, and memory where it has some of its own.
 
     Where all together need more than there is, as on a machine that is smaller than the application, the needs are
     scaled so that they fill it to ``FULL`` (Sfakiotakis 2023 scales them to the capacity).
@@ -139,7 +161,11 @@ def capacities(services: Sequence[str], domains: Sequence[str], profile: Profile
     room, need = FULL * sum(sizes.values()), sum(peaks.values())
     scale = min(1.0, room / need) if need > 0 else 1.0
     weights = {name: scale * peak for name, peak in peaks.items()}
-    return [Capacity(weights, domain, size, "peak CPU need") for domain, size in sizes.items()]
+    held = {f"{name}.{CPUSET}": profile.about.memory_mib.get(name, 0.0) for name in services}
+    return [
+        *(Capacity(weights, domain, size, "peak CPU need") for domain, size in sizes.items()),
+        *(Capacity(held, domain, size, "memory in MiB") for domain, size in memory_mib.items() if any(held.values())),
+    ]
 
 
 def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Configuration]:

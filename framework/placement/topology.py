@@ -7,7 +7,7 @@ offline, and a virtual machine or a container may say nothing of caches: what is
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from framework.errors import InputError, MissingPrerequisite
@@ -46,11 +46,14 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs that may be used, by number, and their caches.  ``offline``: those that are there and switched off."""
+    """The CPUs that may be used, by number, and their caches.  ``offline``: those that are there and switched off.
+    ``memory_mib``: memory node -> its size, where the kernel says it.
+    """
 
     cpus: tuple[Cpu, ...]
     caches: tuple[Cache, ...] = ()
     offline: tuple[int, ...] = ()
+    memory_mib: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -94,7 +97,16 @@ class Topology:
             tuple(one for one in self.cpus if one.number in cpus),
             tuple(one for one in caches if one.cpus),
             self.offline,
+            self.memory_mib,
         )
+
+    def own_memory_mib(self, cpus: Collection[int]) -> float | None:
+        """The memory next to these CPUs and to no others [MiB]; None where they share it, or its size is not said."""
+        nodes = {one.node for one in self.cpus if one.number in cpus}
+        shared = any(one.node in nodes and one.number not in cpus for one in self.cpus)
+        if shared or not nodes <= self.memory_mib.keys():
+            return None
+        return sum(self.memory_mib[node] for node in nodes)
 
     def domains(self, count: int) -> Mapping[str, tuple[int, ...]]:
         """So many sets of CPUs of about one size that share as little as possible: whole nodes, caches, cores.
@@ -138,6 +150,7 @@ def read_topology(root: Path = SYSFS, allowed: Collection[int] | None = None) ->
         tuple(_cpu(directory / f"cpu{number}", number) for number in online),
         tuple(sorted(_caches(directory, online), key=lambda one: (one.level, one.kind, one.cpus))),
         tuple(sorted(set(there) - set(online))),
+        _memory_mib(root / "devices" / "system" / "node"),
     )
     return whole.only(usable)
 
@@ -166,6 +179,16 @@ def _caches(directory: Path, online: Sequence[int]) -> set[Cache]:
             shared = read_cpus(_text(path / "shared_cpu_list") or str(number))
             cpus = tuple(cpu for cpu in shared if cpu in online)
             found.add(Cache(int(level), KINDS[kind], _bytes(_text(path / "size")), cpus))
+    return found
+
+
+def _memory_mib(directory: Path) -> dict[int, float]:
+    """MemTotal of each node's meminfo, such as "Node 0 MemTotal:  16331712 kB"."""
+    found = {}
+    for path in directory.glob("node*/meminfo"):
+        words = next((line.split() for line in _text(path).splitlines() if "MemTotal:" in line), [])
+        if len(words) == 5 and words[3].isdigit():
+            found[int(words[1])] = int(words[3]) / 2**10
     return found
 
 

@@ -26,7 +26,15 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
-from framework.placement.space import PLACEMENTS, domains_of, load_profile, placement_alone, with_placement, with_wishes
+from framework.placement.space import (
+    PLACEMENTS,
+    domains_of,
+    load_profile,
+    own_memory_mib,
+    placement_alone,
+    with_placement,
+    with_wishes,
+)
 from framework.placement.topology import Topology
 from framework.telling import EDITS
 from optimizer.registry import names as optimizer_names
@@ -72,7 +80,8 @@ def space_of(
         raise InputError("--pin and --apart say where services may be placed; allowed: with --placement also or only")
     if request.placement == "only":
         domains = domains_of(request.domains, topology())
-        alone = placement_alone(application, domains, profile, request.only)
+        memory_mib = own_memory_mib(domains, topology())
+        alone = placement_alone(application, domains, profile, memory_mib, request.only)
         return with_wishes(alone, domains, request.pin, request.apart)
     space = search_space(
         application,
@@ -86,7 +95,8 @@ def space_of(
     if request.placement == "none":
         return space
     domains = domains_of(request.domains, topology())
-    return with_wishes(with_placement(space, domains, profile), domains, request.pin, request.apart)
+    both = with_placement(space, domains, profile, own_memory_mib(domains, topology()))
+    return with_wishes(both, domains, request.pin, request.apart)
 
 
 def check_request(request: TuneRequest, application: Application) -> None:

@@ -15,6 +15,7 @@ from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
 from framework.ports import Testbed
+from framework.study.held import held, known
 from framework.study.lease import Lease
 from framework.study.planning import planned
 from optimizer.space import SearchSpace
@@ -112,8 +113,13 @@ class Running:
             self._store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
 
     def clean_dead(self, testbed: Testbed) -> list[str]:
-        """Remove what studies of this store left behind that nobody runs; the names of what was removed."""
+        """Remove what studies and profiles of this TAILOR_HOME left behind that nobody runs; what was removed."""
         self._lease.release_dead()
         alive = {study for study, _ in self._store.leased()}
         ours = {project_name(study.id) for study in self._store.studies() if study.id not in alive}
-        return [name for project in sorted(ours & set(testbed.projects())) for name in testbed.clean(project)]
+        there = set(testbed.projects())
+        removed = [name for project in sorted(ours & there) for name in testbed.clean(project)]
+        for project in sorted(there.intersection(known(self._adapters.home))):
+            with suppress(InputError), held(self._adapters.home, project):
+                removed += testbed.clean(project)
+        return removed

@@ -20,6 +20,7 @@ def topology_of(host: TwinHost) -> Topology:
     return Topology(
         tuple(Cpu(number, number, node, node) for node, numbers in enumerate(nodes) for number in numbers),
         tuple(Cache(3, "", 0, numbers) for numbers in nodes),
+        memory_mib=dict.fromkeys(range(host.nodes), host.memory_mib / host.nodes),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from framework.placement.profile import About, Probe, Profile, Window, read_profile
-from tests.docker.studies import PATIENT, WIDE, Disturbed, left_behind, tailor
+from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind, tailor
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]
 
@@ -28,12 +30,44 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
         raise Disturbed(document)
     profile = read_profile(path.read_text(), "profile")
     assert all(one.per_second > 0 for one in profile.probes)
+    assert set(profile.about.memory_mib) == set(profile.about.peaks)
+    assert all(1 < held < 2_000 for held in profile.about.memory_mib.values()), "MiB"
     beside = [one for one in profile.windows if one.stressor]
     assert all(one.spans > 50 and one.stress_per_s > 0 and one.cores > 0 for one in beside)
     assert all(one.switches_per_s > 0 for one in profile.windows), "the kernel's own counts"
     assert set(left_behind()) <= set(before)
     again = json.loads(tailor(home, *asked).stdout)
     assert again["windows"] == document["windows"], "it was whole"
+
+
+def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_application: Path, tmp_path: Path) -> None:
+    """Killed with a stressor running: cleaning removes it and the application, but not while the profile is made."""
+    before = set(_containers("tailor.study"))
+    asked = ("profile", str(slice_application), "--service", "url-shorten", "--stressor", "l2", "--duration", "30s")
+    started = subprocess.Popen(
+        [*TAILOR, *asked, "--output", str(tmp_path / "p.jsonl")], env=environment(home), cwd=ROOT
+    )
+    try:
+        while not (stressors := _containers("tailor.role=stressor")):
+            assert started.poll() is None
+            time.sleep(0.5)
+        assert json.loads(tailor(home, "clean", "--json").stdout)["removed"] == []
+        assert "is being run by another process" in tailor(
+            home, *asked, "--output", str(tmp_path / "p.jsonl"), code=2
+        ).stderr  # fmt: skip
+    finally:
+        started.kill()
+        started.wait()
+    assert set(stressors) <= set(_containers("tailor.role=stressor"))
+    assert json.loads(tailor(home, "clean", "--json").stdout)["removed"]
+    assert set(_containers("tailor.study")) <= before, "networks are left out: engines before 28 keep empty ones"
+
+
+def _containers(label: str) -> list[str]:
+    listed = subprocess.run(
+        ["docker", "ps", "-aq", "--filter", f"label={label}"], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.split()
 
 
 def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Path, tmp_path: Path) -> None:
@@ -53,6 +87,7 @@ def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Pat
     ).stdout  # fmt: skip
     assert "kept apart from" in said
     assert "Predicted, for the order of placements" in said
+    assert "no placement is recommended" in said, "two pairs show nothing"
     study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
     shown = json.loads(tailor(home, "show", study, "--json").stdout)
     arms = {one["label"] for one in shown["trials_detail"] if one["purpose"] == "verdict"}

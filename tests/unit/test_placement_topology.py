@@ -99,6 +99,23 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
         read_topology(root).only([900])
 
 
+def test_the_memory_that_a_set_of_cpus_has_of_its_own(tmp_path: Path) -> None:
+    [two_sockets] = [path for path in CASES if path.stem == "two-sockets-smt"]
+    root = sysfs(case(two_sockets), tmp_path)
+    first, second = (read_cpus(one) for one in ("0-9,20-29", "10-19,30-39"))
+    assert read_topology(root).own_memory_mib(first) is None, "not said"
+    for node, kilobytes in ((0, 32 * 2**20), (1, 16 * 2**20)):
+        path = root / "devices" / "system" / "node" / f"node{node}" / "meminfo"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"Node {node} MemTotal:       {kilobytes} kB\nNode {node} MemFree:          12 kB\n")
+    found = read_topology(root)
+    assert found.own_memory_mib(first) == 32 * 2**10
+    assert found.own_memory_mib(second) == 16 * 2**10
+    assert found.own_memory_mib([*first, *second]) == 48 * 2**10
+    assert found.own_memory_mib(first[:5]) is None, "others are next to it too"
+    assert found.only(first[:5]).own_memory_mib(first[:5]) == 32 * 2**10, "where no others may be used"
+
+
 def test_this_machine() -> None:
     found: Topology = read_topology()
     assert len(found.numbers) >= 1

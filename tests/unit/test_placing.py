@@ -14,9 +14,18 @@ from framework.compose.placed import ALL
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
 from framework.placement.profile import About, Probe, Profile, Window, read_profile
-from framework.placement.space import baselines, domains_of, parameter_of, reasons
+from framework.placement.space import (
+    baselines,
+    capacities,
+    domains_of,
+    load_profile,
+    own_memory_mib,
+    parameter_of,
+    reasons,
+)
 from framework.placement.topology import Cpu, Topology
 from framework.service import Tailor
+from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
@@ -126,6 +135,9 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
     limits = [one for one in space.constraints if isinstance(one, Capacity)]
     assert [limit.bound for limit in limits] == [4.0, 4.0]
     assert sum(limits[0].weights.values()) == pytest.approx(min(6.0 * len(names), 0.85 * 8))
+    assert capacities(names, ("0-3", "4-7"), load_profile(path, tailor.application(SMALL)), {"0-3": 99.0}) == limits, (
+        "a profile that says nothing of memory"
+    )
     elsewhere = profile_of({"x": (1.0, 1.1)}, tmp_path / "other.jsonl")
     elsewhere.write_text(elsewhere.read_text().replace('"application": "small"', '"application": "large"'))
     for wrong, said in (
@@ -135,6 +147,23 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
     ):
         with pytest.raises(InputError, match=said):
             tailor.space(tailor.application(SMALL), wrong)
+
+
+def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
+    held = Profile(replace(ABOUT, peaks={"a": 1.0, "b": 1.0}, memory_mib={"a": 700.0, "b": 600.0}), (), ())
+    cpus = tuple(Cpu(number, number, number // 4, number // 4) for number in range(8))
+    two, domains = Topology(cpus, memory_mib={0: 1e3, 1: 5e2}), ("0-3", "4-7")
+    memory_mib = own_memory_mib(domains, two)
+    assert memory_mib == {"0-3": 1e3, "4-7": 5e2}
+    assert own_memory_mib(("0-1", "2-3"), two) == {}, "of one node"
+    space = SearchSpace(
+        [parameter_of(one, domains) for one in ("a", "b")], capacities(("a", "b"), domains, held, memory_mib)
+    )
+    assert space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": ALL}))
+    assert not space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": "0-3"}))
+    assert not space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": "4-7"})), "600 of 500 MiB"
+    with pytest.raises(SearchExhausted):
+        load("placement-exact")(space, seed=1).ask()
 
 
 def test_baselines_fit_and_differ(tailor: Tailor, tmp_path: Path) -> None:

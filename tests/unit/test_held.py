@@ -1,0 +1,37 @@
+"""What is run without a study is run by one process, and is free as soon as that is gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.errors import InputError
+from framework.study.held import held, known
+
+HOLD = """
+import pathlib, sys
+from framework.study.held import held
+with held(pathlib.Path(sys.argv[1]), "one"):
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_one_process_holds_a_project_until_it_is_killed(tmp_path: Path) -> None:
+    assert known(tmp_path) == []
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(InputError, match="is being run by another process"), held(tmp_path, "one"):
+                pass
+            with held(tmp_path, "two"):
+                pass
+        finally:
+            other.kill()
+    with held(tmp_path, "one"):
+        assert known(tmp_path) == ["one", "two"]
