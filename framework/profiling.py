@@ -74,7 +74,9 @@ class Profiling:
         """A figure for each service that was measured beside a stressor; returns their directory, None without any."""
         found = slowdowns(profile.windows)
         directory = self._adapters.home / "reports" / f"profile-{profile.about.application}"
-        about = f"mean (line) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
+        about = (
+            f"mean (range: of its blocks) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
+        )
         for service in sorted({one.service for one in found}):
             write_text(directory / f"{service}.svg", sensitivity_plot(service, found, about))
         return directory if found else None

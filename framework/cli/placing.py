@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +19,10 @@ from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import (
     FEWEST_SPANS,
     Profile,
+    Slowdown,
     attributes,
+    judgement,
     losses,
-    prediction,
     pressures,
     ratios,
     slowdowns,
@@ -232,6 +232,7 @@ def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
 
 
 def _document(found: Profile) -> dict[str, Any]:
+    known = judgement(found)
     return {
         "about": asdict(found.about),
         "slowdowns": [asdict(one) for one in slowdowns(found.windows)],
@@ -239,31 +240,23 @@ def _document(found: Profile) -> dict[str, Any]:
         "pressures": pressures(found),
         "attributes": attributes(found),
         "pairs": ratios(found.pairs),
-        "leave_one_out": _left_out(found),
+        "leave_one_out": None if known is None else asdict(known),
         "pipelines": {one.service: one.shares for one in found.pipelines},
         "windows": len(found.windows),
         "invalid": sum(bool(one.invalid) for one in found.windows),
     }
 
 
-def _left_out(found: Profile) -> Mapping[str, float] | None:
-    """How far the predicted slowdown of a pair is off when the pair is left out of the fit; None without pairs."""
-    known = prediction(found)
-    if known is None:
-        return None
-    model, errors = known
-    sizes = sorted(abs(one) for one in errors.tolist())
-    return {
-        "pairs": len(sizes),
-        "weight": float(model.weights[0]),
-        "median": statistics.median(sizes),
-        "most": sizes[-1],
-    }
-
-
 def _leaves(shares: Mapping[str, float]) -> Mapping[str, float]:
     """The nodes of a top-down tree that have no children in it."""
     return {node: share for node, share in shares.items() if not any(other.startswith(f"{node}.") for other in shares)}
+
+
+def _harm(service: str, rows: Sequence[Slowdown]) -> str:
+    """What slows the service in every block at its strongest, the worst first."""
+    strongest = {one.stressor: one for one in sorted(rows, key=lambda one: one.intensity) if one.service == service}
+    harmful = sorted((one for one in strongest.values() if one.low > 1), key=lambda one: -one.mean)
+    return ", ".join(f"{one.stressor} x{one.mean:.2f}" for one in harmful) or "-"
 
 
 def _show(output: Console, found: Profile) -> None:
@@ -274,27 +267,25 @@ def _show(output: Console, found: Profile) -> None:
         soft_wrap=True,
     )
     scores = thesis_scores(losses(found.windows))
-    rows = [one for one in slowdowns(found.windows) if one.service in scores]
-    strongest = {(o.service, o.stressor): o for o in sorted(rows, key=lambda one: one.intensity)}
-    stressors = sorted({one.stressor for one in rows})
+    rows = slowdowns(found.windows)
     table = Table(box=None, pad_edge=False)
-    for column in ("service", "peak cores", *stressors, "score"):
-        table.add_column(column)
+    for column in ("service", "peak cores", "score"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("slower in every block beside (mean latency, stressors at their strongest)")
     for service in sorted(scores, key=lambda one: -scores[one][""]):
-        cells = [
-            f"x{strongest[service, kind].mean:.2f} (p95 x{strongest[service, kind].p95:.2f})" for kind in stressors
-        ]
-        table.add_row(service, f"{about.peaks.get(service, 0):.2f}", *cells, f"{scores[service]['']:.3f}")
+        table.add_row(service, f"{about.peaks.get(service, 0):.2f}", f"{scores[service]['']:.3f}", _harm(service, rows))
     output.print(table)
     _warn(output, found)
     left_out = sorted(about.peaks.keys() - scores.keys() - set(about.rare()))
     if left_out:
         output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
-    judged = _left_out(found)
-    if judged:
+    known = judgement(found)
+    if known:
         output.print(
-            f"predicted slowdown of a service beside another: off by {judged['median']:.0%} (median; at most "
-            f"{judged['most']:.0%}) over {judged['pairs']} measured pairs, each left out of the fit in its turn",
+            f"predicted slowdown of a service beside another: off by {known.median:.0%} (median; at most "
+            f"{known.most:.0%}) over {known.pairs} measured pairs, each left out of the fit in its turn; to predict "
+            f"none is off by {known.harmless:.0%}"
+            + ("" if known.median < known.harmless else ": nothing is known about the size of a slowdown here"),
             soft_wrap=True,
         )
     if about.without_counters:

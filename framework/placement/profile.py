@@ -326,3 +326,31 @@ def prediction(profile: Profile) -> tuple[Interference, NDArray[np.float64]] | N
     known = predictor(profile)
     measured = [one for one in ratios(profile.pairs) if {one[0], one[1]} <= set(known.services)]
     return fitted(known, measured) if len(measured) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Relative errors of the predicted slowdown of pairs, each left out of the fit in its turn.
+
+    ``weight``: the fitted one, 0 where the predictions say nothing.  ``harmless``: the median error of predicting no
+    slowdown, which a prediction that says something is below.
+    """
+
+    pairs: int
+    weight: float
+    median: float
+    most: float
+    harmless: float
+
+
+def judgement(profile: Profile) -> Judgement | None:
+    """How good the predictions are; None with fewer than two pairs."""
+    known = prediction(profile)
+    if known is None:
+        return None
+    model, errors = known
+    sizes = np.abs(errors)
+    none = [abs(1 / ratio - 1) for *pair, ratio in ratios(profile.pairs) if {*pair} <= {*model.services}]
+    return Judgement(
+        len(sizes), float(model.weights[0]), float(np.median(sizes)), float(sizes.max()), statistics.median(none)
+    )

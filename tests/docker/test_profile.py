@@ -38,6 +38,9 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
     assert set(left_behind()) <= set(before)
     again = json.loads(tailor(home, *asked).stdout)
     assert again["windows"] == document["windows"], "it was whole"
+    shown = tailor(home, *asked[:-1]).stdout
+    assert "slower in every block beside" in " ".join(shown.split())
+    assert "url-shorten" in shown
 
 
 def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_application: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from framework.placement.profile import (
     About,
     attributes,
     block_of,
+    judgement,
     losses,
     prediction,
     pressures,
@@ -198,9 +199,13 @@ def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
     assert model.weights == pytest.approx([together / said] * 2, rel=0.05)
     assert errors == pytest.approx([0.0, 0.0], abs=0.02)
     assert model.slowdown("cache", ["front"]) == pytest.approx(math.exp(together), rel=0.02)
+    said_of_it = judgement(found)
+    assert said_of_it is not None
+    assert said_of_it.median <= said_of_it.most <= 0.02
+    assert said_of_it.harmless == pytest.approx(1 - math.exp(-together), abs=0.01), "what predicting none is off by"
     again = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert again == found, "it was whole"
-    assert prediction(replace(found, pairs=found.pairs[:4])) is None, "one pair cannot be left out of itself"
+    assert judgement(replace(found, pairs=found.pairs[:4])) is None, "one pair cannot be left out of itself"
     tailor.close()
 
 
