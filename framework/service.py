@@ -301,11 +301,20 @@ class Tailor:
 
     # ------------------------------------------------------------------ leaving
 
-    def clean(self, *, seeds: bool = False) -> Sequence[str]:
+    def clean(self, *, seeds: bool = False, projects: Sequence[str] = ()) -> tuple[Sequence[str], Sequence[str]]:
         """Remove what dead studies and profiles of this TAILOR_HOME left, and with ``seeds`` the kept data.
 
-        Those that live, here or of another TAILOR_HOME, are not touched.
+        ``projects``: of another TAILOR_HOME, removed too, whether they live there or not; others are left alone.
+        Returns what was removed, and the projects that were left alone.  Raises InputError for a project that is not
+        there, or is of this TAILOR_HOME.
         """
         testbed = self._adapters.testbed(DOCKER, None, self.service_types())
+        strangers = self.running.strangers(testbed)
+        for name in projects:
+            if name not in strangers:
+                allowed = ", ".join(strangers) or "none are there"
+                raise InputError(f"{name!r} is not a project of another TAILOR_HOME; allowed: {allowed}")
         removed = self.running.clean_dead(testbed)
-        return removed + list(testbed.clean_seeds()) if seeds else removed
+        removed += [one for name in projects for one in testbed.clean(name)]
+        removed += testbed.clean_seeds() if seeds else []
+        return removed, [name for name in strangers if name not in projects]

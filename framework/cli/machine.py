@@ -53,14 +53,24 @@ def register(
     @app.command()
     def clean(
         seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
+        project: Annotated[
+            list[str] | None,
+            typer.Option(metavar="NAME", help="Also what this one of another TAILOR_HOME left (repeatable)."),
+        ] = None,
         as_json: Json = False,
     ) -> None:
         """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
-        removed = tailor().clean(seeds=seeds)
+        removed, left = tailor().clean(seeds=seeds, projects=project or ())
         if as_json:
-            print_json({"removed": removed})
-        else:
-            output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+            print_json({"removed": removed, "left": left})
+            return
+        output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+        if left:
+            output.print(
+                f"left alone, since this TAILOR_HOME does not know them: {', '.join(left)}; where nobody runs one: "
+                "tailor clean --project NAME",
+                soft_wrap=True,
+            )
 
     @app.command()
     def sweep(

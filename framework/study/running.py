@@ -123,3 +123,8 @@ class Running:
             with suppress(InputError), held(self._adapters.home, project):
                 removed += testbed.clean(project)
         return removed
+
+    def strangers(self, testbed: Testbed) -> list[str]:
+        """Projects on the testbed that this TAILOR_HOME does not know: another's, alive or not."""
+        ours = {project_name(study.id) for study in self._store.studies()}.union(known(self._adapters.home))
+        return sorted(set(testbed.projects()) - ours)

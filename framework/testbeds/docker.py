@@ -178,7 +178,9 @@ class DockerTestbed:
             self._run_live(deployment, containers)
         with phases.phase("read back", progress):
             self._read_back(deployment, containers)
-        labels = {**deployment.labels, "tailor.restored": method, "tailor.fresh": deployment.fresh}
+        # The load generator and stressors bear these too: without a network, the project alone says whose they are.
+        known = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
+        labels = {**deployment.labels, **known}
         return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
 
     def _start(self, project: str, file: Path) -> None:

@@ -45,13 +45,14 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
 
 def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_application: Path, tmp_path: Path) -> None:
     """Killed with a stressor running: cleaning removes it and the application, but not while the profile is made."""
-    before = set(_containers("tailor.study"))
+    before = set(_containers("tailor.application"))
+    strangers = _left(tmp_path)
     asked = ("profile", str(slice_application), "--service", "url-shorten", "--stressor", "l2", "--duration", "30s")
     started = subprocess.Popen(
         [*TAILOR, *asked, "--output", str(tmp_path / "p.jsonl")], env=environment(home), cwd=ROOT
     )
     try:
-        while not (stressors := _containers("tailor.role=stressor")):
+        while not (stressors := set(_containers("tailor.role=stressor")) - before):
             assert started.poll() is None
             time.sleep(0.5)
         assert json.loads(tailor(home, "clean", "--json").stdout)["removed"] == []
@@ -61,9 +62,30 @@ def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_applicatio
     finally:
         started.kill()
         started.wait()
-    assert set(stressors) <= set(_containers("tailor.role=stressor"))
+    assert stressors <= set(_containers("tailor.role=stressor"))
+    (project,) = _left(tmp_path) - strangers
+    assert stressors <= set(_containers("tailor.role=stressor"))
     assert json.loads(tailor(home, "clean", "--json").stdout)["removed"]
-    assert set(_containers("tailor.study")) <= before, "networks are left out: engines before 28 keep empty ones"
+    assert set(_containers("tailor.application")) <= before, "networks are left out: engines before 28 keep empty ones"
+    assert "is not a project of another" in tailor(home, "clean", "--project", project, code=2).stderr
+
+
+def test_what_another_home_left_is_removed_where_it_is_named(home: Path, project: str) -> None:
+    """The load generator or a stressor alone, stopped, as a restart of the engine leaves them: by its label."""
+    image = "tailor/stressor:1"
+    made = ("docker", "create", "--network", "none", "--label", f"tailor.project={project}", image)
+    subprocess.run(made, check=True, capture_output=True)
+    document = json.loads(tailor(home, "clean", "--json").stdout)
+    assert project in document["left"]
+    assert project in tailor(home, "clean").stdout
+    document = json.loads(tailor(home, "clean", "--project", project, "--json").stdout)
+    assert len(document["removed"]) == 1
+    assert project not in document["left"]
+
+
+def _left(tmp_path: Path) -> set[str]:
+    """What another TAILOR_HOME leaves alone."""
+    return set(json.loads(tailor(tmp_path / "elsewhere", "clean", "--json").stdout)["left"])
 
 
 def _containers(label: str) -> list[str]:
