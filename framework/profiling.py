@@ -15,10 +15,11 @@ from framework.model import DOCKER, Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile, slowdowns
 from framework.placement.space import domains_of
+from framework.placement.windows import unfinished
 from framework.report.export import write_text
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
-from framework.stressing import ProfileRun, unfinished
+from framework.stressing import ProfileRun
 from framework.study.held import held
 from optimizer.space import Configuration, Value
 

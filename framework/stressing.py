@@ -28,7 +28,6 @@ from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
-from framework.placement.cpus import read_cpus
 from framework.placement.profile import (
     FEWEST_SPANS,
     About,
@@ -38,9 +37,9 @@ from framework.placement.profile import (
     Probe,
     Profile,
     Window,
-    block_of,
     line,
 )
+from framework.placement.windows import intensities_of, key_of, order_of, services_of, stressors_of
 from framework.ports import Neighbours
 from framework.spans import KINDS, SpanTable
 from optimizer.space import Configuration
@@ -95,15 +94,15 @@ class ProfileRun:
             self._windows, self._probes, self._pairs = list(kept.windows), list(kept.probes), list(kept.pairs)
             self._pipelines = list(kept.pipelines)
             self._target.write_text(kept.to_lines())  # without a last line that was cut off
-        services = _services(about, request)
+        services = services_of(about, request)
         for name in services:
             if name not in about.peaks:
                 raise UnknownName("service that the load reaches", name, about.peaks)
-        for probe in self._missing_probes(request.intensities or _intensities(self._place)):
+        for probe in self._missing_probes(request.intensities or intensities_of(self._place)):
             running = running or self._deployed()
             self._probe(running, *probe)
-        stressors = _stressors(request, self._place)
-        self._planned = len(services) * request.blocks * len(block_of(stressors, 0)) + 4 * request.pairs
+        stressors = stressors_of(request, self._place)
+        self._planned = len(services) * request.blocks * len(order_of(request, "", 0, stressors)) + 4 * request.pairs
         for service in services:
             self._service(service, stressors)
         self._neighbouring(services)
@@ -201,10 +200,10 @@ class ProfileRun:
         counted = {one.key for one in self._windows if not one.invalid}
         running = None
         for block in range(self._request.blocks):
-            order = _order(self._request, service, block, stressors)
+            order = order_of(self._request, service, block, stressors)
             for position, stressor in enumerate(order):
                 self._done += 1
-                key = _key(service, stressor, block, position)
+                key = key_of(service, stressor, block, position)
                 if key in counted:
                     continue
                 if running is None:
@@ -303,54 +302,6 @@ def _nothing() -> Stressed:
 
 def _of(threads: Mapping[str, Threads], service: str) -> Threads:
     return threads.get(service, {})
-
-
-def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple[str, ...]:
-    """Services of which a window that the request plans was not even tried: the run was broken off.  A profile at
-    another rate or of other windows is of something else; none of it is unfinished.
-    """
-    about = kept.about
-    if (about.rate_rps, about.window_s, about.seed) != (rate_rps, request.window_s, request.seed):
-        return ()
-    tried = {one.key for one in kept.windows}
-    stressors = _stressors(request, about.place)
-    return tuple(
-        service
-        for service in _services(about, request)
-        if any(
-            _key(service, stressor, block, position) not in tried
-            for block in range(request.blocks)
-            for position, stressor in enumerate(_order(request, service, block, stressors))
-        )
-    )
-
-
-def _services(about: About, request: ProfileRequest) -> Sequence[str]:
-    rare = about.rare()
-    return request.services or [name for name in sorted(about.peaks) if name not in rare]
-
-
-def _stressors(request: ProfileRequest, place: str) -> list[Stressor]:
-    intensities = request.intensities or _intensities(place)
-    return [Stressor(kind, threads, duty, place) for kind in request.stressors for threads, duty in intensities]
-
-
-def _order(
-    request: ProfileRequest, service: str, block: int, stressors: Sequence[Stressor]
-) -> Sequence[Stressor | None]:
-    return block_of(stressors, zlib.crc32(f"{request.seed} {service} {block}".encode()))
-
-
-def _key(service: str, stressor: Stressor | None, block: int, position: int) -> tuple[str, str, int, float, int, int]:
-    """Of a window that is yet to be measured, as ``Window.key``."""
-    about = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
-    return (service, *about, block, position)
-
-
-def _intensities(place: str) -> tuple[tuple[int, float], ...]:
-    """Half of one thread's time, then 1, 2, 4, 8 threads as far as the place has CPUs."""
-    cpus = len(read_cpus(place))
-    return ((1, 0.5), *((threads, 1.0) for threads in (1, 2, 4, 8) if threads <= cpus))
 
 
 def latencies_ms(spans: SpanTable, service: str) -> NDArray[np.float64]:

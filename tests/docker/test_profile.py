@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.placement.profile import About, Probe, Profile, Window, read_profile
+from framework.testbeds.beside import IMAGE
 from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind, tailor
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]
@@ -72,8 +73,7 @@ def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_applicatio
 
 def test_what_another_home_left_is_removed_where_it_is_named(home: Path, project: str) -> None:
     """The load generator or a stressor alone, stopped, as a restart of the engine leaves them: by its label."""
-    image = "tailor/stressor:1"
-    made = ("docker", "create", "--network", "none", "--label", f"tailor.project={project}", image)
+    made = ("docker", "create", "--network", "none", "--label", f"tailor.project={project}", IMAGE)
     subprocess.run(made, check=True, capture_output=True)
     document = json.loads(tailor(home, "clean", "--json").stdout)
     assert project in document["left"]
