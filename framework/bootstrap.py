@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from framework.adapters import Adapters
+from framework.compose.gate import Gate
 from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
@@ -34,6 +35,7 @@ from framework.testbeds.beside import DockerNeighbours
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine
 from framework.testbeds.machine import describe
+from framework.testbeds.side_containers import DockerSideContainers
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
@@ -88,10 +90,11 @@ def opened(settings: Settings) -> Opened:
     artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
     store = SqlStudyStore(database, artefacts, clock)
 
+    gate = gate_of(settings)
     machine = Lately(lambda: describe(Engine()), MACHINE_S)
 
     def docker(types: Mapping[str, ServiceType]) -> DockerTestbed:
-        return DockerTestbed(settings.home, types, machine=machine)
+        return DockerTestbed(settings.home, types, gate=gate, machine=machine)
 
     def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
         return twin(application, types) if name == TWIN and application else docker(types)
@@ -114,7 +117,7 @@ def opened(settings: Settings) -> Opened:
             application=application,
             types=types,
             testbed=model or docker(types),
-            load=model or ContainerLoad(application),
+            load=model or ContainerLoad(application, DockerSideContainers()),
             traces=model or JaegerReader(application),
             store=store,
             artefacts=artefacts,
@@ -137,6 +140,11 @@ def opened(settings: Settings) -> Opened:
     sharing = Sharing(store, archive, artefacts, settings.home)
     tokens, keys = SqlTokenStore(database, clock), SqlKeyStore(database, clock)
     return Opened(made, queue, tokens, keys, worker, external, sharing, keeper)
+
+
+def gate_of(settings: Settings) -> Gate:
+    """What compose files may ask for on this installation."""
+    return Gate(settings.allowed, settings.variables)
 
 
 def sinks(settings: Settings) -> list[SpanSink]:

@@ -28,6 +28,7 @@ from framework.model import (
 )
 from framework.model.job import Job, Stop
 from framework.model.neighbours import Stressed, Stressor, Threads
+from framework.model.side_container import Ended, SideContainer
 from framework.model.token import Token
 from framework.spans import SpanTable
 from optimizer.belief import Modelled
@@ -54,6 +55,9 @@ class Testbed(Protocol):
     def check(self, application: Application) -> None:
         """Raises MissingPrerequisite (engine, compose, images) with the remedy."""
 
+    def notes(self, application: Application) -> Sequence[str]:
+        """What is other in a study than in the user's own deployment, in sentences."""
+
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Fill the volumes once and keep them; does nothing when data of this ``content_hash`` are kept."""
 
@@ -74,8 +78,8 @@ class Testbed(Protocol):
     def projects(self) -> Collection[str]:
         """Every project of which something is there, whoever's it is."""
 
-    def clean(self, project: str) -> Sequence[str]:
-        """Remove what runs for ``project`` and say what was removed."""
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
+        """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
 
     def clean_seeds(self) -> Sequence[str]:
         """Remove the kept data volumes."""
@@ -119,6 +123,20 @@ class LoadGenerator(Protocol):
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
         """Calls ``usage`` at the start and the end of the window.  Raises LoadFailed."""
+
+
+class SideContainers(Protocol):
+    """Runs containers beside a deployment, on its network."""
+
+    def has_image(self, name: str) -> bool: ...
+    def cores(self) -> int:
+        """Of the machine that they run on."""
+
+    def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
+        """To its end; ``each`` gets every line of its output as it comes, and nothing of the container is left.
+
+        Raises DeploymentFailed, TestbedUnavailable.
+        """
 
 
 class TraceReader(Protocol):

@@ -102,7 +102,7 @@ class Profiling:
             try:
                 return run.whole(kept, asdict(adapters.machine()))
             finally:
-                bench.testbed.clean(run.project)
+                bench.testbed.clean(run.project, data=True)
 
 
 def _check(request: ProfileRequest, application: Application) -> None:

@@ -127,7 +127,10 @@ class PretendMachine:
     def projects(self) -> Collection[str]:
         return ()
 
-    def clean(self, project: str) -> Sequence[str]:
+    def notes(self, application: Application) -> Sequence[str]:
+        return ()
+
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         self.cleaned.append(project)
         return []
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from framework.compose.gate import CLOSED, Gate
 from framework.model import (
     Application,
     Deployment,
@@ -20,6 +21,7 @@ from framework.model import (
     Tracing,
     Workload,
 )
+from framework.testbeds.document import Wanted, one_document, wanted
 from optimizer.space import Configuration
 
 MEMCACHED_READY = Probe("tcp", port=11211, send="version\r\n", until="\n", pattern="VERSION (.+)")
@@ -114,6 +116,11 @@ def deployment(
     return Deployment(
         "small", project, configuration, {"local": source}, files or {}, expectations, labels=labels, fresh=fresh
     )
+
+
+def wanted_of(deployment: Deployment, own: Path = Path("/run/tailor-test"), gate: Gate = CLOSED) -> Wanted:
+    """What the engine is to run of a deployment whose directory is ``own``."""
+    return wanted(deployment, gate.deployment(deployment, one_document(deployment), own))
 
 
 def application(name: str, directory: Path, source: Mapping[str, Any], *, seed: bool = True) -> Application:

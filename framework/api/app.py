@@ -10,7 +10,7 @@ from framework.api.access import Access
 from framework.api.guards import Bounded, Guarded, Noted
 from framework.api.pace import Pace
 from framework.api.service import Service
-from framework.bootstrap import Opened
+from framework.bootstrap import Opened, gate_of
 from framework.config import Settings
 
 
@@ -24,7 +24,7 @@ def app_of(kept: Opened, settings: Settings) -> FastAPI:
         external=kept.external,
         sharing=kept.sharing,
         roots=settings.applications,
-        allowed=settings.allowed,
+        gate=gate_of(settings),
     )
     return create_app(service)
 

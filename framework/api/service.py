@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
-from framework.compose.safety import unsafe
-from framework.errors import InputError, NotFound, TailorError, UnknownName
+from framework.compose.gate import CLOSED, Gate
+from framework.errors import NotFound, TailorError, UnknownName
 from framework.model import Application, Study
 from framework.ports import JobQueue, KeyStore
 from framework.service import Tailor
@@ -22,7 +22,7 @@ from framework.worker import needs
 class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
-    ``allowed``: "application:place" of what a compose file may ask for though it leads out of its containers.
+    ``gate``: what their compose files may ask for.
     """
 
     tailor: Tailor
@@ -32,7 +32,7 @@ class Service:
     external: External
     sharing: Sharing
     roots: Sequence[Path]
-    allowed: Collection[str] = ()
+    gate: Gate = CLOSED
 
     def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
         """(those of the folders by name, directory name -> why what is there cannot be used)."""
@@ -56,18 +56,8 @@ class Service:
     def launchable(self, name: str) -> Path:
         """Its directory.  Raises UnknownName, InputError where its compose file asks for more than is allowed."""
         found = self.application(name)
-        wanted = self._wanted(found)
-        if wanted:
-            raise InputError(
-                f"{name} asks for {', '.join(wanted)}, which leads out of its containers; "
-                f"the operator can allow it: TAILOR_ALLOW='{name}:{wanted[0]}'"
-            )
+        self.gate.application(found)
         return found.directory
-
-    def _wanted(self, application: Application) -> list[str]:
-        """What its compose file asks for that nobody allowed."""
-        asked = unsafe(application.compose, application.directory)
-        return [what for what in asked if f"{application.name}:{what}" not in self.allowed]
 
     def about(self, application: Application) -> dict[str, Any]:
         """An application in a list.  ``asks_for``: why it may not be launched here."""
@@ -77,7 +67,7 @@ class Service:
             "rate_rps": application.workload.rate_rps,
             "twin": self.tailor.has_twin(application),
             "profile": self.tailor.profiling.path(application).is_file(),
-            "asks_for": self._wanted(application),
+            "asks_for": [refusal.place for refusal in self.gate.admitted(application).refused],
         }
 
     def study(self, name: str) -> Study:

@@ -67,6 +67,10 @@ class StudyProgress:
 
     # ------------------------------------------------------------------ one method per kind of event
 
+    def _on_notes(self, data: Mapping[str, Any]) -> None:
+        for note in data["notes"]:
+            self._console.print(note, markup=False, soft_wrap=True)
+
     def _on_seed(self, data: Mapping[str, Any]) -> None:
         self._bar.update(self._task, trial="data", phase=str(data["step"]))
 

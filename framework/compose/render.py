@@ -78,6 +78,7 @@ def render(
         live=tuple(command for result in rendered.values() for command in result.live),
         labels=dict(labels),
         fresh=fresh,
+        directory=application.directory,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,8 @@ class Settings:
     (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
     (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
     ``allowed`` (TAILOR_ALLOW, none): "application:place", separated by commas, of what a compose file may ask for
-    though it leads out of its containers.  ``retention`` (TAILOR_RETENTION, everything for ever): such as
+    beyond the list of what a study runs.  ``variables`` (TAILOR_VARIABLES, none): names of environment variables that
+    compose files may see, separated by commas.  ``retention`` (TAILOR_RETENTION, everything for ever): such as
     ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent, to where the standard
     OTEL_EXPORTER_OTLP_ENDPOINT says.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets them by UDP.
     ``requests_per_s`` (TAILOR_REQUESTS_PER_S, 200): that the service takes from one caller; 0 for any number.
@@ -44,6 +46,7 @@ class Settings:
     database: str = ""
     applications: tuple[Path, ...] = ()
     allowed: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     retention: Retention = field(default_factory=Retention)
     otlp: bool = False
     jaeger_agent: str = ""
@@ -69,6 +72,7 @@ class Settings:
             database,
             applications or (Path("apps").absolute(),),
             allowed,
+            _variables(given.get("TAILOR_VARIABLES", "")),
             retention,
             otlp=any(given.get(name) for name in OTLP),
             jaeger_agent=given.get("TAILOR_JAEGER_AGENT", ""),
@@ -84,6 +88,14 @@ def _rate(text: str) -> float:
     if not 0 <= found < math.inf:
         raise InputError(f"TAILOR_REQUESTS_PER_S: found {text!r}; allowed: a number, 0 for no limit")
     return found
+
+
+def _variables(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith("TAILOR_"):
+            raise InputError(f"TAILOR_VARIABLES: found {name!r}; allowed: names of variables, not of Tailor's own")
+    return names
 
 
 def _retention(text: str) -> Retention:

@@ -6,30 +6,18 @@ because a generator that waits for one measures itself.
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
-import threading
-import time
-import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import docker
-import docker.errors
-import docker.types
-import docker.utils
-import docker.utils.socket
-import requests.exceptions
-
-from framework.errors import InputError, LoadFailed, MissingPrerequisite, TestbedUnavailable
+from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite
 from framework.load.result import load_result
 from framework.model import Application, LoadPlan, LoadResult, Running, Usage
-from framework.ports import Progress
+from framework.model.side_container import Ended, SideContainer
+from framework.ports import Progress, SideContainers
 
 IMAGE = "tailor/loadgen:1"
-PLAN = "plan.json"
+PLAN = "/plan.json"
 
 CPU_SHARES = 262_144
 """The largest share that Linux knows; a service has 1,024.  The generator uses little of it, but gets it at once."""
@@ -40,18 +28,20 @@ CORES_TO_PIN = 4
 GRACE_S = 120.0
 """What start, schedule, export of spans and result may take beside the plan's own time."""
 
-REMOVALS = 40
-REMOVAL_PAUSE_S = 0.25
-"""A container that is already being removed is waited for, ten seconds in all."""
-
 LOG_LINES = 20
 
 
 class ContainerLoad:
-    """``framework.ports.LoadGenerator`` on the Docker Engine that ``DOCKER_HOST`` names (or the local socket)."""
+    """``framework.ports.LoadGenerator`` in a container beside the deployment."""
 
     def __init__(
-        self, application: Application, *, image: str = IMAGE, cpuset: str | None = None, grace_s: float = GRACE_S
+        self,
+        application: Application,
+        containers: SideContainers,
+        *,
+        image: str = IMAGE,
+        cpuset: str | None = None,
+        grace_s: float = GRACE_S,
     ) -> None:
         """``cpuset``: the generator's CPUs; empty for all, None for the last core of a machine with four or more.
 
@@ -59,10 +49,10 @@ class ContainerLoad:
         """
         tracing = application.tracing
         self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}"
+        self._containers = containers
         self._image = image
         self._cpuset = cpuset
         self._grace_s = grace_s
-        self._client: docker.APIClient | None = None
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
         """Drive the load.  ``usage`` is called at the start and the end of the window.
@@ -70,136 +60,77 @@ class ContainerLoad:
         Raises LoadFailed when the plan was not carried out to its end, InputError when the generator refuses it,
         MissingPrerequisite without its image, TestbedUnavailable when the engine does not answer.
         """
-        name = f"{running.deployment.project}-loadgen"
-        with _translated():
-            api = self._connected()
-            _remove(api, name)
+        if not self._containers.has_image(self._image):
+            raise MissingPrerequisite(f"the load generator's image {self._image} is not here", "run `make images`")
+        wanted = self._wanted(plan, running)
+        report = _Report(usage, progress)
         try:
-            with _translated():
-                container = self._create(api, name, running, plan.cpus)
-                api.put_archive(container, "/", _archive(PLAN, _document(plan, self._otlp_endpoint)))
-            limit_s = plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s
-            return _Run(api, container, limit_s, usage, progress).result()
-        finally:
-            with _translated():
-                _remove(api, name)
+            ended = self._containers.run(wanted, report.line)
+        except DeploymentFailed as error:
+            raise LoadFailed(f"the engine could not run the load generator: {error.reason}") from error
+        return report.conclude(ended, wanted.limit_s)
 
-    def _create(self, api: docker.APIClient, name: str, running: Running, cpus: str) -> str:
-        chosen = generator_cpuset(int(api.info()["NCPU"])) if self._cpuset is None else self._cpuset
-        cpuset = cpus or chosen
+    def _wanted(self, plan: LoadPlan, running: Running) -> SideContainer:
         deployment = running.deployment
-        created = api.create_container(
-            self._image,
-            [f"/{PLAN}"],
-            name=name,
+        chosen = generator_cpuset(self._containers.cores()) if self._cpuset is None else self._cpuset
+        return SideContainer(
+            image=self._image,
+            command=(PLAN,),
+            name=f"{deployment.project}-loadgen",
+            project=deployment.project,
+            network=running.network,
             labels={**deployment.labels, "tailor.role": "loadgen"},
-            host_config=api.create_host_config(
-                network_mode=running.network,
-                cap_add=["SYS_NICE"],
-                cpu_shares=CPU_SHARES,
-                cpuset_cpus=cpuset or None,
-                # Its output is read while it runs; a log file of the same would only cost writes.
-                log_config=docker.types.LogConfig(type="none"),
-            ),
+            files={PLAN: _document(plan, self._otlp_endpoint)},
+            cpus=plan.cpus or chosen,
+            cpu_shares=CPU_SHARES,
+            capabilities=("SYS_NICE",),
+            limit_s=plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s,
         )
-        return str(created["Id"])
-
-    def _connected(self) -> docker.APIClient:
-        if self._client is None:
-            options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
-            self._client = docker.APIClient(**options)
-            weakref.finalize(self, self._client.close)
-        return self._client
 
 
-class _Run:
-    """One run of a created container: its events as they come, its end, its result."""
+class _Report:
+    """What the generator has reported so far: its phases, its progress, its result."""
 
-    def __init__(
-        self, api: docker.APIClient, container: str, limit_s: float, usage: Callable[[], Usage], progress: Progress
-    ) -> None:
-        self._api, self._container, self._limit_s = api, container, limit_s
+    def __init__(self, usage: Callable[[], Usage], progress: Progress) -> None:
         self._usage, self._progress = usage, progress
-        self._errors = bytearray()
         self._usages: dict[str, Usage] = {}
-        self._last: Mapping[str, Any] | None = None
-        self._late = threading.Event()
+        self._last: Mapping[str, Any] = {}
+        self._phase = "start"
 
-    def result(self) -> LoadResult:
-        phase = "start"
-        with closing(self._events()) as events:
-            for event in events:
-                match event.get("event"):
-                    case "phase":
-                        phase = str(event["name"])
-                        if phase in ("window", "drain"):
-                            self._usages[phase] = self._usage()
-                        self._progress(phase)
-                    case "progress":
-                        failed = f", {event['failed']} failed" if event["failed"] else ""
-                        self._progress(f"{phase}: {event['finished']} of {event['planned']} requests{failed}")
-                    case "result" | "problem":
-                        self._last = event
-                    case other:
-                        raise LoadFailed(f"the generator reports an unknown event {other!r}: `make images`")
-        with _translated():
-            status = int(self._api.wait(self._container)["StatusCode"])
-        return self._conclude(status, phase)
+    def line(self, line: bytes) -> None:
+        """One line of its output, an event.  Raises LoadFailed."""
+        event = _event(line)
+        match event.get("event"):
+            case "phase":
+                self._phase = str(event["name"])
+                if self._phase in ("window", "drain"):
+                    self._usages[self._phase] = self._usage()
+                self._progress(self._phase)
+            case "progress":
+                failed = f", {event['failed']} failed" if event["failed"] else ""
+                self._progress(f"{self._phase}: {event['finished']} of {event['planned']} requests{failed}")
+            case "result" | "problem":
+                self._last = event
+            case other:
+                raise LoadFailed(f"the generator reports an unknown event {other!r}: `make images`")
 
-    def _conclude(self, status: int, phase: str) -> LoadResult:
-        last = self._last or {}
+    def conclude(self, ended: Ended, limit_s: float) -> LoadResult:
+        """What came out.  Raises LoadFailed, InputError."""
+        last, phase = self._last, self._phase
         if last.get("event") == "problem":
             message = f"the load generator: {last.get('message')}"
             raise InputError(message) if last.get("refused") else LoadFailed(message)
-        if self._late.is_set():
-            raise LoadFailed(f"the load generator had not finished after {self._limit_s:.0f} s (in {phase})")
+        if ended.late:
+            raise LoadFailed(f"the load generator had not finished after {limit_s:.0f} s (in {phase})")
         if last.get("interrupted"):
             raise LoadFailed(f"the load generator was interrupted in {phase}")
-        if status != 0 or not last:
-            said = self._errors.decode(errors="replace").strip().splitlines()[-LOG_LINES:]
-            log = "".join(f"\n  | {line}" for line in said)
-            raise LoadFailed(f"the load generator ended in {phase} with status {status}{log}")
+        if ended.status != 0 or not last:
+            log = "".join(f"\n  | {line}" for line in ended.errors.strip().splitlines()[-LOG_LINES:])
+            raise LoadFailed(f"the load generator ended in {phase} with status {ended.status}{log}")
         missing = {"window", "drain"} - set(self._usages)
         if missing:
             raise LoadFailed(f"the load generator did not report its phases {', '.join(sorted(missing))}")
         return load_result(last, self._usages["window"], self._usages["drain"])
-
-    def _events(self) -> Generator[Mapping[str, Any], None, None]:
-        """Start the container and yield its events until its output ends."""
-        with _translated():
-            # Attached before it starts, so that nothing is missed.
-            socket: Any = self._api.attach_socket(self._container, {"stdout": 1, "stderr": 1, "stream": 1})
-            alarm = threading.Timer(self._limit_s, self._give_up)
-            alarm.daemon = True
-            try:
-                self._api.start(self._container)
-                alarm.start()
-                for line in self._lines(socket):
-                    yield _event(line)
-            finally:
-                alarm.cancel()
-                socket._response.close()  # the SDK leaves it open
-                socket.close()
-
-    def _lines(self, socket: Any) -> Iterator[bytes]:
-        pending = bytearray()
-        frames: Any = docker.utils.socket.frames_iter(socket, tty=False)  # type: ignore[no-untyped-call]
-        for stream, data in frames:
-            if stream == docker.utils.socket.STDERR:
-                self._errors += data
-                continue
-            searched = len(pending)
-            pending += data
-            while (end := pending.find(b"\n", searched)) >= 0:
-                yield bytes(pending[:end])
-                del pending[: end + 1]
-                searched = 0
-
-    def _give_up(self) -> None:
-        self._late.set()
-        # Where the container is gone already, or the engine too, reading its output ends by itself.
-        with suppress(LoadFailed, TestbedUnavailable), _translated():
-            self._api.kill(self._container)
 
 
 def generator_cpuset(cores: int) -> str:
@@ -227,15 +158,6 @@ def _document(plan: LoadPlan, otlp_endpoint: str) -> bytes:
     return json.dumps(document).encode()
 
 
-def _archive(name: str, data: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        entry = tarfile.TarInfo(name)
-        entry.size, entry.mode = len(data), 0o444
-        archive.addfile(entry, io.BytesIO(data))
-    return packed.getvalue()
-
-
 def _event(line: bytes) -> Mapping[str, Any]:
     try:
         event = json.loads(line)
@@ -244,31 +166,3 @@ def _event(line: bytes) -> Mapping[str, Any]:
     if not isinstance(event, dict):
         raise LoadFailed(f"the load generator wrote something that is not an event: {line[:200]!r}")
     return event
-
-
-def _remove(api: docker.APIClient, name: str) -> None:
-    """Kill and remove a container; done when none has the name."""
-    for _ in range(REMOVALS):
-        try:
-            api.remove_container(name, force=True, v=True)
-            return
-        except docker.errors.NotFound:
-            return
-        except docker.errors.APIError as error:
-            if error.status_code != requests.codes.conflict:  # conflict: its removal is under way
-                raise
-        time.sleep(REMOVAL_PAUSE_S)
-    raise LoadFailed(f"container {name} cannot be removed")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """The SDK's exceptions as Tailor's."""
-    try:
-        yield
-    except docker.errors.ImageNotFound as error:
-        raise MissingPrerequisite(f"the load generator's image: {error.explanation}", "run `make images`") from error
-    except docker.errors.APIError as error:
-        raise LoadFailed(f"the engine could not run the load generator: {error.explanation or error}") from error
-    except (requests.exceptions.RequestException, docker.errors.DockerException, OSError) as error:
-        raise TestbedUnavailable(f"the Docker Engine does not answer (load generator): {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from framework.model.knowledge import Probe
@@ -25,7 +26,8 @@ class Deployment:
     """The application rendered for one configuration and one placement.
 
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
-    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.
+    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``directory``: the
+    application's, whose files the documents may mount; None: none but ``files``.
     """
 
     application: str
@@ -37,6 +39,7 @@ class Deployment:
     live: tuple[tuple[str, tuple[str, ...]], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     fresh: Literal["all", "changed"] = "all"
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

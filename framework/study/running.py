@@ -70,8 +70,12 @@ class Running:
     ) -> T:
         types = self._adapters.types(study.testbed, application)
         bench = self._adapters.bench(study.testbed, application, types, watch)
+        done = False
         try:
             bench.testbed.check(application)
+            if notes := bench.testbed.notes(application):
+                bench.watch("notes", {"notes": list(notes)})
+                self._store.add_event(study.id, "notes", {"notes": list(notes)})
             self._store.set_state(study.id, StudyState.RUNNING)
             self.clean_dead(bench.testbed)
             self._abort_unfinished(study.id)
@@ -81,6 +85,7 @@ class Running:
             self._seed(bench, study, space)
             result = work(bench, space)
             self._store.set_state(study.id, StudyState.COMPLETED)
+            done = True
             return result
         except (KeyboardInterrupt, Interrupted) as error:
             self._stopped(study.id, StudyState.PAUSED, "interrupted")
@@ -93,7 +98,7 @@ class Running:
             raise
         finally:
             try:
-                bench.testbed.clean(project_name(study.id))
+                bench.testbed.clean(project_name(study.id), data=done)  # a study that goes on needs the same data
             finally:
                 self._lease.release(study.id)
 

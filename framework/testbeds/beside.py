@@ -13,7 +13,9 @@ from typing import Any
 from framework.errors import DeploymentFailed, MissingPrerequisite
 from framework.model import Running
 from framework.model.neighbours import Stressed, Stressor, Threads
-from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.engine import Engine
+from framework.testbeds.owner import Owner
 from framework.testbeds.perf import Perf
 from framework.testbeds.toplev import Toplev
 from framework.testbeds.usage import PROC, counter_file
@@ -39,7 +41,8 @@ class DockerNeighbours:
 
     def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
         """Move services to lists of CPUs; they go on running.  Raises DeploymentFailed."""
-        in_parallel(lambda name: self._engine.set_cpus(running.containers[name].id, cpus[name]), cpus)
+        owner = Owner.project(running.deployment.project)
+        in_parallel(lambda name: self._engine.set_cpus(running.containers[name].id, cpus[name], owner), cpus)
 
     @contextmanager
     def beside(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
@@ -51,14 +54,15 @@ class DockerNeighbours:
                    "--directory", "/"]  # fmt: skip
         labels = {**running.deployment.labels, "tailor.role": "stressor"}
         name = f"{running.deployment.project}-stressor-{uuid.uuid4().hex[:8]}"  # there may be several
-        container = self._engine.start(IMAGE, command, name, labels, stressor.cpus)
+        owner = Owner.project(running.deployment.project)
+        container = self._engine.start(IMAGE, command, name, owner, labels, stressor.cpus)
         found: list[Stressed] = []
         try:
             before = self._until_it_works(container, stressor)
             yield lambda: found[0]
             found.append(self._done(container, stressor, before))
         finally:
-            self._engine.remove([container])
+            self._engine.remove([container], owner)
 
     def _until_it_works(self, container: str, stressor: Stressor) -> int:
         """Returns how often it has reported: the first says how it filled its memory."""

@@ -1,23 +1,19 @@
-"""Removes what runs for a project: containers, networks and working volumes, found by label.
+"""Removes what runs for a project: containers, networks and working volumes, all of which bear its label.
 
-Kept data (label tailor.seed) stay.  What the load generator or a one-shot left is found by its labels, or by the
-network that it is attached to.
+Kept data (label tailor.seed) stay.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from framework.errors import DeploymentFailed
-from framework.testbeds.document import PROJECT
-from framework.testbeds.engine import Engine, Listed, in_parallel
-from framework.testbeds.seeds import SEED
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.engine import Engine
+from framework.testbeds.owner import PROJECT, SEED, Owner
 from framework.testbeds.volumes import FROM
 
-COMPOSE_PROJECT = "com.docker.compose.project"
-STUDY = "tailor.study"
 ROUNDS = 10
 PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later round
 
@@ -54,7 +50,7 @@ def settle(engine: Engine, project: str) -> None:
     """Wait until no container of ``project`` appears any more: the engine ends what a killed compose began."""
     seen: set[str] | None = None
     for _ in range(ROUNDS):
-        there = {container.id for container in engine.containers(f"{COMPOSE_PROJECT}={project}")}
+        there = {container.id for container in engine.containers(str(Owner.project(project)))}
         if there == seen:
             return
         seen = there
@@ -63,35 +59,16 @@ def settle(engine: Engine, project: str) -> None:
 
 def _round(engine: Engine, project: str, removed: list[str]) -> None:
     """Remove what is there now, adding its names to ``removed``.  Raises DeploymentFailed when something resists."""
-    networks = {network["Name"]: network for label in (PROJECT, STUDY) for network in engine.networks(label)}
-    belongs = {name: _project(network.get("Labels") or {}) for name, network in networks.items()}
-    gone = [c for c in engine.containers() if _owner(c, belongs, project) == project]
-    engine.remove(container.id for container in gone)
-    removed += [f"container {container.name}" for container in gone]
-    unwanted = [name for name, owner in belongs.items() if owner == project]
-    done = in_parallel(engine.remove_network, unwanted)
-    removed += [f"network {name}" for name, went in zip(unwanted, done, strict=True) if went]
-    volumes = {v["Name"]: v.get("Labels") or {} for label in (PROJECT, STUDY) for v in engine.volumes(label)}
-    ours = {name: labels for name, labels in volumes.items() if SEED not in labels}
-    working = [name for name, labels in ours.items() if _project(labels) == project]
-    in_parallel(engine.remove_volume, [name for name in working if FROM in volumes[name]])  # before what they lie on
-    in_parallel(engine.remove_volume, [name for name in working if FROM not in volumes[name]])
+    owner = Owner.project(project)
+    containers = engine.containers(str(owner))
+    engine.remove((container.id for container in containers), owner)
+    removed += [f"container {container.name}" for container in containers]
+    networks = {network["Id"]: network["Name"] for network in engine.networks(str(owner))}
+    done = in_parallel(lambda network: engine.remove_network(network, owner), networks)
+    removed += [f"network {name}" for name, went in zip(networks.values(), done, strict=True) if went]
+    volumes = {volume["Name"]: volume.get("Labels") or {} for volume in engine.volumes(str(owner))}
+    working = [name for name, labels in volumes.items() if SEED not in labels]
+    for layered in (True, False):  # what lies over other volumes goes before them
+        going = [name for name in working if (FROM in volumes[name]) is layered]
+        in_parallel(lambda name: engine.remove_volume(name, owner), going)
     removed += [f"volume {name}" for name in working]
-
-
-def _owner(container: Listed, belongs: Mapping[str, str], project: str) -> str | None:
-    """The project a container is part of; None when it is not Tailor's."""
-    labels = container.labels
-    if PROJECT in labels:
-        return labels[PROJECT]
-    if labels.get(COMPOSE_PROJECT) == project:
-        return project
-    if not any(key.startswith("tailor.") for key in labels):
-        return None
-    attached = [belongs[network] for network in container.addresses if network in belongs]
-    return attached[0] if attached else _project(labels) if STUDY in labels else None
-
-
-def _project(labels: Mapping[str, Any]) -> str:
-    """The project in the labels of something of Tailor's; where only the study is known, what Tailor calls it then."""
-    return str(labels.get(PROJECT) or labels.get(COMPOSE_PROJECT) or f"tailor-{labels.get(STUDY, '')}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 
 CANDIDATES = (("docker", "compose"), ("docker-compose",))
+NEEDED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 UP_TIMEOUT_S = 300.0  # `up` itself waits where the application's depends_on asks for health
 LAST_LINES = 15
 
@@ -77,7 +78,7 @@ class ComposeCommand:
 
         Containers that are there stay as they are.  Raises DeploymentFailed with compose's reason.
         """
-        options = ["-d", "--no-build", "--no-recreate", "--remove-orphans"]
+        options = ["-d", "--no-build", "--no-recreate"]
         if not self.old:
             options += ["--pull", "never"]
         self._checked(project, file, ["up", *options], UP_TIMEOUT_S)
@@ -118,9 +119,11 @@ class ComposeCommand:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment without what would change the meaning of a document (COMPOSE_PROFILES, COMPOSE_FILE)."""
-    kept = {key: value for key, value in environment.items() if not key.startswith("COMPOSE_")}
-    return {**kept, "COMPOSE_ANSI": "never", "COMPOSE_MENU": "0", "COMPOSE_IGNORE_ORPHANS": "0"}
+    """What compose needs to run and to find its engine, and nothing that a document could read or that changes what a
+    document means (COMPOSE_PROFILES, COMPOSE_FILE).
+    """
+    kept = {key: value for key, value in environment.items() if key in NEEDED or key.startswith("DOCKER_")}
+    return {**kept, "COMPOSE_ANSI": "never", "COMPOSE_MENU": "0", "COMPOSE_IGNORE_ORPHANS": "1"}
 
 
 def failure(project: str, output: str) -> DeploymentFailed | TestbedUnavailable:

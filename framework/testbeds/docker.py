@@ -12,6 +12,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from framework.compose.allow_list import TYPE_LABEL
+from framework.compose.gate import CLOSED, Gate
+from framework.compose.interpolation import escaped
 from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
 from framework.model import (
     Application,
@@ -29,12 +32,14 @@ from framework.ports import Progress
 from framework.testbeds import probes
 from framework.testbeds.cleanup import clean, projects, settle
 from framework.testbeds.compose_command import ComposeCommand
-from framework.testbeds.document import DEFINITION, PROJECT, TYPE, Wanted, pairs, wanted
-from framework.testbeds.engine import Engine, Listed, in_parallel
-from framework.testbeds.examination import examine
-from framework.testbeds.images import check_images, image_ids, resolved
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.document import DEFINITION, Wanted, one_document, wanted
+from framework.testbeds.engine import Engine, Listed
+from framework.testbeds.examination import differences, examine
+from framework.testbeds.images import check_images, image_ids
 from framework.testbeds.inventory import describe_containers
 from framework.testbeds.machine import describe
+from framework.testbeds.owner import PROJECT, Owner
 from framework.testbeds.readiness import Readiness, ended
 from framework.testbeds.run_directory import compose_file, write
 from framework.testbeds.seeds import Seeds, identity, only_one
@@ -66,7 +71,8 @@ class DockerTestbed:
     """Runs deployments with Docker Compose; implements ``framework.ports.Testbed``.
 
     ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
-    ``machine``: what it runs on, where somebody has asked the engine already.
+    ``gate``: what compose files may ask for.  ``machine``: what it runs on, where somebody has asked the engine
+    already.
     """
 
     __test__ = False
@@ -79,6 +85,7 @@ class DockerTestbed:
         home: Path,
         types: Mapping[str, ServiceType],
         *,
+        gate: Gate = CLOSED,
         ready_timeout_s: float = READY_TIMEOUT_S,
         overlays: bool = True,
         engine: Engine | None = None,
@@ -87,6 +94,7 @@ class DockerTestbed:
     ) -> None:
         self._home = home
         self._types = types
+        self._gate = gate
         self._ready_timeout_s = ready_timeout_s
         self._engine = engine or Engine()
         self._machine = machine or partial(describe, self._engine)
@@ -103,7 +111,10 @@ class DockerTestbed:
         return self._machine()
 
     def check(self, application: Application) -> None:
-        """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled."""
+        """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled;
+        InputError where its compose file asks for what nobody allowed.
+        """
+        admitted = self._gate.application(application)
         try:
             self._engine.version()
         except TestbedUnavailable as error:
@@ -111,40 +122,58 @@ class DockerTestbed:
                 str(error), "start the Docker Engine, or set DOCKER_HOST to one that runs"
             ) from error
         self._compose()
-        check_images(self._engine, application)
+        check_images(self._engine, application, admitted.document)
         if self._engine.image(GENERATOR) is None:
             raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
         self._applications[application.name] = application
 
+    def notes(self, application: Application) -> Sequence[str]:
+        """What is other in a study than in the user's own deployment, in sentences."""
+        return self._gate.admitted(application).notes
+
     def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Fill the volumes once with the application's seed hook and keep them.  Raises TrialFailed."""
-        self._applications[application.name] = application
-        self._kept.pop(application.name, None)
-        hook = application.hooks.seed
-        if hook is None:
+        """Fill the volumes once and keep them: with copies of the user's data, and by the application's seed hook.
+
+        Raises TrialFailed.
+        """
+        name, hook = application.name, application.hooks.seed
+        self._applications[name] = application
+        self._kept.pop(name, None)
+        want = self._wanted(default)
+        if hook is None and not want.data:
             return
-        want = wanted(default)
-        data = identity(application, want, image_ids(self._engine, want))
-        with only_one(self._home, application.name):
-            kept = self._seeds.find(application.name, data, want)
-            if kept is None:
-                try:
-                    running = self.deploy(replace(default, fresh="all"), progress)
-                    progress(f"seeding {application.name}")
-                    self.run_hook(running, hook)
-                    self._stop(running, want)
-                    progress("keeping the data")
-                    kept = self._seeds.keep(application.name, data, want)
-                finally:
-                    self.clean(default.project)
-        self._kept[application.name] = kept
+        data = identity(application, want, image_ids(self._engine, want), default.project)
+        with only_one(self._home, name):
+            kept = self._seeds.find(name, data, want.volumes if hook else want.data)
+            if kept is None and want.data:
+                progress(f"copying {', '.join(map(str, want.data.values()))}")
+                kept = self._seeds.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
+                if hook is not None:
+                    self._kept[name], kept = kept, None
+            if kept is None and hook is not None:
+                kept = self._seeded(name, default, want, data, hook, progress)
+        if kept is not None:
+            self._kept[name] = kept
+
+    def _seeded(self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress) -> Seed:
+        """What the seed hook leaves in the volumes of a deployment."""
+        try:
+            running = self.deploy(replace(default, fresh="all"), progress)
+            progress(f"seeding {name}")
+            self.run_hook(running, hook)
+            self._stop(running, want)
+            progress("keeping the data")
+            return self._seeds.keep(name, data, want, default.project)
+        finally:
+            self.clean(default.project)
 
     def _stop(self, running: Running, want: Wanted) -> None:
         """End a deployment so that its data are whole: clients at once, then gracefully those that hold data."""
+        owner = Owner.project(running.deployment.project)
         holders = {service for services in want.holders.values() for service in services}
-        self._engine.remove(c.id for c in running.containers.values() if c.service not in holders)
+        self._engine.remove((c.id for c in running.containers.values() if c.service not in holders), owner)
         holding = [c.id for c in running.containers.values() if c.service in holders]
-        in_parallel(lambda container: self._engine.stop(container, STOP_S), holding)
+        in_parallel(lambda container: self._engine.stop(container, STOP_S, owner), holding)
 
     # ------------------------------------------------------------------ a repetition
 
@@ -153,13 +182,13 @@ class DockerTestbed:
 
         With ``fresh="changed"`` containers whose definition, files and image are the same go on, after their type's
         reset.  ``phases`` holds seconds; the labels of the returned deployment say how data were restored.
-        Raises DeploymentFailed, ParameterNotApplied.
+        Raises DeploymentFailed, ParameterNotApplied, InputError where its document asks for what nobody allowed.
         """
         phases = Phases()
-        want = wanted(deployment)
-        project, directory = deployment.project, self._home / "run" / deployment.project
+        want = self._wanted(deployment)
+        project, directory = deployment.project, self._directory(deployment)
         with phases.phase("write", progress):
-            write(directory, want.document, deployment.files)
+            write(directory, escaped(want.document), deployment.files, want.files)
             ids = image_ids(self._engine, want)
         with phases.phase("remove", progress):
             unchanged = self._remove(deployment, want, ids)
@@ -192,8 +221,8 @@ class DockerTestbed:
 
     def _remove(self, deployment: Deployment, want: Wanted, ids: Mapping[str, str]) -> set[str]:
         """Remove containers that must not go on; returns the services of those that may."""
-        label = f"com.docker.compose.project={deployment.project}"
-        there = {c.id: c for key in (label, f"{PROJECT}={deployment.project}") for c in self._engine.containers(key)}
+        owner = Owner.project(deployment.project)
+        there = {c.id: c for c in self._engine.containers(str(owner))}
         kept = {c.service: c for c in there.values() if deployment.fresh == "changed" and _unchanged(c, want, ids)}
         # What depends on a service may have looked its address up once, when it started (nginx does), so it goes too.
         while stale := [name for name in kept if set(want.needs[name]) - want.finite - kept.keys()]:
@@ -203,8 +232,8 @@ class DockerTestbed:
         if kept:  # their volumes are not restored, so they must be whole
             holders = {service for services in want.holders.values() for service in services}
             stopping = [c.id for c in gone if c.service in holders and c.state == "running"]
-            in_parallel(lambda container: self._engine.stop(container, STOP_S), stopping)
-        self._engine.remove(c.id for c in gone)
+            in_parallel(lambda container: self._engine.stop(container, STOP_S, owner), stopping)
+        self._engine.remove((c.id for c in gone), owner)
         return set(kept)
 
     def _reset(self, deployment: Deployment, want: Wanted, containers: Mapping[str, Container]) -> None:
@@ -255,8 +284,8 @@ class DockerTestbed:
         try:
             code, output, errors = self._compose().run(project, file, hook.service, hook.command, hook.timeout_s)
         except BaseException:  # a one-shot that was cut off must not go on working on the next deployment's data
-            oneoffs = [c.id for c in self._engine.containers(f"{PROJECT}={project}") if not c.service]
-            self._engine.remove(oneoffs)
+            owner = Owner.project(project)
+            self._engine.remove((c.id for c in self._engine.containers(str(owner)) if not c.service), owner)
             raise
         if code != 0:
             self._engine.version()  # away, it took the service with it: TestbedUnavailable, and nobody else's fault
@@ -274,7 +303,7 @@ class DockerTestbed:
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         """Per service, the numbers that its type defines.  Raises DeploymentFailed for one that cannot be read."""
-        want = wanted(running.deployment)
+        want = self._wanted(running.deployment)
         asked: list[tuple[str, str, Probe]] = []
         for service in running.containers:
             kind = self._type(running.deployment, want, service)
@@ -303,9 +332,10 @@ class DockerTestbed:
 
     # ------------------------------------------------------------------ leaving
 
-    def clean(self, project: str) -> Sequence[str]:
-        """Remove what runs for ``project`` and say what was removed."""
-        return clean(self._engine, project)
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
+        """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
+        removed = clean(self._engine, project)
+        return removed + [f"volume {name}" for name in self._seeds.remove(copy_for=project)] if data else removed
 
     def projects(self) -> Collection[str]:
         """Every project of which something is there."""
@@ -318,10 +348,20 @@ class DockerTestbed:
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """What this machine can do, what is missing and how to get it; images as far as ``applications`` name them."""
-        images = [str(body.get("image", "")) for a in applications for body in a.compose["services"].values()]
-        return examine(self._engine, self._home, sorted({resolved(image) for image in (GENERATOR, *images)}))
+        admitted = {one.name: self._gate.admitted(one) for one in applications}
+        bodies = [body for found in admitted.values() for body in found.document["services"].values()]
+        images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
+        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted)]
 
     # ------------------------------------------------------------------ what is known
+
+    def _directory(self, deployment: Deployment) -> Path:
+        return self._home / "run" / deployment.project
+
+    def _wanted(self, deployment: Deployment) -> Wanted:
+        """What the engine is to run.  Raises DeploymentFailed, InputError where it asks for what nobody allowed."""
+        document = one_document(deployment)
+        return wanted(deployment, self._gate.deployment(deployment, document, self._directory(deployment)))
 
     def _compose(self) -> ComposeCommand:
         if self._found_compose is None:
@@ -330,7 +370,7 @@ class DockerTestbed:
 
     def _type(self, deployment: Deployment, want: Wanted, service: str) -> ServiceType | None:
         """A service's type: by its label in the document, else by the application it was checked with."""
-        name = pairs((want.document["services"].get(service) or {}).get("labels")).get(TYPE)
+        name = (want.document["services"].get(service) or {}).get("labels", {}).get(TYPE_LABEL)
         application = self._applications.get(deployment.application)
         if name is None and application is not None:
             name = next((s.type for s in application.services if s.name == service), None)

@@ -1,7 +1,7 @@
-"""The Docker Engine as the testbed needs it: a few calls, every failure translated, so that the SDK stays in here.
+"""The Docker Engine as the testbed needs it: a few calls, and the one place where something of it is changed.
 
-An engine that does not answer is asked again a few times and then is TestbedUnavailable; a refusal is a
-DeploymentFailed with the engine's own words; what is not there is None or nothing to remove.
+Whatever changes or removes something says for whom, and first looks whether the thing bears that owner's label: what
+Tailor did not make is never touched, whatever it is called.
 """
 
 from __future__ import annotations
@@ -9,33 +9,24 @@ from __future__ import annotations
 import io
 import re
 import time
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal
 
 import docker
 import docker.errors
 import docker.types
-import docker.utils
-import requests.exceptions
 
-from framework.errors import DeploymentFailed, TestbedUnavailable
+from framework.errors import DeploymentFailed
+from framework.testbeds.connection import ATTEMPTS, PAUSE_S, Connection, in_parallel
+from framework.testbeds.owner import Owner
 
 _USERS = re.compile(r"volume is in use - \[([0-9a-f, ]+)\]")
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-LOCAL = "unix:///var/run/docker.sock"
-ATTEMPTS = 3  # an engine that restarts is back within a second or two
-PAUSE_S = 0.3  # doubled after each attempt
-TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
 ENDINGS, ENDING_S = 100, 0.05  # how often a command that has nothing more to say is asked whether it has ended
 ATTEMPTS_TO_FREE = 10  # a container whose creation was cut off shows up within a second or two
-THREADS = 16  # more does not help: the engine itself serialises most of the work
+ATTEMPTS_TO_PART = 5  # an endpoint that was being made is let go within a second or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +48,21 @@ class Listed:
         return "" if oneoff else self.labels.get("com.docker.compose.service", "")
 
 
-def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = THREADS) -> list[R]:
-    """``[function(item) for item in items]``, several at once; the first exception is raised after all are done."""
-    listed = list(items)
-    if not listed:
-        return []
-    with ThreadPoolExecutor(min(threads, len(listed))) as pool:
-        return list(pool.map(function, listed))
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A volume, or a directory of the engine's machine, that a container only reads."""
+
+    kind: Literal["volume", "bind"]
+    source: str
+    target: str
 
 
 class Engine:
-    """A connection to the engine that ``DOCKER_HOST`` names (or the local socket), made when first needed."""
+    """The engine that ``DOCKER_HOST`` names, or the local one."""
 
     def __init__(self, attempts: int = ATTEMPTS) -> None:
-        self._attempts = attempts
-        self._client: docker.APIClient | None = None
+        self._connection = Connection(attempts)
+        self._ask = self._connection.ask
 
     # ------------------------------------------------------------------ asking
 
@@ -131,15 +122,19 @@ class Engine:
 
     # ------------------------------------------------------------------ containers
 
-    def stop(self, container: str, seconds: int) -> None:
-        """Stop gracefully, with a kill after ``seconds``."""
-        self._ask("stop a container", lambda api: api.stop(container, timeout=seconds))
+    def stop(self, container: str, seconds: int, owner: Owner) -> None:
+        """Stop a container of ``owner`` gracefully, with a kill after ``seconds``.  Raises DeploymentFailed."""
+        if self._owned_container(container, owner):
+            self._ask("stop a container", lambda api: api.stop(container, timeout=seconds))
 
-    def remove(self, containers: Iterable[str]) -> None:
-        """Kill and remove containers with their anonymous volumes, all at once; done when they are gone."""
-        in_parallel(self._remove, containers)
+    def remove(self, containers: Iterable[str], owner: Owner) -> None:
+        """Kill and remove containers of ``owner`` with their anonymous volumes, all at once; done when they are gone.
 
-    def _remove(self, container: str) -> None:
+        Raises DeploymentFailed for one that is not ``owner``'s, which stays as it is.
+        """
+        in_parallel(lambda container: self._remove(container, owner), containers)
+
+    def _remove(self, container: str, owner: Owner) -> None:
         def run(api: docker.APIClient) -> None:
             try:
                 api.remove_container(container, v=True, force=True)
@@ -148,28 +143,68 @@ class Engine:
                     raise
                 api.wait(container, condition="removed")
 
-        self._ask("remove a container", run)
+        if self._owned_container(container, owner):
+            self._ask("remove a container", run)
 
-    def run(self, image: str, command: Sequence[str], volumes: Mapping[str, str], labels: Mapping[str, str]) -> str:
-        """Run one command as root in a fresh container that sees ``volumes`` (name -> path); returns its output.
+    def _owned_container(self, container: str, owner: Owner) -> bool:
+        """Whether it is there.  Raises DeploymentFailed where it is not ``owner``'s."""
+        found = self.inspect(container)
+        if found is not None and not owner.owns(found["Config"].get("Labels")):
+            raise _strange("container", str(found["Name"]).lstrip("/"), owner)
+        return found is not None
 
-        The container is removed whatever happens.  Raises DeploymentFailed when the command fails.
+    def create(
+        self, image: str, command: Sequence[str], owner: Owner, labels: Mapping[str, str], name: str = "",
+        host: Mapping[str, Any] | None = None, **options: Any,
+    ) -> str:  # fmt: skip
+        """Create a container of ``owner`` that is not started yet; returns its id.
+
+        One of this name is replaced.  ``host``: of its host configuration; ``options``: of the container, both in the
+        library's words.  Raises DeploymentFailed: its image is not here, or something else has the name.
+        """
+        if name:
+            self._remove(name, owner)
+
+        def run(api: docker.APIClient) -> str:
+            config = api.create_host_config(**(host or {}))
+            marked = owner.marked(labels)
+            made = api.create_container(image, list(command), name=name or None, labels=marked, host_config=config,
+                                        **options)  # fmt: skip
+            return str(made["Id"])
+
+        container = self._ask(f"create a container of {image}", run)
+        if container is None:
+            raise DeploymentFailed(f"image {image} is not on this machine")
+        return container
+
+    def run(
+        self,
+        image: str,
+        command: Sequence[str],
+        owner: Owner,
+        volumes: Mapping[str, str],
+        reads: Sequence[Read] = (),
+        labels: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        """Run one command as root in a fresh container without a network; returns its output.
+
+        ``volumes``: name -> path where it is written; ``reads``: what is only read.  The container is removed whatever
+        happens.  Raises DeploymentFailed when the command fails.
         """
         mounts = [
             docker.types.Mount(target=path, source=name, type="volume", no_copy=True) for name, path in volumes.items()
         ]
-
-        def create(api: docker.APIClient) -> str:
-            config = api.create_host_config(mounts=mounts, network_mode="none")
-            made = api.create_container(
-                image, entrypoint=list(command[:1]), command=list(command[1:]), user="0", labels=dict(labels),
-                host_config=config, healthcheck={"test": ["NONE"]},
-            )  # fmt: skip
-            return str(made["Id"])
-
-        container = self._ask(f"create a container of {image}", create)
-        if container is None:
-            raise DeploymentFailed(f"image {image} is not on this machine")
+        mounts += [
+            docker.types.Mount(
+                target=one.target, source=one.source, type=one.kind, read_only=True, no_copy=one.kind == "volume"
+            )
+            for one in reads
+        ]
+        host = {"mounts": mounts, "network_mode": "none"}
+        container = self.create(
+            image, command[1:], owner, labels, host=host, entrypoint=list(command[:1]), user="0",
+            healthcheck={"test": ["NONE"]},
+        )  # fmt: skip
         try:
             self._ask(f"start {command[0]}", lambda api: api.start(container))
             ended: Mapping[str, Any] = (
@@ -177,38 +212,33 @@ class Engine:
             )
             output = self.logs(container)
         finally:
-            self._remove(container)
+            self._remove(container, owner)
         if ended.get("StatusCode") != 0:
             raise DeploymentFailed(f"{' '.join(command)} ended with {ended.get('StatusCode')}", log=output)
         return output
 
-    def start(self, image: str, command: Sequence[str], name: str, labels: Mapping[str, str], cpus: str) -> str:
+    def start(
+        self, image: str, command: Sequence[str], name: str, owner: Owner, labels: Mapping[str, str], cpus: str
+    ) -> str:
         """Start a container without a network on some CPUs; returns its id.  One of this name is replaced."""
-
-        def create(api: docker.APIClient) -> str:
-            config = api.create_host_config(network_mode="none", cpuset_cpus=cpus or None)
-            made = api.create_container(image, list(command), name=name, labels=dict(labels), host_config=config)
-            return str(made["Id"])
-
-        self._remove(name)
-        container = self._ask(f"create a container of {image}", create)
-        if container is None:
-            raise DeploymentFailed(f"image {image} is not on this machine")
+        host = {"network_mode": "none", "cpuset_cpus": cpus or None}
+        container = self.create(image, command, owner, labels, name, host)
         try:
             self._ask(f"start {image}", lambda api: api.start(container))
         except BaseException:
-            self._remove(container)
+            self._remove(container, owner)
             raise
         return container
 
-    def set_cpus(self, container: str, cpus: str) -> None:
+    def set_cpus(self, container: str, cpus: str, owner: Owner) -> None:
         """Move a container that runs to a list of CPUs.  Raises DeploymentFailed."""
 
         def run(api: docker.APIClient) -> bool:
             api.update_container(container, cpuset_cpus=cpus)
             return True
 
-        if self._ask(f"move a container to the CPUs {cpus}", run) is None:
+        there = self._owned_container(container, owner)
+        if not there or self._ask(f"move a container to the CPUs {cpus}", run) is None:
             raise DeploymentFailed(f"its container is gone; could not move it to the CPUs {cpus}")
 
     # ------------------------------------------------------------------ volumes and networks
@@ -220,84 +250,89 @@ class Engine:
     def volume(self, name: str) -> Mapping[str, Any] | None:
         return self._ask("inspect a volume", lambda api: api.inspect_volume(name))
 
-    def create_volume(self, name: str, labels: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
-        """Create a volume of the local driver; one that is there under this name is left as it is."""
-        self._ask(
-            f"create volume {name}",
-            lambda api: api.create_volume(name, driver="local", driver_opts=dict(options or {}), labels=dict(labels)),
-        )
+    def create_volume(
+        self, name: str, owner: Owner, labels: Mapping[str, str], options: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a volume of the local driver; ``owner``'s own that is there under this name is left as it is.
 
-    def remove_volume(self, name: str) -> None:
-        """Remove a volume, and first whatever container uses it.  Raises DeploymentFailed when that does not help."""
+        Raises DeploymentFailed where the name is something else's.
+        """
+
+        def run(api: docker.APIClient) -> Mapping[str, Any]:
+            return api.create_volume(name, driver="local", driver_opts=dict(options or {}), labels=owner.marked(labels))
+
+        made = self._ask(f"create volume {name}", run) or {}  # the engine gives one that is there as it is
+        if not owner.owns(made.get("Labels")):
+            raise _strange("volume", name, owner)
+
+    def remove_volume(self, name: str, owner: Owner) -> None:
+        """Remove a volume of ``owner``, and first whatever container of ``owner`` uses it.
+
+        Raises DeploymentFailed when that does not help, or where the volume, or who uses it, is not ``owner``'s.
+        """
 
         def run(api: docker.APIClient) -> None:
             for attempt in range(ATTEMPTS_TO_FREE):
                 try:
-                    api.remove_volume(name, force=True)
+                    api.remove_volume(name)
                     return
                 except docker.errors.APIError as error:
                     users = _USERS.search(str(error.explanation))
                     if users is None or attempt == ATTEMPTS_TO_FREE - 1:
                         raise
                     for container in users[1].split(", "):
-                        self._remove(container)  # may still be in the making, and so not be listed yet
+                        self._remove(container, owner)  # may still be in the making, and so not be listed yet
                     time.sleep(PAUSE_S)
 
+        found = self.volume(name)
+        if found is None:
+            return
+        if not owner.owns(found.get("Labels")):
+            raise _strange("volume", name, owner)
         self._ask(f"remove volume {name}", run)
 
     def networks(self, label: str) -> list[Mapping[str, Any]]:
         return self._ask("list networks", lambda api: api.networks(filters={"label": label})) or []
 
-    def remove_network(self, network: str) -> bool:
-        """Remove a network; what is still attached is let go first.
+    def remove_network(self, network: str, owner: Owner) -> bool:
+        """Remove a network of ``owner``; its containers that are still attached are let go first.
 
-        False: the engine counts endpoints that are not there and keeps the empty network until it is restarted, a
-        flaw of engines before 28 after something was cut off.
+        False: something else is attached, or the engine keeps the network until it is restarted.  Raises
+        DeploymentFailed where the network is not ``owner``'s.
         """
 
         def run(api: docker.APIClient) -> bool:
-            for attempt in range(2):
-                for container in api.inspect_network(network).get("Containers") or {}:
-                    api.disconnect_container_from_network(container, network, force=True)
+            found = api.inspect_network(network)
+            if not owner.owns(found.get("Labels")):
+                raise _strange("network", str(found.get("Name", network)), owner)
+            for attempt in range(ATTEMPTS_TO_PART):
+                if not self._emptied(api, network, owner):
+                    return False
                 try:
                     api.remove_network(network)
                     return True
                 except docker.errors.APIError as error:
                     if "has active endpoints" not in str(error.explanation):
                         raise
-                    if attempt == 0:
-                        time.sleep(PAUSE_S)
-            return bool(api.inspect_network(network).get("Containers"))  # attached anew: to be tried again
+                    time.sleep(PAUSE_S * (attempt + 1))
+            return False
 
         return self._ask("remove a network", run) is not False
 
-    # ------------------------------------------------------------------ translation
+    def _emptied(self, api: docker.APIClient, network: str, owner: Owner) -> bool:
+        """Detach what is ``owner``'s, and endpoints that containers left behind; False: something else is attached."""
+        attached = api.inspect_network(network).get("Containers") or {}
+        for container, about in attached.items():
+            # An endpoint whose container is gone is known by the name that the container had (moby issue 17217).
+            gone = container.startswith("ep-") or self.inspect(container) is None
+            if not gone and not owner.owns((self.inspect(container) or {}).get("Config", {}).get("Labels")):
+                return False
+            api.disconnect_container_from_network(about["Name"] if gone else container, network, force=True)
+        return True
 
-    def _ask(self, what: str, call: Callable[[docker.APIClient], R]) -> R | None:
-        """The answer; None when the engine says that the thing is not there."""
-        problem = ""
-        for attempt in range(self._attempts):
-            if attempt:
-                time.sleep(PAUSE_S * 2 ** (attempt - 1))
-            try:
-                return call(self._connected())
-            except (docker.errors.NotFound, docker.errors.NullResource):
-                return None
-            except docker.errors.APIError as error:
-                raise DeploymentFailed(f"the engine could not {what}: {error.explanation or error}") from error
-            except (requests.exceptions.RequestException, docker.errors.DockerException, OSError) as error:
-                problem = str(error)
-        raise TestbedUnavailable(f"the Docker Engine does not answer ({what}): {problem}")
 
-    def _connected(self) -> docker.APIClient:
-        if self._client is None:
-            options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
-            kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
-            if "unix" in kind and not Path(path).exists():  # the SDK would leave a socket open for each attempt
-                raise FileNotFoundError(f"there is no {path}")
-            self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
-            weakref.finalize(self, self._client.close)
-        return self._client
+def _strange(what: str, name: str, owner: Owner) -> DeploymentFailed:
+    return DeploymentFailed(f"the {what} {name} was not made for {owner}; it is left alone")
 
 
 def _frames(reader: io.BufferedReader) -> Iterator[bytes]:

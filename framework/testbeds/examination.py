@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from framework.compose.safety import Admitted
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Finding
 from framework.testbeds.compose_command import ComposeCommand
@@ -19,6 +20,15 @@ FREE_GIB = 5.0  # images, kept data and a few studies
 def examine(engine: Engine, home: Path, images: Sequence[str]) -> list[Finding]:
     """One finding per ability, in the order in which a study needs them."""
     return [*_engine(engine, images), *_compose(), *_machine(home), *_counters()]
+
+
+def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
+    """What studies of applications (by name) refuse to run, leave out and copy."""
+    for name, found in admitted.items():
+        for refusal in found.refused:
+            yield Finding(f"{name}: {refusal.place}", "missing", f"refused: {refusal.why}", refusal.remedy, needed=True)
+        for note in found.notes:
+            yield Finding(f"{name} in a study", "limited", note, "")
 
 
 def _engine(engine: Engine, images: Sequence[str]) -> Iterator[Finding]:

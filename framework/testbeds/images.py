@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
+from typing import Any
 
 from framework.errors import DeploymentFailed, MissingPrerequisite
 from framework.model import Application
+from framework.testbeds.connection import in_parallel
 from framework.testbeds.document import Wanted
-from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.engine import Engine
 
 OWN = "tailor/"  # built here and nowhere else: never asked of a registry, where anyone could offer this name
 
-_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\}|\$(?P<bare>\w+)")
 
+def check_images(engine: Engine, application: Application, document: Mapping[str, Any]) -> None:
+    """Pull what is missing of ``document``'s images.
 
-def check_images(engine: Engine, application: Application) -> None:
-    """Pull what is missing.  Raises MissingPrerequisite naming every image that is not here and cannot be pulled."""
+    Raises MissingPrerequisite naming every image that is not here and cannot be pulled.
+    """
     users: dict[str, str] = {}
-    for service, body in (application.compose.get("services") or {}).items():
-        image = resolved(str((body or {}).get("image") or ""))
+    for service, body in document["services"].items():
+        image = str(body.get("image") or "")
         if not image:
             raise MissingPrerequisite(
                 f"service {service} names no image", f"build one and name it in {application.directory}"
@@ -40,16 +41,11 @@ def check_images(engine: Engine, application: Application) -> None:
 
 def image_ids(engine: Engine, want: Wanted) -> dict[str, str]:
     """Service -> id of its image.  Raises DeploymentFailed for a service that runs when its image is not here."""
-    names = dict.fromkeys(resolved(image) for image in want.images.values())
+    names = list(dict.fromkeys(want.images.values()))
     found = dict(zip(names, in_parallel(engine.image, names), strict=True))
     for service in want.services:
-        name = resolved(want.images[service])
+        name = want.images[service]
         if found[name] is None:
             raise DeploymentFailed(f"image {name or '(none named)'} is not on this machine; run `make images`", service)
-    ids: Mapping[str, str | None] = {s: (found[resolved(name)] or {}).get("Id") for s, name in want.images.items()}
+    ids: Mapping[str, str | None] = {service: (found[name] or {}).get("Id") for service, name in want.images.items()}
     return {service: image for service, image in ids.items() if image}
-
-
-def resolved(image: str) -> str:
-    """An image name with ``${NAME:-default}`` filled in as compose does."""
-    return _VARIABLE.sub(lambda m: os.environ.get(m["name"] or m["bare"]) or m["default"] or "", image)

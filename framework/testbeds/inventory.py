@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from framework.errors import DeploymentFailed
 from framework.model import Container
+from framework.testbeds.connection import in_parallel
 from framework.testbeds.document import Wanted
-from framework.testbeds.engine import Engine, Listed, in_parallel
+from framework.testbeds.engine import Engine, Listed
 
 STANDIN = "tailor.standin"
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from framework.errors import DeploymentFailed
 from framework.model import Container, Probe
-from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.engine import Engine
 from optimizer.space import Value
 
 PROC = Path("/proc")

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from framework.errors import DeploymentFailed
 from framework.model import Probe
 from framework.testbeds import probes
-from framework.testbeds.document import PROJECT
-from framework.testbeds.engine import Engine, Listed, in_parallel
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.engine import Engine, Listed
+from framework.testbeds.owner import PROJECT
 
 ROUND_S = 0.05
 SLOWEST_ROUND_S = 0.4  # between two probes of one slow service: a probe by command costs the machine a process

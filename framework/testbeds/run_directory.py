@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from framework.config.writing import to_yaml
 from framework.errors import DeploymentFailed, StoreError
 
 DOCUMENT = "compose.yaml"
+MOST_COPIED = 64 * 2**20  # bytes of a mounted file; data live in directories and volumes
 
 
 def compose_file(directory: Path) -> Path:
     return directory / DOCUMENT
 
 
-def write(directory: Path, document: Mapping[str, Any], files: Mapping[str, str]) -> None:
+def write(
+    directory: Path,
+    document: Mapping[str, Any],
+    files: Mapping[str, str],
+    copies: Mapping[str, Path] = MappingProxyType({}),
+) -> None:
     """Make ``directory`` hold exactly these files; unchanged ones are not touched, since a container may mount them.
 
-    Raises StoreError when the directory cannot be written (read-only, full, not ours): no configuration is at fault.
+    ``copies``: name -> a file of the user's, which a service may write and so gets a copy of.  Raises StoreError when
+    the directory cannot be written (read-only, full, not ours): no configuration is at fault; DeploymentFailed where
+    a file cannot be copied.
     """
     texts = {DOCUMENT: to_yaml(document)}
     for name, text in files.items():
@@ -29,9 +39,11 @@ def write(directory: Path, document: Mapping[str, Any], files: Mapping[str, str]
             raise DeploymentFailed(f"a mounted file must lie below the deployment's directory, not at {name}")
         texts[str(path)] = text
     try:
-        _remove_others(directory, texts)
+        _remove_others(directory, texts.keys() | copies.keys())
         for name, text in texts.items():
-            _put(directory / name, text)
+            _put(directory / name, text.encode(), 0o755 if text.startswith("#!") else 0o644)
+        for name, source in copies.items():
+            _put(directory / name, *_read(source))
     except OSError as error:
         place = error.filename or directory
         raise StoreError(
@@ -39,9 +51,19 @@ def write(directory: Path, document: Mapping[str, Any], files: Mapping[str, str]
         ) from error
 
 
-def _put(path: Path, text: str) -> None:
+def _read(source: Path) -> tuple[bytes, int]:
+    """(content, mode) of a file of the user's.  Raises DeploymentFailed."""
+    try:
+        mode = source.stat().st_mode
+        if not stat.S_ISREG(mode) or source.stat().st_size > MOST_COPIED:
+            raise DeploymentFailed(f"{source} cannot be copied: allowed: a file of at most {MOST_COPIED >> 20} MiB")
+        return source.read_bytes(), stat.S_IMODE(mode)
+    except OSError as error:
+        raise DeploymentFailed(f"{source} cannot be copied: {error.strerror or error}") from error
+
+
+def _put(path: Path, data: bytes, mode: int) -> None:
     """Write all or nothing: a reader never sees half of a file."""
-    data = text.encode()
     if path.is_file() and path.read_bytes() == data:
         return
     if path.is_dir():  # the engine makes a directory where a mounted file is missing
@@ -49,11 +71,11 @@ def _put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(data)
-    temporary.chmod(0o755 if text.startswith("#!") else 0o644)  # read by the users that servers run as
+    temporary.chmod(mode)  # read by the users that servers run as
     os.replace(temporary, path)  # noqa: PTH105 - the same call on a Path object says "replace" as if it were text
 
 
-def _remove_others(directory: Path, wanted: Mapping[str, str]) -> None:
+def _remove_others(directory: Path, wanted: Collection[str]) -> None:
     for path in sorted(directory.rglob("*"), reverse=True):
         name = path.relative_to(directory).as_posix()
         if path.is_file() and name not in wanted:

@@ -110,7 +110,10 @@ class TwinTestbed:
     def projects(self) -> Collection[str]:
         return ()
 
-    def clean(self, project: str) -> Sequence[str]:
+    def notes(self, application: Application) -> Sequence[str]:
+        return ()
+
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         return ()
 
     def clean_seeds(self) -> Sequence[str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from framework.errors import DeploymentFailed
 from framework.model import Container, Usage
-from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.connection import in_parallel
+from framework.testbeds.engine import Engine
 
 PROC = Path("/proc")
 

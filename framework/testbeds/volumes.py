@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from framework.errors import DeploymentFailed
+from framework.testbeds.connection import in_parallel
 from framework.testbeds.document import Wanted
-from framework.testbeds.engine import Engine, in_parallel
+from framework.testbeds.engine import Engine, Read
+from framework.testbeds.owner import Owner
 
 FROM = "tailor.from"  # on a working volume: the snapshot that it lies over
 Method = Literal["overlay", "copy", "empty"]
@@ -56,38 +59,43 @@ class WorkingVolumes:
 
         Returns how the data came there.  Raises DeploymentFailed.
         """
-        names = wanted.volumes
+        names, owner = wanted.volumes, Owner.project(project)
         if keep:
             names = {key: name for key, name in names.items() if self._engine.volume(name) is None}
         if not names:
             return "empty"
         seeded = {key: seed.snapshots[key] for key in names if seed is not None and key in seed.snapshots}
-        in_parallel(self._engine.remove_volume, [names[key] for key in names if key not in seeded])
-        self._create({key: name for key, name in names.items() if key not in seeded}, project, wanted)
+        self._remove([names[key] for key in names if key not in seeded], owner)
+        self._create({key: name for key, name in names.items() if key not in seeded}, owner, wanted)
         if not seeded:
             return "empty"
         images = images_of(wanted, seeded)
         if self._overlays and not keep:
             try:
-                self._overlay(project, wanted, seeded, images)
+                self._overlay(owner, wanted, seeded, images)
                 return "overlay"
             except DeploymentFailed:
                 self._overlays = False
-        in_parallel(self._engine.remove_volume, [names[key] for key in seeded])
-        self._create({key: names[key] for key in seeded}, project, wanted)
-        copy(self._engine, seeded, {key: names[key] for key in seeded}, images, wanted.labels)
+        self._remove([names[key] for key in seeded], owner)
+        self._create({key: names[key] for key in seeded}, owner, wanted)
+        reads = {key: Read("volume", snapshot, f"/from/{key}") for key, snapshot in seeded.items()}
+        copy(self._engine, owner, reads, {key: names[key] for key in seeded}, images)
         return "copy"
 
-    def _create(self, names: Mapping[str, str], project: str, wanted: Wanted) -> None:
-        for key, name in names.items():
-            self._engine.create_volume(name, {**wanted.labels, **_compose(project, key)})
+    def _remove(self, names: Iterable[str], owner: Owner) -> None:
+        in_parallel(lambda name: self._engine.remove_volume(name, owner), names)
 
-    def _overlay(self, project: str, wanted: Wanted, seeded: Mapping[str, str], images: Sequence[str]) -> None:
+    def _create(self, names: Mapping[str, str], owner: Owner, wanted: Wanted) -> None:
+        for key, name in names.items():
+            self._engine.create_volume(name, owner, {**wanted.labels, **_compose(owner.value, key)})
+
+    def _overlay(self, owner: Owner, wanted: Wanted, seeded: Mapping[str, str], images: Sequence[str]) -> None:
         """Fresh upper directories over the snapshots.  Raises DeploymentFailed where the engine cannot do that."""
-        layers = f"{project}_tailor-layers"
-        self._engine.create_volume(layers, wanted.labels)
-        volumes = {layers: "/layers", **{name: f"/from/{key}" for key, name in seeded.items()}}
-        run_with_any(self._engine, images, ["sh", "-c", FRESH_UPPER, "sh", *seeded], volumes, wanted.labels)
+        layers = f"{owner.value}_tailor-layers"
+        self._engine.create_volume(layers, owner, wanted.labels)
+        reads = [Read("volume", name, f"/from/{key}") for key, name in seeded.items()]
+        command = ["sh", "-c", FRESH_UPPER, "sh", *seeded]
+        run_with_any(self._engine, owner, images, command, {layers: "/layers"}, reads)
         root = _mountpoint(self._engine, layers)
         for key, snapshot in seeded.items():
             name = wanted.volumes[key]
@@ -99,42 +107,50 @@ class WorkingVolumes:
             }
             there = self._engine.volume(name)
             if there is not None and (there.get("Options") or {}) != options:
-                self._engine.remove_volume(name)
-            self._engine.create_volume(name, {**wanted.labels, **_compose(project, key), FROM: snapshot}, options)
+                self._engine.remove_volume(name, owner)
+            labels = {**wanted.labels, **_compose(owner.value, key), FROM: snapshot}
+            self._engine.create_volume(name, owner, labels, options)
         if not self._proved:  # the engine mounts at first use only
             mounts = {wanted.volumes[key]: f"/there/{key}" for key in seeded}
-            run_with_any(self._engine, images, ["sh", "-c", "touch /there/*/."], mounts, wanted.labels)
+            run_with_any(self._engine, owner, images, ["sh", "-c", "touch /there/*/."], mounts)
             self._proved = True
 
 
 def copy(
     engine: Engine,
-    sources: Mapping[str, str],
+    owner: Owner,
+    reads: Mapping[str, Read],
     targets: Mapping[str, str],
     images: Sequence[str],
-    labels: Mapping[str, str],
     *,
-    durable: bool = False,
+    kept: Owner | None = None,
 ) -> None:
-    """Copy volumes, key by key, with owners, modes and times; ``durable``: wait until the disk has them.
+    """Copy data into volumes, key by key, with owners, modes and times; ``reads`` lie below /from in the container.
 
-    Raises DeploymentFailed.
+    ``owner``: whose container does it.  ``kept``: the volumes are this other owner's, and are kept: it is waited until
+    the disk has them.  Raises DeploymentFailed.
     """
-    if not sources:
+    if not reads:
         return
-    volumes = {name: f"/from/{key}" for key, name in sources.items()} | {
-        name: f"/to/{key}" for key, name in targets.items()
-    }
-    run_with_any(engine, images, ["sh", "-c", COPY + ("sync\n" if durable else ""), "sh", *sources], volumes, labels)
+    volumes = {name: f"/to/{key}" for key, name in targets.items()}
+    command = ["sh", "-c", COPY + ("sync\n" if kept else ""), "sh", *reads]
+    labels = kept.marked({}) if kept else {}
+    run_with_any(engine, owner, images, command, volumes, list(reads.values()), labels)
 
 
 def run_with_any(
-    engine: Engine, images: Sequence[str], command: Sequence[str], volumes: Mapping[str, str], labels: Mapping[str, str]
+    engine: Engine,
+    owner: Owner,
+    images: Sequence[str],
+    command: Sequence[str],
+    volumes: Mapping[str, str],
+    reads: Sequence[Read] = (),
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Run a shell command in the first image that has a shell.  Raises DeploymentFailed when none has."""
     for image in images:
         try:
-            engine.run(image, command, volumes, labels)
+            engine.run(image, command, owner, volumes, reads, labels)
             return
         except DeploymentFailed as error:
             if not any(text in error.reason for text in ("executable file not found", "no such file or directory")):

@@ -16,6 +16,7 @@ import pytest
 from framework.errors import InputError, LoadFailed, MissingPrerequisite
 from framework.load.container import IMAGE, ContainerLoad
 from framework.model import Application, Deployment, LoadPlan, Objective, Running, Tracing, Usage, Workload
+from framework.testbeds.side_containers import DockerSideContainers
 from optimizer.space import Configuration
 from tests.testbed_documents import new_project
 
@@ -101,7 +102,7 @@ class Meter:
 
 
 def run(target: Target, planned: LoadPlan, progress: Callable[[str], None] = lambda _: None, **options: Any) -> Any:
-    return ContainerLoad(APPLICATION, **options).run(planned, target.running, Meter(), progress)
+    return ContainerLoad(APPLICATION, DockerSideContainers(), **options).run(planned, target.running, Meter(), progress)
 
 
 def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
@@ -112,7 +113,7 @@ def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
             shown.extend(json.loads(docker("inspect", f"{target.project}-loadgen")))
 
     meter = Meter()
-    result = ContainerLoad(APPLICATION, cpuset="0").run(plan(), target.running, meter, watch)
+    result = ContainerLoad(APPLICATION, DockerSideContainers(), cpuset="0").run(plan(), target.running, meter, watch)
 
     assert (result.usage_before, result.usage_after) == (Usage(1, {}, 0, 0, None, 2, 0), Usage(2, {}, 0, 0, None, 2, 0))
     assert result.classes == ("good", "failing", "cut")
@@ -138,13 +139,25 @@ def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
 
 
 def test_the_same_seed_sends_the_same_requests_and_a_stale_container_is_replaced(target: Target) -> None:
-    docker("run", "-d", "--name", f"{target.project}-loadgen", IMAGE, "-serve", ":8080")
+    label = f"tailor.project={target.project}"
+    docker("run", "-d", "--name", f"{target.project}-loadgen", "--label", label, IMAGE, "-serve", ":8080")
     first = run(target, plan(trace=False))
     again = run(target, plan(trace=False))
     assert np.array_equal(first.due_ns - first.started_ns, again.due_ns - again.started_ns)
     assert np.array_equal(first.request_class, again.request_class)
     assert first.spans_created == 0
     assert target.counts()["spans"] == {}
+
+
+def test_a_container_of_somebody_else_that_has_its_name_is_left_alone(target: Target) -> None:
+    name = f"{target.project}-loadgen"
+    theirs = docker("run", "-d", "--name", name, IMAGE, "-serve", ":8080")
+    try:
+        with pytest.raises(LoadFailed, match=f"{name} was not made for .*left alone"):
+            run(target, plan(trace=False))
+        assert json.loads(docker("inspect", theirs))[0]["State"]["Running"]
+    finally:
+        docker("rm", "-f", theirs)
 
 
 def test_a_malformed_workload_is_refused_before_anything_is_sent(target: Target) -> None:

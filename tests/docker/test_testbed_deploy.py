@@ -17,6 +17,10 @@ from tests.testbed_documents import NGINX, deployment, document, new_project, qu
 pytestmark = pytest.mark.docker
 
 
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def left(project: str) -> list[str]:
     """Everything of a project that the engine still has."""
     asked = (
@@ -135,19 +139,21 @@ def test_live_commands_run_once_all_is_healthy(testbed: DockerTestbed, project: 
     assert str(12 * 2**20) in answer
 
 
-def test_clean_up_spares_other_projects_and_finds_what_hangs_on_a_network(testbed: DockerTestbed) -> None:
+def test_clean_up_spares_other_projects_and_what_somebody_attached(testbed: DockerTestbed) -> None:
     dead, alive = new_project(), new_project()
     try:
         for name in (dead, alive):
             testbed.deploy(deployment(name, {"services": {"cache": {"image": "memcached:1.6"}}}), quiet)
-        subprocess.run(  # as a load generator is started: labelled with its study, in the project's network
-            ["docker", "run", "-d", "--label", f"tailor.study={dead.removeprefix('tailor-')}",
-             "--network", f"{dead}_default", "--entrypoint", "sleep", "redis:7.0", "600"],
-            check=True, capture_output=True,
-        )  # fmt: skip
+        sleeping = ("--network", f"{dead}_default", "--entrypoint", "sleep", "redis:7.0", "600")
+        docker("run", "-d", "--label", f"tailor.project={dead}", *sleeping)  # as a load generator is started
+        theirs = docker("run", "-d", "--label", f"tailor.study={dead}", *sleeping)  # somebody looked into the network
         assert {dead, alive} <= set(testbed.projects())
         removed = testbed.clean(dead)
         assert len([name for name in removed if name.startswith("container ")]) == 2
+        assert docker("inspect", "-f", "{{.State.Running}}", theirs) == "true"
+        assert len(left(dead)) == 1, "the network that it is attached to"
+        docker("rm", "-f", theirs)
+        assert testbed.clean(dead) == [f"network {dead}_default"]
         assert left(dead) == []
         assert len(left(alive)) == 2
         assert dead not in testbed.projects()

@@ -14,6 +14,7 @@ import pytest
 
 from framework.errors import (
     DeploymentFailed,
+    InputError,
     MissingPrerequisite,
     ParameterNotApplied,
     StoreError,
@@ -71,28 +72,34 @@ def test_an_image_that_is_missing_is_named(testbed: DockerTestbed, project: str,
     testbed.check(application("small", tmp_path, document()))
 
 
-def test_a_port_that_is_taken_is_named(testbed: DockerTestbed, project: str) -> None:
+def test_a_port_that_is_taken_does_not_matter_since_nothing_is_published(testbed: DockerTestbed, project: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         source = document()
-        source["services"]["cache"]["ports"] = [f"127.0.0.1:{port}:11211"]
-        with pytest.raises(DeploymentFailed, match=f"cache: port {port} is taken"):
-            testbed.deploy(deployment(project, source), quiet)
+        source["services"]["cache"]["ports"] = [f"127.0.0.1:{port}:11211", "11211"]
+        running = testbed.deploy(deployment(project, source), quiet)
+        found = Engine().inspect(running.containers["cache"].id) or {}
+        assert not found["HostConfig"]["PortBindings"]
 
 
-def test_a_mount_that_is_not_there_is_named(testbed: DockerTestbed, project: str) -> None:
+def test_a_mount_that_is_not_there_is_named(testbed: DockerTestbed, project: str, tmp_path: Path) -> None:
     source = document()
-    source["services"]["cache"]["volumes"] = ["/proc/no-such-place:/x"]
-    with pytest.raises(DeploymentFailed, match="cannot mount /proc/no-such-place"):
-        testbed.deploy(deployment(project, source), quiet)
+    source["services"]["cache"]["volumes"] = [f"{tmp_path}/no-such-place:/x:ro"]
+    with pytest.raises(InputError, match=r"services\.cache\.volumes: .*no-such-place .there is no such file"):
+        testbed.deploy(replace(deployment(project, source), directory=tmp_path), quiet)
+    assert not (tmp_path / "no-such-place").exists()
 
 
 def test_an_invalid_document_is_refused_with_its_place(testbed: DockerTestbed, project: str) -> None:
     source = document()
     source["services"]["cache"]["memery"] = 1
-    with pytest.raises(DeploymentFailed, match=r"(?s)invalid.*memery"):
+    with pytest.raises(InputError, match=r"services\.cache\.memery .not on the list"):
+        testbed.deploy(deployment(project, source), quiet)
+    source = document()
+    source["services"]["cache"]["mem_limit"] = ["x"]
+    with pytest.raises(DeploymentFailed, match=r"(?s)invalid.*mem_limit"):
         testbed.deploy(deployment(project, source), quiet)
 
 

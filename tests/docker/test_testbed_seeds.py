@@ -13,6 +13,7 @@ from framework.errors import TrialFailed
 from framework.model import Application, Hook, Hooks
 from framework.testbeds.docker import DockerTestbed
 from framework.testbeds.engine import Engine
+from framework.testbeds.owner import Owner
 from tests.testbed_documents import TYPES, application, deployment, document, quiet
 
 pytestmark = pytest.mark.docker
@@ -24,7 +25,11 @@ def small(tmp_path: Path, project: str) -> Iterator[Application]:
     made = application(project, tmp_path, document())
     yield made
     for volume in snapshots(made):
-        Engine().remove_volume(volume)
+        Engine().remove_volume(volume, owner(volume))
+
+
+def owner(volume: str) -> Owner:
+    return Owner.data((Engine().volume(volume) or {})["Labels"]["tailor.seed"])
 
 
 def snapshots(made: Application) -> list[str]:
@@ -64,8 +69,10 @@ def test_seeded_data_come_back_for_every_repetition(
 class WithoutOverlays(Engine):
     """An engine whose kernel cannot mount overlays; here it is asked for a file system that it does not have."""
 
-    def create_volume(self, name: str, labels: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
-        super().create_volume(name, labels, {**options, "type": "nosuchfs"} if options else None)
+    def create_volume(
+        self, name: str, owner: Owner, labels: Mapping[str, str], options: Mapping[str, str] | None = None
+    ) -> None:
+        super().create_volume(name, owner, labels, {**options, "type": "nosuchfs"} if options else None)
 
 
 def test_an_engine_without_overlays_gets_copies(tmp_path: Path, project: str, small: Application) -> None:
@@ -89,7 +96,7 @@ def test_a_seed_that_was_cut_off_is_made_anew(tmp_path: Path, project: str, smal
     testbed = DockerTestbed(tmp_path, TYPES)
     testbed.seed(small, default, quiet)
     marker = next(name for name in snapshots(small) if not name.endswith("-data"))
-    Engine().remove_volume(marker)  # what a process leaves that is killed before the data are complete
+    Engine().remove_volume(marker, owner(marker))  # what a process leaves that is killed before the data are complete
     subprocess.run(
         ["docker", "run", "--rm", "-v", f"{marker}-data:/d", "--entrypoint", "sh", "redis:7.0", "-c", "rm -rf /d/*"],
         check=True, capture_output=True,

@@ -99,12 +99,16 @@ def test_what_the_commands_are_and_that_the_user_s_compose_settings_stay_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMPOSE_PROFILES", "tailor")
-    echo = script(tmp_path, "echo", "print(sys.argv[1:], os.environ.get('COMPOSE_PROFILES'))")
+    monkeypatch.setenv("TAILOR_DATABASE", "postgresql://tailor:secret@db/tailor")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    seen = "sorted(name for name in os.environ if name.startswith(('COMPOSE_', 'TAILOR_', 'AWS_')))"
+    echo = script(tmp_path, "echo", f"print(sys.argv[1:], {seen})")
     for version, pulls in (("2.39.4", True), ("1.29.2", False)):
         compose = ComposeCommand((echo,), version)
         code, output, errors = compose.run("p", tmp_path / "compose.yaml", "seed", ["a b"], 30)
         assert (code, errors) == (0, "")
-        assert output.strip().endswith("'run', '--rm', '--no-deps', '-T', 'seed', 'a b'] None")
+        own = "['COMPOSE_ANSI', 'COMPOSE_IGNORE_ORPHANS', 'COMPOSE_MENU']"
+        assert output.strip().endswith(f"'run', '--rm', '--no-deps', '-T', 'seed', 'a b'] {own}")
         show = script(tmp_path, "show", "sys.stderr.write(' '.join(sys.argv[1:])); sys.exit(1)")
         with pytest.raises(DeploymentFailed, match=r"-p p -f .* up -d --no-build") as raised:
             ComposeCommand((show,), version).up("p", tmp_path / "compose.yaml")

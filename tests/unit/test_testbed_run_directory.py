@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from framework.errors import DeploymentFailed, StoreError
 from framework.model import Application
-from framework.testbeds.document import wanted
-from framework.testbeds.images import resolved
 from framework.testbeds.run_directory import compose_file, write
 from framework.testbeds.seeds import identity
-from tests.testbed_documents import application, deployment, document
+from tests.testbed_documents import application, deployment, document, wanted_of
 
 
 def names(directory: Path) -> set[str]:
@@ -68,22 +67,36 @@ def test_a_write_that_fails_half_way_is_named_and_leaves_the_old_file(tmp_path: 
     assert names(tmp_path) == {"compose.yaml", "files/x"}
 
 
-def test_image_names_are_filled_in_as_compose_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TAG", "7")
-    monkeypatch.delenv("OTHER", raising=False)
-    assert resolved("redis:${TAG}") == "redis:7"
-    assert resolved("redis:$TAG") == "redis:7"
-    assert resolved("redis:${OTHER:-6}") == "redis:6"
-    assert resolved("${OTHER-r}edis:${TAG:-1}") == "redis:7"
-    assert resolved("redis:7.0") == "redis:7.0"
+def test_a_file_that_a_service_may_write_is_a_copy(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.conf"
+    theirs.write_bytes(b"\xff\x00mine")
+    theirs.chmod(0o640)
+    copies = {"copies/1-theirs.conf": theirs}
+    write(tmp_path / "run", {}, {}, copies)
+    copy = tmp_path / "run" / "copies" / "1-theirs.conf"
+    assert copy.read_bytes() == theirs.read_bytes()
+    assert copy.stat().st_mode & 0o777 == 0o640
+    copy.write_text("what a service wrote")
+    write(tmp_path / "run", {}, {}, copies)
+    assert copy.read_bytes() == theirs.read_bytes() == b"\xff\x00mine"
+    with pytest.raises(DeploymentFailed, match="cannot be copied"):
+        write(tmp_path / "run", {}, {}, {"copies/x": tmp_path / "gone"})
+    with pytest.raises(DeploymentFailed, match="cannot be copied"):
+        write(tmp_path / "run", {}, {}, {"copies/x": Path("/dev/zero")})
 
 
 def test_data_are_named_by_what_determines_them(tmp_path: Path) -> None:
     app: Application = application("small", tmp_path, document())
-    want = wanted(deployment("p", document()))
+    want = wanted_of(deployment("p", document()))
     ids = {"cache": "1", "store": "2", "seed": "3", "fail": "4"}
-    name = identity(app, want, ids)
-    assert identity(app, want, {**ids, "cache": "other"}) == name, "it neither writes nor holds data"
-    assert identity(app, want, {**ids, "store": "other"}) != name
-    assert identity(app, want, {**ids, "seed": "other"}) != name
+    name = identity(app, want, ids, "p")
+    assert identity(app, want, {**ids, "cache": "other"}, "p") == name, "it neither writes nor holds data"
+    assert identity(app, want, {**ids, "store": "other"}, "p") != name
+    assert identity(app, want, {**ids, "seed": "other"}, "p") != name
+    assert identity(app, want, ids, "q") == name, "what the hook makes is for all"
     assert len(name) == 12
+    (tmp_path / "data").mkdir()
+    own = document()
+    own["services"]["store"]["volumes"] = [f"{tmp_path}/data:/data"]
+    copied = wanted_of(replace(deployment("p", own), directory=tmp_path))
+    assert identity(app, copied, ids, "p") != identity(app, copied, ids, "q"), "a copy is as old as its study"

@@ -1,0 +1,201 @@
+"""One compose document on its way through the allow-list: what was refused, left out and copied so far.
+
+``framework.compose.allow_list`` has the rules, ``framework.compose.safety`` walks the document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.compose.interpolation import OWN, InterpolationError, Variables, interpolated
+from framework.compose.mounts import Mount, NotUnderstood, read_mount
+
+COPIES = "copies"  # below the deployment's directory: files of the user's that a service may write
+_EVERYWHERE = ("/etc/localtime", "/etc/timezone")  # files that every machine may show its containers
+_BRACED = re.compile(r"\$\{(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something that is not on the list.  ``place``: where, as TAILOR_ALLOW names it; ``why``: what is wrong with it.
+
+    ``remedy``: how the operator allows it.
+    """
+
+    place: str
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.why}; {self.remedy})"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Data of the user's that a service works on a copy of: a directory of this machine, or a volume."""
+
+    path: str = ""
+    volume: str = ""
+
+    def __str__(self) -> str:
+        return f"the directory {self.path}" if self.path else f"the volume {self.volume}"
+
+
+@dataclass
+class Check:
+    """``base``: what relative paths start from; ``roots``: directories whose files may be mounted; ``own``: the
+    deployment's own directory.  ``allowed``: entries "application:place".
+    """
+
+    application: str
+    base: Path
+    roots: tuple[Path, ...]
+    own: Path | None
+    allowed: frozenset[str]
+    variables: Variables
+    declared: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # section -> what it declares
+    refused: dict[str, Refusal] = field(default_factory=dict)  # by place
+    left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # kind -> names, in order
+    data: dict[str, Copied] = field(default_factory=dict)  # volume -> what it begins as a copy of
+    files: dict[str, Path] = field(default_factory=dict)  # name below the deployment's directory -> file
+    copies: dict[str, dict[str, Any]] = field(default_factory=dict)  # volumes in the place of directories
+
+    # ------------------------------------------------------------------ saying so
+
+    def refuse(self, place: str, why: str, remedy: str = "") -> bool:
+        """Note a refusal; False: the operator has allowed it."""
+        if f"{self.application}:{place}" in self.allowed:
+            return False
+        remedy = remedy or f"the operator can allow it: TAILOR_ALLOW='{self.application}:{place}'"
+        self.refused.setdefault(place, Refusal(place, why, remedy))
+        return True
+
+    def without(self, kind: str, name: str) -> None:
+        """Note that a study goes without something."""
+        self.left_out.setdefault(kind, {})[name] = None
+
+    # ------------------------------------------------------------------ variables
+
+    def filled(self, value: Any, place: str) -> Any:
+        """A value with its variables filled in."""
+        if isinstance(value, Mapping):
+            return {str(key): self.filled(item, f"{place}.{key}") for key, item in value.items()}
+        if isinstance(value, list):  # a text that cannot be filled in is refused, and gone
+            return [new for item in value if (new := self.filled(item, place)) is not None or item is None]
+        return self._text(value, place) if isinstance(value, str) else value
+
+    def _text(self, text: str, place: str) -> str | None:
+        if "\0" in text:
+            self.refuse(place, "a NUL character", "leave it out")
+            return None
+        if "$" not in text:
+            return text
+        unset: set[str] = set()
+        try:
+            found = interpolated(text, self.variables, unset)
+        except InterpolationError as error:
+            self.refuse(place, error.reason, passing(error.variable))
+            return None
+        for name in sorted(unset):
+            self.without("unset", name)
+        for name in _BRACED.findall(text):
+            if name in self.variables.withheld and not name.startswith(OWN):
+                self.without("withheld", name)
+        return found
+
+    # ------------------------------------------------------------------ files of this machine
+
+    def path(self, source: str) -> str:
+        """A path of the document as an absolute one."""
+        return os.path.normpath(self.base / os.path.expanduser(source))  # noqa: PTH111 - Path's raises without a home
+
+    def not_readable(self, path: str, *, needed: bool = True) -> str:
+        """Why a file may not be read; empty where it may.  ``needed``: it also has to be there."""
+        if not self._inside(path):
+            return "outside of the application's directory"
+        kinds = ("file",) if needed else ("file", "nothing")
+        return "" if _kind(path) in kinds else "no regular file"
+
+    def _inside(self, path: str) -> bool:
+        """Whether a path lies, all links followed, below a directory whose files may be mounted."""
+        return any(_below(path, root) for root in self.roots)
+
+    def mount(self, service: str, entry: Any) -> dict[str, Any] | None:
+        """One entry of ``volumes`` in its long form; None where it is refused."""
+        place = f"services.{service}.volumes: {_brief(entry)}"
+        try:
+            mount = read_mount(entry)
+        except NotUnderstood as error:
+            self.refuse(place, str(error), "write it in compose's long form")
+            return None
+        if mount.relabelled:
+            self.without("selinux", service)
+        if mount.kind == "bind":
+            return self._bind(place, mount)
+        if mount.kind == "volume" and mount.source and mount.source not in self.declared["volumes"]:
+            self.refuse(place, f"the volume {mount.source} is not declared", "declare it under volumes")
+        return mount.entry()
+
+    def _bind(self, place: str, mount: Mount) -> dict[str, Any] | None:
+        path = self.path(mount.source)
+        if self.own is not None and _below(path, self.own):
+            return mount.entry(source=f"./{os.path.relpath(path, self.own)}")
+        inside = self._inside(path) or (mount.read_only and path in _EVERYWHERE)
+        if not inside and self.refuse(place, "outside of the application's directory"):
+            return None
+        kind = _kind(path)
+        if kind == "other":  # a socket or a device, which has no copy
+            return None if self.refuse(place, "neither a file nor a directory") else mount.entry(source=path)
+        if mount.read_only:
+            if kind == "nothing":
+                self.refuse(place, "there is no such file", "put it there")
+                return None
+            return mount.entry(source=path)
+        named = hashlib.sha256(path.encode()).hexdigest()[:8]
+        if kind == "file":
+            name = f"{COPIES}/{named}-{Path(path).name}"
+            self.files[name] = Path(path)
+            return mount.entry(source=f"./{name}")
+        key = f"{COPIES}-{named}"
+        self.copies[key] = {}
+        if kind == "directory":
+            self.data[key] = Copied(path=path)  # else it begins empty, and no directory is made for it
+        return {"type": "volume", "source": key, "target": mount.target, "volume": {"nocopy": True}}
+
+
+def passing(variable: str) -> str:
+    """How a variable reaches a compose file."""
+    if not variable:
+        return "write a dollar as $$"
+    if variable.startswith(OWN):
+        return "no compose file sees Tailor's settings"
+    return f"the operator can pass it on: TAILOR_VARIABLES={variable}"
+
+
+def _below(path: str, directory: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+
+
+def _kind(path: str) -> str:
+    """What a path leads to: nothing, a file, a directory, or something other (a socket, a device, a closed folder)."""
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return "nothing"
+    except OSError:
+        return "other"
+    return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+
+
+def _brief(entry: Any) -> str:
+    """A mount as TAILOR_ALLOW and a message name it: by its source."""
+    if isinstance(entry, Mapping):
+        return str(entry.get("source") or entry.get("target") or "")[:200]
+    return (str(entry).split(":")[0] or str(entry))[:200]

@@ -1,0 +1,77 @@
+"""How the Docker Engine is asked: every failure of its library translated, so that the library stays in here.
+
+An engine that does not answer is asked again a few times and then is TestbedUnavailable; a refusal is a
+DeploymentFailed with the engine's own words; what is not there is None.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import docker
+import docker.errors
+import docker.utils
+import requests.exceptions
+
+from framework.errors import DeploymentFailed, TestbedUnavailable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LOCAL = "unix:///var/run/docker.sock"
+ATTEMPTS = 3  # an engine that restarts is back within a second or two
+PAUSE_S = 0.3  # doubled after each attempt
+TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
+THREADS = 16  # more does not help: the engine itself serialises most of the work
+
+
+def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = THREADS) -> list[R]:
+    """``[function(item) for item in items]``, several at once; the first exception is raised after all are done."""
+    listed = list(items)
+    if not listed:
+        return []
+    with ThreadPoolExecutor(min(threads, len(listed))) as pool:
+        return list(pool.map(function, listed))
+
+
+class Connection:
+    """A connection to the engine that ``DOCKER_HOST`` names (or the local socket), made when first needed."""
+
+    def __init__(self, attempts: int = ATTEMPTS) -> None:
+        self._attempts = attempts
+        self._client: docker.APIClient | None = None
+
+    def ask(self, what: str, call: Callable[[docker.APIClient], R]) -> R | None:
+        """The answer; None when the engine says that the thing is not there.
+
+        Raises DeploymentFailed where it refuses, TestbedUnavailable where it does not answer.
+        """
+        problem = ""
+        for attempt in range(self._attempts):
+            if attempt:
+                time.sleep(PAUSE_S * 2 ** (attempt - 1))
+            try:
+                return call(self.client())
+            except (docker.errors.NotFound, docker.errors.NullResource):
+                return None
+            except docker.errors.APIError as error:
+                raise DeploymentFailed(f"the engine could not {what}: {error.explanation or error}") from error
+            except (requests.exceptions.RequestException, docker.errors.DockerException, OSError) as error:
+                problem = str(error)
+        raise TestbedUnavailable(f"the Docker Engine does not answer ({what}): {problem}")
+
+    def client(self) -> docker.APIClient:
+        """The library's client.  Raises its errors."""
+        if self._client is None:
+            options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
+            kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
+            if "unix" in kind and not Path(path).exists():  # the library would leave a socket open for each attempt
+                raise FileNotFoundError(f"there is no {path}")
+            self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
+            weakref.finalize(self, self._client.close)
+        return self._client
