@@ -248,15 +248,14 @@ def main() -> None:
     """Entry point: errors become one clear message and the exit code of framework.cli.exits."""
     signal.signal(signal.SIGTERM, _stop)
     try:
-        app(prog_name="tailor", standalone_mode=False)
+        status = app(prog_name="tailor", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)  # the library gives a command's own exit code back
     except TailorError as error:
         messages.print(f"[red]tailor:[/] {present.escape(str(error))}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist
         error.show()
         sys.exit(exit_code(InputError()))
-    except typer.Exit as leaving:
-        sys.exit(leaving.exit_code)
     except KeyboardInterrupt:
         messages.print("tailor: interrupted")
         sys.exit(130)
