@@ -21,11 +21,12 @@ from framework.observing import observed
 from framework.placement.topology import Topology, read_topology
 from framework.ports import Screen, SpanSink, Testbed
 from framework.service import Tailor
-from framework.store.access import SqlKeyStore, SqlTokenStore
+from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
 from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
+from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.study.external import External
@@ -66,7 +67,7 @@ class Opened:
     tailor: Tailor
     queue: SqlJobQueue
     tokens: SqlTokenStore
-    keys: SqlKeyStore
+    launches: SqlLaunches
     worker: Worker
     external: External
     sharing: Sharing
@@ -138,8 +139,8 @@ def opened(settings: Settings) -> Opened:
     worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
     external = External(store, SqlOfferStore(database, clock), clock, made.machine)
     sharing = Sharing(store, archive, artefacts, settings.home)
-    tokens, keys = SqlTokenStore(database, clock), SqlKeyStore(database, clock)
-    return Opened(made, queue, tokens, keys, worker, external, sharing, keeper)
+    tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
+    return Opened(made, queue, tokens, launches, worker, external, sharing, keeper)
 
 
 def gate_of(settings: Settings) -> Gate:

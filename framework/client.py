@@ -97,9 +97,10 @@ class Client:
 
     # ------------------------------------------------------------------ measuring in a way of one's own
 
-    def create(self, name: str, parameters: Sequence[Mapping[str, Any]], **more: Any) -> str:
-        """A study of parameters of one's own; its id."""
-        return str(self._ask("POST", "/external", {"name": name, "parameters": list(parameters), **more})["study"])
+    def create(self, name: str, parameters: Sequence[Mapping[str, Any]], *, key: str = "", **more: Any) -> str:
+        """A study of parameters of one's own; its id.  The same ``key`` again gives the same study."""
+        body = {"name": name, "parameters": list(parameters), **more}
+        return str(self._ask("POST", "/external", body, {"Idempotency-Key": key} if key else {})["study"])
 
     def ask(self, study: str, client: str, count: int = 1, lease_s: float = 600.0) -> list[Asked]:
         """Configurations to measure; none when the budget or the space is used up."""
@@ -121,9 +122,14 @@ class Client:
         """What a trial gave; None where it failed.
 
         ``quantities``: what the study's limits and further wishes need; ``costs``: what each group of parameters (a
-        service) took of it, such as CPU time per request, from which ``tailor`` learns.
+        service) took of it, such as CPU time per request, from which ``tailor`` learns.  ``why`` becomes one line.
         """
-        result: dict[str, Any] = {"trial": trial, "value": value, "standard_error": error, "reason": why}
+        result: dict[str, Any] = {
+            "trial": trial,
+            "value": value,
+            "standard_error": error,
+            "reason": _line(why),
+        }
         result |= {"state": "completed" if value is not None else "failed"}
         result |= {"quantities": dict(quantities or {}), "costs": dict(costs or {})}
         self._ask("POST", f"/external/{study}/tell", {"results": [result]})
@@ -163,6 +169,11 @@ class Client:
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise Refused(answer.status, _detail(answer))
         return answer.data
+
+
+def _line(text: str) -> str:
+    """The text as one line, as the service takes it."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
 def _detail(answer: urllib3.BaseHTTPResponse) -> str:

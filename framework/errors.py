@@ -3,7 +3,8 @@
 TailorError
 ├── InputError                      refuse to start: the user mends the input
 │   ├── FileError                   a file: where, what was found, what is allowed
-│   └── UnknownName                 a name: the known ones are listed
+│   ├── UnknownName                 a name: the known ones are listed
+│   └── MeasuredElsewhere           of a study that clients measure there is nothing to run, report or deploy
 ├── MissingPrerequisite             refuse to start: the user installs or builds something
 ├── TrialFailed                     mark the trial failed, tell the optimizer, go on
 │   ├── DeploymentFailed            a service did not come up
@@ -57,6 +58,10 @@ class UnknownName(InputError):
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
         super().__init__(f"unknown {what} {name!r}; known: {', '.join(self.known) or 'none'}")
+
+
+class MeasuredElsewhere(InputError):
+    """A study that clients measure has no application here.  Ask for another study, or for its trials."""
 
 
 class MissingPrerequisite(TailorError):

@@ -74,8 +74,8 @@ def recorded(
     windows: list[_Window] = []
     for name in studies:
         study = store.get(name)
-        if Path(study.plan.application).name != application.directory.name:  # it may have been a clone's
-            raise InputError(f"study {study.id} is of {study.plan.application}, not of {application.directory}")
+        if study.directory.name != application.directory.name:  # it may have been a clone's
+            raise InputError(f"study {study.id} is of {study.directory}, not of {application.directory}")
         if study.modelled:
             raise InputError(f"study {study.id} was modelled; a twin is made from what was measured")
         windows += [

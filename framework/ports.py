@@ -26,7 +26,7 @@ from framework.model import (
     Usage,
     Verdict,
 )
-from framework.model.job import Job, Stop
+from framework.model.job import IdempotencyKey, Job, Stop
 from framework.model.neighbours import Stressed, Stressor, Threads
 from framework.model.side_container import Ended, SideContainer
 from framework.model.token import Token
@@ -241,9 +241,14 @@ class StudyStore(Protocol):
 class JobQueue(Protocol):
     """Studies that wait for workers.  Every method is one transaction; raises StoreError's family."""
 
-    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None: ...
+    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None:
+        """Let a study wait; a stop that was asked for is taken back.  Raises NotFound, IllegalTransition."""
+
     def take(self, worker: str, engine: str, seconds: float) -> Job | None: ...
-    def done(self, study: str) -> None: ...
+    def done(self, study: str, worker: str | None = None) -> None: ...
+    def stopped(self, study: str, worker: str) -> bool:
+        """A worker paused a study: it leaves the queue where that is still wanted (True), else it waits again."""
+
     def stop(self, study: str, how: Stop) -> Job: ...
     def stop_wanted(self, study: str) -> Stop: ...
     def set_progress(self, study: str, progress: Mapping[str, Any]) -> None: ...
@@ -271,11 +276,14 @@ class TokenStore(Protocol):
     def tokens(self) -> Sequence[Token]: ...
 
 
-class KeyStore(Protocol):
-    """Idempotency keys."""
+class LaunchStore(Protocol):
+    """New studies with their jobs and idempotency keys.  Every method is one transaction."""
 
-    def claim(self, owner: str, key: str, request: str, study: str) -> str:
-        """The study that this key stands for: ``study`` if it is new, else what was made first.  Raises InputError."""
+    def made_by(self, key: IdempotencyKey) -> str | None:
+        """The study that this key stands for, None where it is new.  Raises InputError after another request."""
+
+    def launch(self, study: Study, job: Job | None, key: IdempotencyKey | None) -> str:
+        """Record a study, and let it wait with ``job``; its id, or the id of what the key stands for already."""
 
 
 class ArtefactStore(Protocol):

@@ -65,7 +65,7 @@ class Profiling:
 
     def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
         """Draw the machine with the services of a placement on it; returns the picture's file."""
-        application = load_application(Path(study.plan.application))
+        application = load_application(study.directory)
         topology = self._adapters.topology(study.testbed, application)
         placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
         drawn = machine_picture(topology, placement, f"{application.name} on {described(topology)}")

@@ -20,6 +20,7 @@ from framework.critical_path.contrast import Groups, between, windows
 from framework.errors import InputError, UnknownName
 from framework.model import (
     DOCKER,
+    EXTERNAL,
     TWIN,
     Application,
     Finding,
@@ -93,6 +94,12 @@ class Tailor:
 
     def create(self, request: TuneRequest) -> Study:
         """A new study, recorded but not started.  Raises InputError, MissingPrerequisite."""
+        study = self.prepared(request)
+        self.store.create(study)
+        return study
+
+    def prepared(self, request: TuneRequest) -> Study:
+        """A new study, checked and not recorded yet.  Raises InputError, MissingPrerequisite."""
         application = self.application(request.application)
         check_request(request, application)
         where = self.testbed_of(application, request)
@@ -105,7 +112,7 @@ class Tailor:
         plan = study_plan(request, application, space, screened(request, self.store), known)
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
-        study = Study(
+        return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             created_at=now.isoformat(timespec="seconds"),
             state=StudyState.CREATED,
@@ -116,8 +123,6 @@ class Tailor:
             versions=versions() | self._adapters.model(where, application),
             testbed=testbed.name,
         )
-        self.store.create(study)
-        return study
 
     def edit(self, study_id: str, request: TuneRequest) -> Study:
         """Tune other parameters from here on (``only``, ``without``, ``allow_weaker``); what was measured stays.
@@ -125,7 +130,7 @@ class Tailor:
         Bounds and defaults come from the knowledge base as it is now.  Raises InputError, NotFound.
         """
         study = self.running.idle(self.store.get(study_id))
-        application = self.application(Path(study.plan.application))
+        application = self.application(study.directory)
         space = self.space(application, request, study.testbed)
         last = max((trial.number for trial in self.store.trials(study.id)), default=0)
         self.store.set_space(study.id, space.to_dict(), edited(study, space, request, last))
@@ -157,12 +162,12 @@ class Tailor:
 
     def summary(self, study: Study, trials: Sequence[Trial] | None = None) -> Summary:
         """What a study found so far (``trials``: those at hand).  Raises InputError without its application."""
-        application = planned(self.application(Path(study.plan.application)), study.plan)
+        application = planned(self.application(study.directory), study.plan)
         found = self.store.trials(study.id) if trials is None else trials
         return summarise(study, found, application, self.service_types())
 
     def summaries(self) -> Sequence[Summary]:
-        return [self.summary(study) for study in self.store.studies() if Path(study.plan.application).exists()]
+        return [self.summary(one) for one in self.store.studies() if one.testbed != EXTERNAL and one.directory.exists()]
 
     def write_report(self, study: Study, path: Path | None = None) -> Path:
         """Write the study's HTML page; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
@@ -177,7 +182,7 @@ class Tailor:
         if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
         best = next(t for t in self.store.trials(study.id) if t.number == summary.best.trial)
-        application = self.application(Path(study.plan.application))
+        application = self.application(study.directory)
         default = SearchSpace.from_dict(study.space).default()
         return export(application, self.service_types(), default, best.configuration, said(study), directory)
 
@@ -285,6 +290,7 @@ class Tailor:
         for name in (first, second):
             identity, _, label = name.partition(":")
             study = self.store.get(identity)
+            study.check_measured_here()
             found = repetitions(study, self.store.trials(study.id), label or "best")
             sides.append([m for m in found if m.services])
         return windows(*sides)

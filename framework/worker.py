@@ -82,19 +82,20 @@ class Worker:
         try:
             done = sum(not m.invalid for t in self._tailor.store.trials(job.study) for m in t.measurements)
             self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
-            self._queue.done(job.study)
-        except Interrupted:
-            if not self._leaving.is_set() or self._queue.stop_wanted(job.study):
-                self._queue.done(job.study)  # somebody stopped it; it is resumed when somebody asks for it
+            self._queue.done(job.study, self._name)
+        except Interrupted as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # of this process, not of the study
+                self.leave()
+            self._queue.stopped(job.study, self._name)  # unless somebody asked for it again, or nobody stopped it
         except Transient as error:
             self._again(job, error, done)
         except TailorError as error:
             LOG.warning("study failed", extra={"study": job.study, "reason": str(error)})
-            self._queue.done(job.study)
+            self._queue.done(job.study, self._name)
         except Exception as error:  # a bug ends its study, not the worker
             LOG.exception("study ended by a bug", extra={"study": job.study})
             self._tailor.store.set_state(job.study, StudyState.FAILED, f"a bug of Tailor: {type(error).__name__}")
-            self._queue.done(job.study)
+            self._queue.done(job.study, self._name)
         LOG.info("study ends", extra={"study": job.study, "worker": self._name})
 
     def _again(self, job: Job, error: Transient, done: int) -> None:
@@ -104,7 +105,7 @@ class Worker:
         self._tries[job.study] = done, tries
         LOG.warning("study paused", extra={"study": job.study, "reason": str(error), "tries": tries})
         if tries >= MOST_RETRIES:
-            self._queue.done(job.study)
+            self._queue.done(job.study, self._name)
         else:
             self._leaving.wait(IDLE_S * min(4**tries, LONGEST_WAIT))
 

@@ -9,6 +9,7 @@ from framework.api import asktell, catalogue, dashboard, events, problems, studi
 from framework.api.access import Access
 from framework.api.guards import Bounded, Guarded, Noted
 from framework.api.pace import Pace
+from framework.api.plain import Plain
 from framework.api.service import Service
 from framework.bootstrap import Opened, gate_of
 from framework.config import Settings
@@ -19,7 +20,7 @@ def app_of(kept: Opened, settings: Settings) -> FastAPI:
     service = Service(
         tailor=kept.tailor,
         queue=kept.queue,
-        keys=kept.keys,
+        launches=kept.launches,
         access=Access(kept.tokens, Pace(settings.requests_per_s)),
         external=kept.external,
         sharing=kept.sharing,
@@ -43,6 +44,7 @@ def create_app(service: Service) -> FastAPI:
     for module in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
         app.include_router(module.router(service), prefix="/v1")
     app.include_router(dashboard.router(service))
+    app.add_middleware(Plain)
     app.add_middleware(Guarded)
     app.add_middleware(Bounded)
     app.add_middleware(Noted)

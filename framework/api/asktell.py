@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from framework.api import bodies
-from framework.api.bodies import Ask, Heartbeat, NewExternal, Tell
+from framework.api.access import Caller
+from framework.api.bodies import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
 from framework.errors import InputError
 from framework.model import Objective, Trial, TrialState
@@ -22,17 +24,27 @@ from optimizer.space import Parameter, SearchSpace
 
 def router(service: Service) -> APIRouter:
     """The routes below /v1/external."""
-    routes = APIRouter(prefix="/external", tags=["external"], dependencies=[Depends(service.access.needs("run"))])
+    runs = Depends(service.access.needs("run"))
+    routes = APIRouter(prefix="/external", tags=["external"], dependencies=[runs])
     external = service.external
 
     @routes.post("", status_code=HTTPStatus.CREATED)
-    def create(body: NewExternal) -> dict[str, Any]:
-        """A study of parameters of your own."""
+    def create(
+        body: NewExternal,
+        response: Response,
+        caller: Caller = runs,
+        idempotency_key: IdempotencyHeader = None,
+    ) -> dict[str, Any]:
+        """A study of parameters of your own.
+
+        With an Idempotency-Key, sending the same again makes no second one.
+        """
         try:
             space = SearchSpace(_parameter(one) for one in body.parameters)
         except OptimizerError as error:
             raise InputError(f"parameters: {error}") from error
-        study = external.create(
+        prepared = partial(
+            external.prepared,
             body.name,
             space.to_dict(),
             body.optimizer,
@@ -42,6 +54,9 @@ def router(service: Service) -> APIRouter:
             subject_to=body.subject_to,
             also=body.also,
         )
+        study, new = service.once(caller, idempotency_key, f"external {body.model_dump_json()}", prepared)
+        if not new:
+            response.status_code = HTTPStatus.OK
         return {"study": study.id, "default": space.default().to_dict()}
 
     # Their answers are ready to be sent: to have them checked and encoded would take as long as to find them.

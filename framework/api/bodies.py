@@ -1,26 +1,82 @@
-"""What requests carry, and the shapes of answers that have one of their own."""
+"""What requests carry, and the shapes of answers that have one of their own.
+
+What a body says ends in databases, logs, pages and optimizers, so that the same is refused of all of them before any
+field is looked at: numbers that are none (NaN, infinity) or beyond 64 bits, and text with control characters or halves
+of characters.  A complaint repeats nothing of what was sent.
+"""
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Header
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from framework.model import DEFAULT_OPTIMIZER, TuneRequest
+from framework.critical_path.reduce import KINDS
+from framework.model import DEFAULT_OPTIMIZER, StudyId, TuneRequest
+
+ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
+ALONE = "|".join(kind.replace("+", "[+]") for kind in KINDS if kind != "screening")
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Names = Annotated[list[Name], Field(max_length=500)]
-Numbers = Annotated[dict[Name, Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=5000)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Numbers = Annotated[dict[Name, Finite], Field(max_length=5000)]
+FewNumbers = Annotated[dict[Name, Finite], Field(max_length=20)]
+Scalar = bool | int | Finite | Annotated[str, Field(max_length=500)] | None
+Options = Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=50)]
+MOST_INTEGER = 2**63  # numpy's and every database's
 MOST_NUMBER = 2**31 - 1  # that every database takes
 TrialNumber = Annotated[int, Field(ge=1, le=MOST_NUMBER)]
 
 
-class Body(BaseModel):
-    """Unknown keys are refused."""
+def is_plain_text(text: str) -> bool:
+    """Whether a text has neither control characters (NUL, ESC, newline ...) nor halves of characters (surrogates)."""
+    return text.isprintable() or not any(unicodedata.category(one) in ("Cc", "Cs") for one in text)
+
+
+def allowed_instead(value: Any) -> str:
+    """What is allowed in place of something in a JSON value that may not be taken; empty where all of it may."""
+    waiting = [value]  # not by recursion: a body may be nested deeper than Python can follow
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            if not is_plain_text(one):
+                return "text without control characters and halves of characters"
+        elif isinstance(one, float):
+            if not math.isfinite(one):
+                return "finite numbers"
+        elif isinstance(one, int):
+            if abs(one) >= MOST_INTEGER:
+                return "integers of 64 bits"
+        elif isinstance(one, dict):
+            waiting += one.keys()
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return ""
+
+
+class Part(BaseModel):
+    """A part of a body.  Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Body(Part):
+    """A whole body: what is said of its numbers and texts above is checked first, and once."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_plain(cls, data: Any) -> Any:
+        if allowed := allowed_instead(data):
+            raise PydanticCustomError("not_plain", "allowed: {allowed}", {"allowed": allowed})
+        return data
 
 
 class NewStudy(Body):
@@ -49,24 +105,29 @@ class NewStudy(Body):
     allow_weaker: Names = Field(default_factory=list)
     initial: Literal["default", "random"] = "default"
     incremental: bool = False
-    target_ms: Annotated[float, Field(gt=0)] | None = None
-    time_limit_s: Annotated[float, Field(gt=0)] | None = None
+    target_ms: Annotated[Finite, Field(gt=0)] | None = None
+    time_limit_s: Annotated[Finite, Field(gt=0)] | None = None
     drift_every: Annotated[int, Field(ge=0, le=1000)] = 5
     quick: bool = False
-    reduce: Name = "none"
+    reduce: Annotated[str, Field(pattern=f"^({ALONE}|screening:{ID})$", max_length=80)] = Field(
+        "none", description=f"{', '.join(one for one in KINDS if one != 'screening')}, or screening:STUDY"
+    )
+    bottlenecks: Names = Field(default_factory=list, description='services, where reduce is "bottlenecks"')
     placement: Literal["none", "also", "only"] = "none"
     domains: Annotated[str, Field(max_length=2000)] = Field("2", description="CPU sets: how many, or 0-3/4-7")
     pin: Names = Field(default_factory=list, description="service=CPUs, for optimizers of placements")
     apart: Names = Field(default_factory=list, description="service:service, for optimizers of placements")
     profile: bool = Field(False, description="place by what `tailor profile` measured of the application on the server")
-    thresholds: dict[Name, float] = Field(default_factory=dict, max_length=20)
-    limits: dict[Name, float] = Field(default_factory=dict, max_length=20)
+    thresholds: FewNumbers = Field(default_factory=dict)
+    limits: FewNumbers = Field(default_factory=dict)
     subject_to: Names = Field(default_factory=list)
     also: Names = Field(default_factory=list)
-    history: Annotated[list[Name], Field(max_length=20)] = Field(default_factory=list, description="ids of studies")
+    history: Annotated[list[Annotated[str, Field(pattern=f"^{ID}$")]], Field(max_length=20)] = Field(
+        default_factory=list, description="ids of studies"
+    )
     prior: Literal["none", "twin"] = "none"
     testbed: Literal["auto", "docker", "twin"] = "auto"
-    options: dict[Name, Any] = Field(default_factory=dict, max_length=50, description="of the optimizer")
+    options: Options = Field(default_factory=dict, description="of the optimizer")
     priority: Annotated[int, Field(ge=-100, le=100)] = Field(0, description="higher first")
 
     def request(self, application: Path, profile: Path | None = None) -> TuneRequest:
@@ -74,7 +135,13 @@ class NewStudy(Body):
         known = {field.name for field in fields(TuneRequest)}
         given = {name: value for name, value in self.model_dump().items() if name in known}
         tuples = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-        return TuneRequest(**{**given, **tuples, "application": application, "profile": profile})
+        kind, _, screening = self.reduce.partition(":")
+        typed = {
+            "reduce": kind,
+            "screening": StudyId(screening) if screening else None,
+            "history": tuple(map(StudyId, self.history)),
+        }
+        return TuneRequest(**{**given, **tuples, **typed, "application": application, "profile": profile})
 
 
 class Stop(Body):
@@ -89,16 +156,16 @@ class Resume(Body):
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
 
 
-class Parameter(Body):
+class Parameter(Part):
     """A parameter of a space of one's own, as ``optimizer.space.Parameter``."""
 
     name: Name
     kind: Literal["integer", "real", "categorical", "boolean"]
-    default: bool | int | float | Name
-    low: float | None = None
-    high: float | None = None
-    choices: Annotated[list[bool | int | float | Name], Field(max_length=1000)] = Field(default_factory=list)
-    step: float | None = None
+    default: bool | int | Finite | Name
+    low: Finite | None = None
+    high: Finite | None = None
+    choices: Annotated[list[bool | int | Finite | Name], Field(max_length=1000)] = Field(default_factory=list)
+    step: Finite | None = None
     scale: Literal["linear", "log"] = "linear"
     group: Annotated[str, Field(max_length=128)] = Field("", description="empty: what stands before the name's dot")
 
@@ -120,12 +187,14 @@ class NewExternal(Body):
         },
     )
 
-    name: Name
+    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^/\\]*[^/\\. ][^/\\]*$")] = Field(
+        description="what you call it: it is no path, and has no slashes"
+    )
     parameters: Annotated[list[Parameter], Field(min_length=1, max_length=5000)]
     optimizer: Name = DEFAULT_OPTIMIZER
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = 30
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    options: dict[Name, Any] = Field(default_factory=dict, max_length=50)
+    options: Options = Field(default_factory=dict)
     subject_to: Names = Field(default_factory=list, description="limits on quantities that you tell: errors <= 0.01")
     also: Names = Field(default_factory=list, description="quantities that you tell and want low too")
 
@@ -138,12 +207,12 @@ class Ask(Body):
     lease_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
 
 
-class Result(Body):
+class Result(Part):
     """What a trial gave; a value, or a state that says why there is none."""
 
     trial: TrialNumber
-    value: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    standard_error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    value: Finite | None = None
+    standard_error: Annotated[Finite, Field(ge=0)] | None = None
     state: Literal["completed", "failed", "infeasible"] = "completed"
     reason: Annotated[str, Field(max_length=2000)] = ""
     quantities: Numbers = Field(default_factory=dict, description="what the study's limits and further wishes need")
@@ -164,6 +233,12 @@ class Heartbeat(Body):
     client: Name
     trials: Annotated[list[TrialNumber], Field(max_length=1000)]
     lease_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+
+
+IdempotencyHeader = Annotated[
+    str | None, Header(alias="Idempotency-Key", max_length=128, min_length=1, pattern="^[ -~]+$")
+]
+"""Whoever sends a request again with the same key gets what the first one made."""
 
 
 class Page(BaseModel):

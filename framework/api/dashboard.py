@@ -114,7 +114,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/optimizers")
     def optimizers(application: str = "", caller: Caller = reads) -> HTMLResponse:
-        names = sorted({Path(one.plan.application).name for one in tailor.store.studies() if one.testbed != EXTERNAL})
+        names = sorted({one.application_name for one in tailor.store.studies() if one.testbed != EXTERNAL})
         chosen = application if application in names else next(iter(names), "")
         latest = tailor.store.page(MOST_COMPARED, application=chosen) if chosen else ()
         found = contenders((one, tailor.store.trial_page(one.id, 0, 1_000)) for one in latest)

@@ -16,6 +16,7 @@ from framework.errors import (
     IllegalTransition,
     InputError,
     Interrupted,
+    MeasuredElsewhere,
     MeasurementInvalid,
     MissingPrerequisite,
     NotFound,
@@ -32,6 +33,7 @@ LOG = logging.getLogger("tailor.api")
 STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (IllegalTransition, HTTPStatus.CONFLICT),
+    (MeasuredElsewhere, HTTPStatus.CONFLICT),
     (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (MissingPrerequisite, HTTPStatus.CONFLICT),
     (StoreBusy, HTTPStatus.SERVICE_UNAVAILABLE),

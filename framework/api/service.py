@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
 from framework.compose.gate import CLOSED, Gate
-from framework.errors import NotFound, TailorError, UnknownName
-from framework.model import Application, Study
-from framework.ports import JobQueue, KeyStore
+from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
+from framework.model import Application, Study, StudyState
+from framework.model.job import IdempotencyKey, Job
+from framework.ports import JobQueue, LaunchStore
 from framework.service import Tailor
 from framework.study.external import External
 from framework.study.sharing import Sharing
@@ -27,7 +29,7 @@ class Service:
 
     tailor: Tailor
     queue: JobQueue
-    keys: KeyStore
+    launches: LaunchStore
     access: Access
     external: External
     sharing: Sharing
@@ -59,6 +61,20 @@ class Service:
         self.gate.application(found)
         return found.directory
 
+    def resumable(self, name: str) -> Study:
+        """The study, where it may go on here.
+
+        Raises NotFound, IllegalTransition for one that is completed, MeasuredElsewhere, FileError without its
+        application, InputError where that came with the study from elsewhere, or its compose file asks for more than
+        is allowed.
+        """
+        study = self.study(name)
+        if study.state is StudyState.COMPLETED:
+            raise IllegalTransition(f"study {study.id} is completed")
+        self.tailor.running.check_runnable(study)
+        self.gate.application(self.tailor.application(study.directory))
+        return study
+
     def about(self, application: Application) -> dict[str, Any]:
         """An application in a list.  ``asks_for``: why it may not be launched here."""
         return {
@@ -80,3 +96,26 @@ class Service:
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""
         self.queue.put(study.id, priority=priority, owner=caller.name, place=needs(study.testbed))
+
+    def once(
+        self,
+        caller: Caller,
+        key: str | None,
+        request: str,
+        prepared: Callable[[], Study],
+        priority: int | None = None,
+    ) -> tuple[Study, bool]:
+        """Make a study, or find the one that the same ``request`` made with the same ``key``; whether it is new.
+
+        ``priority``: of the job that it waits with; None: it waits for no worker.  Raises InputError where the key came
+        with another request, and what ``prepared`` raises: then nothing is recorded, the key neither.
+        """
+        found = None if key is None else IdempotencyKey(caller.name, key, hashlib.sha256(request.encode()).hexdigest())
+        first = self.launches.made_by(found) if found is not None else None
+        if first is None:  # else what it was made of may have changed since
+            study = prepared()
+            job = None if priority is None else Job(study.id, priority, caller.name, needs(study.testbed), 0)
+            first = self.launches.launch(study, job, found)
+            if first == study.id:
+                return study, True
+        return self.tailor.store.get(first), False

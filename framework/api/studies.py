@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import tarfile
 import tempfile
@@ -10,12 +9,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Path as InPath
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
-from framework.api.bodies import MOST_NUMBER, NewStudy, Page, Resume, Stop
+from framework.api.bodies import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
 from framework.api.problems import Refused
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
@@ -39,25 +38,23 @@ def router(service: Service) -> APIRouter:
         body: NewStudy,
         response: Response,
         caller: Caller = runs,
-        idempotency_key: Annotated[str | None, Header(max_length=128, min_length=1)] = None,
+        idempotency_key: IdempotencyHeader = None,
     ) -> dict[str, Any]:
         """Create a study and let it wait for a worker.
 
         With an Idempotency-Key, sending the same again makes no second one.
         """
-        directory = service.launchable(body.application)
-        profile = tailor.profiling.kept(service.application(body.application)) if body.profile else None
-        request = body.request(directory, profile)
-        study = tailor.create(quick(request) if body.quick else request)
-        if idempotency_key is not None:
-            digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
-            first = service.keys.claim(caller.name, idempotency_key, digest, study.id)
-            if first != study.id:
-                tailor.delete(study.id)
-                study = tailor.store.get(first)
-                response.status_code = HTTPStatus.OK
-        if study.state is StudyState.CREATED:  # also where the first request broke off before it was put
-            service.wait(study, caller, body.priority)
+
+        def prepared() -> Study:
+            directory = service.launchable(body.application)
+            profile = tailor.profiling.kept(service.application(body.application)) if body.profile else None
+            request = body.request(directory, profile)
+            return tailor.prepared(quick(request) if body.quick else request)
+
+        asked = f"study {body.model_dump_json()}"
+        study, new = service.once(caller, idempotency_key, asked, prepared, body.priority)
+        if not new:
+            response.status_code = HTTPStatus.OK
         response.headers["Location"] = f"/v1/studies/{study.id}"
         return document(study)
 
@@ -152,9 +149,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/studies/{study}/resume", status_code=HTTPStatus.ACCEPTED)
     def resume(study: str, body: Resume, caller: Caller = runs) -> dict[str, Any]:
         """Let it wait for a worker again."""
-        found = service.study(study)
-        if found.state is StudyState.COMPLETED:
-            raise Refused(HTTPStatus.CONFLICT, f"study {found.id} is completed")
+        found = service.resumable(study)
         service.wait(found, caller, body.priority)
         return document(found)
 
@@ -182,7 +177,7 @@ def document(study: Study) -> dict[str, Any]:
         "study": study.id,
         "state": study.state.value,
         "created_at": study.created_at,
-        "application": Path(plan.application).name,
+        "application": study.application_name,
         "optimizer": plan.optimizer,
         "testbed": study.testbed,
         "modelled": study.modelled,

@@ -34,7 +34,7 @@ def register(
             (
                 s.study.id,
                 s.study.state,
-                Path(s.study.plan.application).name,
+                s.study.application_name,
                 s.study.plan.optimizer,
                 str(sum(s.trials.values())),
                 s.headline,

@@ -152,7 +152,7 @@ def tune(
         only=tuple(only or ()),
         without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
-        initial=initial,
+        initial=present.initial(initial),
         rivals=tuple(versus or ()),
         target_ms=None if target is None else 1e3 * present.seconds("--target", target),
         time_limit_s=None if time_limit is None else present.seconds("--time-limit", time_limit),
@@ -162,11 +162,11 @@ def tune(
         trace=not no_trace,
         limits=present.limits(limits or []),
         options=present.values(option or [], "--option"),
-        reduce=reduce,
+        **present.reduction(reduce),
         thresholds=present.limits(threshold or [], "--threshold"),
         subject_to=tuple(subject_to or ()),
         also=tuple(also or ()),
-        history=tuple(history or ()),
+        history=present.history(history or []),
         prior=prior,
         testbed=testbed,
         placement=placement,
@@ -200,7 +200,7 @@ def edit(
     with_tailor = tailor()
     found = with_tailor.store.get(study)
     request = TuneRequest(
-        Path(found.plan.application), only=tuple(only or ()), without=tuple(without or ()),
+        found.directory, only=tuple(only or ()), without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
     )  # fmt: skip
     before, after = len(found.space["parameters"]), len(with_tailor.edit(found.id, request).space["parameters"])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from framework.config.durations import seconds
+from framework.critical_path.reduce import KINDS
 from framework.errors import InputError
-from framework.model import Estimate, Study, Trial, Verdict
+from framework.model import Estimate, Study, StudyId, Trial, Verdict
+from framework.model.identity import is_study_id
 from framework.report.summary import Level, Summary
 from framework.telling import HISTORY, INERT, left_out
 from optimizer.space import SearchSpace
@@ -22,8 +25,11 @@ __all__ = [
     "TESTBED_HELP",
     "escape",
     "estimate",
+    "history",
+    "initial",
     "limits",
     "opening",
+    "reduction",
     "seconds",
     "summary",
     "trials_table",
@@ -66,6 +72,29 @@ def values(pairs: list[str], option: str) -> dict[str, Any]:
     return found
 
 
+def initial(text: str) -> Literal["default", "random"] | Path:
+    """Where an optimizer starts: what is neither word is a file."""
+    known: dict[str, Literal["default", "random"]] = {"default": "default", "random": "random"}
+    return known.get(text) or Path(text)
+
+
+def history(texts: list[str]) -> tuple[StudyId | Path, ...]:
+    """Studies and files of results: here, and nowhere behind this, a text may be either."""
+    return tuple(StudyId(one) if is_study_id(one) and not Path(one).is_file() else Path(one) for one in texts)
+
+
+def reduction(text: str) -> dict[str, Any]:
+    """``KIND``, ``bottlenecks:FILE`` or ``screening:STUDY`` as fields of a TuneRequest.  Raises InputError."""
+    kind, _, argument = text.partition(":")
+    if kind == "bottlenecks" and argument:
+        return {"reduce": kind, "bottlenecks": Path(argument)}
+    if kind == "screening" and argument:
+        return {"reduce": kind, "screening": StudyId(argument)}
+    if argument and kind in KINDS:
+        raise InputError(f"--reduce: found {text!r}; allowed: a kind alone, bottlenecks:FILE, screening:STUDY")
+    return {"reduce": kind}
+
+
 def estimate(value: Estimate, unit: str = "ms") -> str:
     """``12.3 ms [11.8, 12.9]``; an open side is written as such."""
     sides = [f"{side:.2f}" if math.isfinite(side) else "open" for side in (value.low, value.high)]
@@ -82,7 +111,7 @@ def opening(console: Console, study: Study) -> None:
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
-        f"study [bold]{study.id}[/]: {label}{plan.application}, "
+        f"study [bold]{study.id}[/]: {label}{study.directory}, "
         f"{len(study.space['parameters'])} parameters, {plan.optimizer}, "
         f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {plan.rate_rps:g} requests/s "
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",

@@ -16,7 +16,6 @@ from framework.errors import InputError
 from framework.model import Estimate, ServiceTime
 
 KINDS = ("none", "critical-path", "variability", "bottlenecks", "path+variability", "soft", "screening")
-WITH_ARGUMENT = ("bottlenecks", "screening")
 LEAST_PRIOR = 0.05
 """A service that is not on the path keeps this much of the prior of the one with the largest share."""
 

@@ -28,6 +28,7 @@ from framework.model.deployment import (
     Running,
     Usage,
 )
+from framework.model.identity import StudyId
 from framework.model.knowledge import (
     Apply,
     Edit,
@@ -96,6 +97,7 @@ __all__ = [
     "ServiceType",
     "Step",
     "Study",
+    "StudyId",
     "StudyPlan",
     "StudyState",
     "Sweep",

@@ -23,3 +23,14 @@ class Job:
     queued_ns: int
     worker: str = ""
     stop: Stop = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """``owner``: whose key it is; other owners may use the same text.  ``request``: the SHA-256 of all that the request
+    asks for, 64 hexadecimal digits: a key stands for one request.
+    """
+
+    owner: str
+    key: str
+    request: str

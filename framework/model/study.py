@@ -8,7 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
+from framework.errors import MeasuredElsewhere
 from framework.model.deployment import Machine
+from framework.model.identity import StudyId
 from framework.model.measurement import Estimate, Measurement
 from optimizer.space import Configuration, Value
 
@@ -106,7 +108,7 @@ class TuneRequest:
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     allow_weaker: tuple[str, ...] = ()
-    initial: str = "default"
+    initial: Literal["default", "random"] | Path = "default"
     incremental: bool = False
     target_ms: float | None = None
     time_limit_s: float | None = None
@@ -116,11 +118,13 @@ class TuneRequest:
     rivals: tuple[Path, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, Any] | None = None
-    reduce: str = "none"  # a kind of framework.critical_path.reduce, "bottlenecks:FILE" or "screening:STUDY"
+    reduce: str = "none"  # a kind of framework.critical_path.reduce
+    bottlenecks: Path | tuple[str, ...] = ()  # of the reduction of this name: their file, or the services themselves
+    screening: StudyId | None = None  # of the reduction of this name: the study that says what matters
     thresholds: Mapping[str, float] = field(default_factory=dict)  # of the reduction, what differs from its own
     subject_to: tuple[str, ...] = ()  # limits on the outcome; where there are none, the application's
     also: tuple[str, ...] = ()  # further quantities to keep low; where there are none, the application's
-    history: tuple[str, ...] = ()  # studies and files of results that the optimizer is told of
+    history: tuple[StudyId | Path, ...] = ()  # studies and files of results that the optimizer is told of
     minimal: int = 0  # recommendations with less changed to try after an improvement, at most 3
     prior: str = "none"  # "twin": the optimizer starts from what the application's model says
     testbed: str = "auto"  # docker, twin, or auto: docker where an engine answers
@@ -135,7 +139,7 @@ class TuneRequest:
 class StudyPlan:
     """Everything a study was asked to do; frozen when it is created."""
 
-    application: str  # directory
+    application: str  # see Study.directory and Study.application_name, which say what it is
     optimizer: str
     optimizer_options: Mapping[str, Any]
     iterations: int
@@ -189,6 +193,22 @@ class Study:
     def modelled(self) -> bool:
         """Whether its numbers come from a model and were not measured."""
         return self.testbed == TWIN
+
+    @property
+    def directory(self) -> Path:
+        """The application's directory.  Raises MeasuredElsewhere where there is none: that study has a name only."""
+        self.check_measured_here()
+        return Path(self.plan.application)
+
+    def check_measured_here(self) -> None:
+        """Raises MeasuredElsewhere where clients measure this study."""
+        if self.testbed == EXTERNAL:
+            raise MeasuredElsewhere(f"study {self.id} is measured elsewhere: it has no application here")
+
+    @property
+    def application_name(self) -> str:
+        """What people call the application: its directory's name, or the name that an external study was given."""
+        return self.plan.application if self.testbed == EXTERNAL else self.directory.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from framework.controller import Watch
@@ -49,7 +48,7 @@ class _Observed:
 
     def __post_init__(self) -> None:
         plan = self.study.plan
-        about = {"study": self.study.id, "application": Path(plan.application).name, "optimizer": plan.optimizer,
+        about = {"study": self.study.id, "application": self.study.application_name, "optimizer": plan.optimizer,
                  "testbed": self.study.testbed, "modelled": self.study.modelled}  # fmt: skip
         self._begin(STUDY, "study", about)
 

@@ -17,7 +17,7 @@ IMPORTED = "imported"  # below Tailor's home: descriptions of applications from 
 
 def needs_application(study: Study, home: Path) -> None:
     """Raises InputError where a study came without its application: a description has no secrets and no mounts."""
-    if Path(study.plan.application).is_relative_to(home / IMPORTED):
+    if study.directory.resolve().is_relative_to((home / IMPORTED).resolve()):
         raise InputError(
             f"study {study.id} came without its application, whose passwords and files are not here; "
             "allowed: a study that was imported with --application DIR"

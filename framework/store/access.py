@@ -1,4 +1,4 @@
-"""Tokens and idempotency keys."""
+"""Tokens, kept as digests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from framework.errors import InputError, NotFound
 from framework.model.token import Token
 from framework.ports import Clock
 from framework.store.database import Database
-from framework.store.schema import keys, tokens
-
-KEPT_NS = 24 * 3600 * 10**9  # a request that is repeated later is another request
+from framework.store.schema import tokens
 
 
 class SqlTokenStore:
@@ -41,29 +39,3 @@ class SqlTokenStore:
         with self._database.glance() as connection:
             rows = connection.execute(tokens.select().order_by(tokens.c.name))
             return [Token(row.name, row.digest, row.scope, row.created_at) for row in rows]
-
-
-class SqlKeyStore:
-    """KeyStore on SQLAlchemy Core: what a request with an idempotency key made."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
-    def claim(self, owner: str, key: str, request: str, study: str) -> str:
-        """The study that this key stands for: ``study`` if it is new, else what was made first.
-
-        Raises InputError where the key came with another request.
-        """
-        now = self._clock.now_ns()
-        here = (keys.c.owner == owner) & (keys.c.key == key)
-        with self._database.transaction() as connection:
-            connection.execute(keys.delete().where(keys.c.created_ns < now - KEPT_NS))
-            row = connection.execute(keys.select().where(here).with_for_update()).first()
-            if row is None:
-                made = {"owner": owner, "key": key, "request": request, "study": study, "created_ns": now}
-                connection.execute(keys.insert().values(made))
-                return study
-        if row.request != request:
-            raise InputError(f"the idempotency key {key!r} came with another request before")
-        return str(row.study)

@@ -64,10 +64,12 @@ class SqlStudyStore:
 
     def create(self, study: Study) -> None:
         with self._transaction() as connection:
-            connection.execute(studies.insert().values(study_row(study)))
+            insert_study(connection, study, self._clock.now_ns())
 
     def get(self, study: str) -> Study:
         """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
+        if not study.isprintable():  # a server takes no NUL
+            raise NotFound(f"no study {study!r}")
         with self._database.glance() as connection:
             rows = connection.execute(studies.select().where(studies.c.id.startswith(study, autoescape=True))).all()
         exact = [row for row in rows if row.id == study]
@@ -109,6 +111,8 @@ class SqlStudyStore:
     def delete(self, study: str) -> None:
         """Remove a study with all that belongs to it.  Raises NotFound."""
         with self._transaction() as connection:
+            # Before its job, as the queue locks them; not for update, because a lease that is given refers to it.
+            connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
             for table in (measurements, trials, events, leases, jobs, offers):  # children first, also without cascades
                 connection.execute(table.delete().where(table.c.study == study))
             if connection.execute(studies.delete().where(studies.c.id == study)).rowcount != 1:
@@ -274,7 +278,7 @@ class SqlStudyStore:
         connection.execute(statements.inserting(events), one_or_many(rows))
 
     def _event(self, study: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        return {"study": study, "at": self._now(), "kind": kind, "data": encode(data)}
+        return event_row(study, self._clock.now_ns(), kind, data)
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)
@@ -312,7 +316,24 @@ class SqlStudyStore:
                 raise NotFound(f"no study {study!r}")
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+        return _time(self._clock.now_ns())
+
+
+def insert_study(connection: sa.Connection, study: Study, now_ns: int) -> None:
+    """A new study as part of a transaction; one that runs from its beginning says so in its events."""
+    connection.execute(studies.insert().values(study_row(study)))
+    if study.state is not StudyState.CREATED:
+        said = {"state": study.state.value, "message": study.message}
+        connection.execute(statements.inserting(events), event_row(study.id, now_ns, "state", said))
+
+
+def event_row(study: str, now_ns: int, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Something that happened to a study at a time [ns since 1970]."""
+    return {"study": study, "at": _time(now_ns), "kind": kind, "data": encode(data)}
+
+
+def _time(now_ns: int) -> str:
+    return datetime.fromtimestamp(now_ns / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
 def _expect_running(study: str, state: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.config.results_file import load_results
 from framework.errors import InputError
-from framework.model import Objective, Trial, TuneRequest
+from framework.model import Objective, StudyId, Trial, TuneRequest
 from framework.model.documents import encode
 from framework.objective import trial_value
 from framework.objective.evaluate import combine
@@ -22,18 +22,19 @@ from optimizer.space import SearchSpace
 
 
 def screened(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
-    """What an earlier study says of each service, for ``screening:STUDY``.  Raises InputError, NotFound."""
-    kind, _, name = request.reduce.partition(":")
-    if kind != "screening":
+    """What an earlier study says of each service, for the reduction ``screening``.  Raises InputError, NotFound."""
+    if request.screening is None:
         return {}
-    study = store.get(name)
+    study = store.get(request.screening)
     found = importance(study, store.trials(study.id))
     if found is None or not found.groups:
         raise InputError(f"--reduce: study {study.id} says nothing of importance; it takes at least 8 trials")
     return {one.name: max(0.0, one.value) for one in found.groups}
 
 
-def history(sources: Sequence[str], objective: Objective, space: SearchSpace, store: StudyStore) -> dict[str, Any]:
+def history(
+    sources: Sequence[StudyId | Path], objective: Objective, space: SearchSpace, store: StudyStore
+) -> dict[str, Any]:
     """For a plan's ``extra``: what studies (ids) and files of results know, as ratios to their defaults.
 
     A study's values are computed anew from its measurements, so that they are of this objective.  Raises InputError
@@ -41,13 +42,11 @@ def history(sources: Sequence[str], objective: Objective, space: SearchSpace, st
     """
     if not sources:
         return {}
-    found = {
-        HISTORY: [_of_file(Path(one)) if Path(one).is_file() else _of_study(one, objective, store) for one in sources]
-    }
+    found = {HISTORY: [_of_file(one) if isinstance(one, Path) else _of_study(one, objective, store) for one in sources]}
     usable, reasons = left_out(found, space)
     if not usable:
         why = "; ".join(f"{count} times {reason}" for reason, count in reasons.most_common(3)) or "they have no results"
-        raise InputError(f"--history: nothing in {', '.join(sources)} can be used ({why})")
+        raise InputError(f"--history: nothing in {', '.join(map(str, sources))} can be used ({why})")
     return found
 
 
@@ -56,7 +55,7 @@ def _of_file(path: Path) -> dict[str, Any]:
     return {"source": str(path), "default": dict(default), "results": [encode(one) for one in results]}
 
 
-def _of_study(name: str, objective: Objective, store: StudyStore) -> dict[str, Any]:
+def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> dict[str, Any]:
     study = store.get(name)
     trials = [t for t in store.trials(study.id) if t.purpose in ("default", "search")]
     valued = [(t, value) for t in trials if (value := _value(t, objective)) is not None and value > 0]

@@ -16,6 +16,7 @@ from typing import Any
 
 from framework.errors import InputError, NotFound
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
+from framework.model.identity import is_plain_name
 from framework.ports import Clock, OfferStore, StudyStore
 from framework.study.desk import VALUE, Desk, Told, Wish, objective_of
 from framework.study.lease import Lease
@@ -48,11 +49,30 @@ class External:
         subject_to: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Study:
-        """A study of a space of one's own (``SearchSpace.to_dict``).
+        """A study of a space of one's own, recorded: see ``prepared``.  Raises InputError."""
+        study = self.prepared(name, space, optimizer, budget, seed, options, subject_to=subject_to, also=also)
+        self._store.create(study)
+        return study
+
+    def prepared(
+        self,
+        name: str,
+        space: Mapping[str, Any],
+        optimizer: str,
+        budget: int,
+        seed: int,
+        options: Mapping[str, Any],
+        *,
+        subject_to: Sequence[str] = (),
+        also: Sequence[str] = (),
+    ) -> Study:
+        """A study of a space of one's own (``SearchSpace.to_dict``) that runs from its beginning, not recorded yet.
 
         ``subject_to``: limits such as ``errors <= 0.01`` on quantities that clients tell beside the value; ``also``:
         those that are wanted low too (``throughput`` high).  Raises InputError.
         """
+        if not is_plain_name(name):
+            raise InputError(f"name: found {name[:128]!r}; allowed: at most 128 printable characters, no slashes")
         try:
             known = SearchSpace.from_dict(space)
         except (OptimizerError, KeyError, TypeError, ValueError) as error:
@@ -63,10 +83,10 @@ class External:
             raise InputError(f"subject_to, also: {VALUE} is what is minimised; allowed: other quantities")
         new_optimizer(plan, known)
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)
-        study = Study(
+        return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
             created_at=now.isoformat(timespec="seconds"),
-            state=StudyState.CREATED,
+            state=StudyState.RUNNING,
             plan=plan,
             application_hash="",
             space=known.to_dict(),
@@ -74,9 +94,6 @@ class External:
             versions={},
             testbed=EXTERNAL,
         )
-        self._store.create(study)
-        self._store.set_state(study.id, StudyState.RUNNING)
-        return study
 
     def ask(self, study: str, count: int, client: str, seconds: float) -> Sequence[Trial]:
         """Trials to measure: first those whose clients vanished, then new ones; fewer when the space or budget ends.

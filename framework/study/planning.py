@@ -13,7 +13,7 @@ import framework
 from framework.config import load_bottlenecks, load_configuration, search_space
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.config.twin_file import twin_path
-from framework.critical_path.reduce import KINDS, WITH_ARGUMENT, Thresholds
+from framework.critical_path.reduce import KINDS, Thresholds
 from framework.errors import InputError, UnknownName
 from framework.model import (
     Application,
@@ -103,12 +103,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
     """Raises UnknownName, InputError: what was found, and what is allowed."""
     if request.optimizer not in optimizer_names():
         raise UnknownName("optimizer", request.optimizer, optimizer_names())
-    kind, _, argument = request.reduce.partition(":")
-    if kind not in KINDS:
-        raise UnknownName("reduction", kind, KINDS)
-    if (kind in WITH_ARGUMENT) != bool(argument):
-        others = ", ".join(one for one in KINDS if one not in WITH_ARGUMENT)
-        raise InputError(f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, screening:STUDY, {others}")
+    _check_reduction(request)
     for what, names, known in (
         ("limit", request.limits, {limit.name for limit in fields(Limits)}),
         ("threshold", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
@@ -142,6 +137,15 @@ def check_request(request: TuneRequest, application: Application) -> None:
             raise InputError(f"{option}: found {value}; allowed: at least {least}")
 
 
+def _check_reduction(request: TuneRequest) -> None:
+    if request.reduce not in KINDS:
+        raise UnknownName("reduction", request.reduce, KINDS)
+    given = {"bottlenecks": bool(request.bottlenecks), "screening": request.screening is not None}
+    if any(there != (kind == request.reduce) for kind, there in given.items()):
+        others = ", ".join(one for one in KINDS if one not in given)
+        raise InputError(f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, screening:STUDY, {others}")
+
+
 def study_plan(
     request: TuneRequest,
     application: Application,
@@ -155,10 +159,8 @@ def study_plan(
     elsewhere, as ``earlier.history`` gives them.
     """
     extra: dict[str, Any] = dict(known or {})
-    initial = request.initial
-    if initial not in ("default", "random"):
-        extra["initial"] = load_configuration(Path(initial), space).to_dict()
-    kind, _, argument = request.reduce.partition(":")
+    if isinstance(request.initial, Path):
+        extra["initial"] = load_configuration(request.initial, space).to_dict()
     return StudyPlan(
         application=str(application.directory),
         optimizer=request.optimizer,
@@ -172,7 +174,7 @@ def study_plan(
         pairs=request.pairs,
         only=request.only,
         allow_weaker=request.allow_weaker,
-        initial=initial,
+        initial=str(request.initial),
         incremental=request.incremental,
         target_ms=request.target_ms,
         time_limit_s=request.time_limit_s,
@@ -181,9 +183,9 @@ def study_plan(
         trace=request.trace,
         rivals=_rivals(request.rivals, space),
         limits=dict(request.limits),
-        reduce=kind,
+        reduce=request.reduce,
         thresholds=dict(request.thresholds),
-        bottlenecks=load_bottlenecks(Path(argument), space) if kind == "bottlenecks" else (),
+        bottlenecks=_bottlenecks(request, space),
         screened=dict(screened or {}),
         subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
         also=_quantities(request.also) or application.objective.also,
@@ -191,6 +193,16 @@ def study_plan(
         prior=request.prior,
         extra=extra,
     )
+
+
+def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
+    """The services that are named as bottlenecks.  Raises FileError, UnknownName."""
+    if isinstance(request.bottlenecks, Path):
+        return load_bottlenecks(request.bottlenecks, space)
+    for service in request.bottlenecks:
+        if service not in space.groups:
+            raise UnknownName("bottleneck", service, space.groups)
+    return tuple(dict.fromkeys(request.bottlenecks))
 
 
 def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) -> StudyPlan:

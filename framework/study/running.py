@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from framework.adapters import Adapters
@@ -15,6 +14,7 @@ from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
 from framework.ports import Testbed
+from framework.report.export import needs_application
 from framework.study.held import held, known
 from framework.study.lease import Lease
 from framework.study.planning import planned
@@ -53,9 +53,16 @@ class Running:
             self._lease.release(study.id)
         return self._store.get(study.id)
 
+    def check_runnable(self, study: Study) -> None:
+        """Raises InputError where nothing of a study may run: its application came with it from elsewhere, and is
+        nobody's here who answers for what its containers do; MeasuredElsewhere where it has none.
+        """
+        needs_application(study, self._adapters.home)
+
     def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
         """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
-        application = load_application(Path(study.plan.application))
+        self.check_runnable(study)
+        application = load_application(study.directory)
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
         if self._adapters.model(study.testbed, application).items() - study.versions.items():

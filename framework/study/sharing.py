@@ -60,7 +60,8 @@ class Sharing:
     def pack(self, study_id: str) -> bytes:
         """The file of a study.  Raises NotFound, and InputError where its application cannot be read."""
         study = self.store.get(study_id)
-        trials, kept = self._cleaned(self.store.trials(study.id), study.plan.application)
+        here = None if study.testbed == EXTERNAL else study.directory
+        trials, kept = self._cleaned(self.store.trials(study.id), here)
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -78,8 +79,8 @@ class Sharing:
             file.writestr("latencies.parquet", _parquet(_latency_columns(trials)))
             for digest, data in sorted(kept.items()):
                 file.writestr(f"artefacts/{digest}", data)
-            if study.testbed != EXTERNAL:
-                for name, text in _described(Path(study.plan.application)).items():
+            if here is not None:
+                for name, text in _described(here).items():
                     file.writestr(f"application/{name}", text)
         return buffer.getvalue()
 
@@ -128,7 +129,7 @@ class Sharing:
         names = parts.below("application/")
         if not names:
             return None
-        where = self.home / IMPORTED / study.id / Path(study.plan.application).name
+        where = self.home / IMPORTED / study.id / study.application_name
         for name in names:
             target = where / name
             try:
@@ -138,7 +139,7 @@ class Sharing:
                 raise InputError(f"cannot write {target}: {error.strerror or error}") from error
         return where
 
-    def _cleaned(self, trials: Sequence[Trial], directory: str) -> tuple[list[Trial], dict[str, bytes]]:
+    def _cleaned(self, trials: Sequence[Trial], directory: Path | None) -> tuple[list[Trial], dict[str, bytes]]:
         """Trials whose compose documents may be sent, and all artefacts that they refer to.
 
         ``directory``: of the application, which they mount files of; here it becomes the current one.
@@ -146,7 +147,7 @@ class Sharing:
         kept = {m.spans: self.artefacts.get(m.spans) for one in trials for m in one.measurements if m.spans}
         changed = {"": ""}
         for digest in {one.documents for one in trials if one.documents}:
-            documents = without_directory(msgspec.json.decode(self.artefacts.get(digest)), directory)
+            documents = without_directory(msgspec.json.decode(self.artefacts.get(digest)), str(directory or ""))
             data = documents_artefact(documents["documents"], documents["files"])
             changed[digest] = hashlib.sha256(data).hexdigest()
             kept[changed[digest]] = data
@@ -234,7 +235,7 @@ def _is_name(text: str) -> bool:
 def _shareable(study: Study) -> Study:
     plan = study.plan
     initial = plan.initial if plan.initial in ("default", "random") else Path(plan.initial).name
-    plan = replace(plan, application=Path(plan.application).name, initial=initial)
+    plan = replace(plan, application=study.application_name, initial=initial)
     return replace(study, plan=plan, machine=replace(study.machine, hostname=""))
 
 

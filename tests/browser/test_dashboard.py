@@ -77,6 +77,26 @@ def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
     assert wrong == []
 
 
+def test_two_clicks_launch_one_study(browser: Browser, here: Here) -> None:
+    page, _ = page_of(browser, here)
+    page.goto("/launch")
+    page.locator("select[name=testbed]").select_option("twin")
+    twice = "for (const _ of [1, 2]) document.getElementById('launch').requestSubmit()"
+    with page.expect_response(re.compile("/v1/studies$")), page.expect_response(re.compile("/v1/studies$")):
+        page.evaluate(twice)
+    page.wait_for_url(re.compile("/studies/"))
+    assert len(here.get("/studies")["items"]) == 1
+    page.goto("/launch")
+    page.locator("input[name=rate_rps]").fill("0.5")
+    page.locator("form#launch").evaluate("(form) => { form.noValidate = true; form.requestSubmit(); }")
+    expect(page.locator("#said")).to_contain_text("rate_rps")
+    expect(page.get_by_role("button", name="launch", exact=True)).to_be_enabled()
+    page.locator("input[name=rate_rps]").fill("200")
+    page.get_by_role("button", name="launch", exact=True).click()
+    page.wait_for_url(re.compile("/studies/"))
+    assert len(here.get("/studies")["items"]) == 2, "what was refused used up no key"
+
+
 def test_stop_and_resume(browser: Browser, here: Here) -> None:
     study = here.launch(iterations=40)
     page, wrong = page_of(browser, here)

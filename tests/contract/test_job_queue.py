@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.errors import NotFound
+from framework.errors import IllegalTransition, NotFound
+from framework.model import StudyState
 from framework.model.job import ENGINE, Job
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
@@ -105,3 +106,127 @@ def test_many_workers_never_take_the_same(kept: Kept) -> None:
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda number: kept.take(f"w{number}"), range(30)))
     assert sorted(name for name in taken if name) == names
+
+
+def test_asking_for_a_study_again_takes_a_stop_back(kept: Kept) -> None:
+    kept.put("a")
+    kept.take()
+    kept.store.set_state("a", StudyState.RUNNING)
+    kept.queue.stop("a", "now")
+    kept.queue.put("a")
+    assert kept.queue.stop_wanted("a") == ""
+    kept.store.set_state("a", StudyState.PAUSED)  # its worker saw the stop before
+    kept.store.release("a", "w1")
+    assert not kept.queue.stopped("a", "w1")
+    assert kept.take("w2") == "a"
+
+
+def test_a_stop_that_is_still_wanted_ends_the_job(kept: Kept) -> None:
+    kept.put("a")
+    kept.take()
+    kept.store.set_state("a", StudyState.RUNNING)
+    kept.queue.put("a")
+    kept.queue.stop("a", "now")
+    kept.store.set_state("a", StudyState.PAUSED)
+    kept.store.release("a", "w1")
+    assert kept.queue.stopped("a", "w1")
+    assert kept.queue.jobs() == []
+    assert kept.queue.stopped("a", "w1"), "it has left already"
+
+
+@pytest.mark.parametrize("state", [StudyState.PAUSED, StudyState.FAILED])
+def test_what_is_asked_for_while_its_worker_gives_it_away_waits_again(kept: Kept, state: StudyState) -> None:
+    kept.put("a")
+    kept.take()
+    kept.store.set_state("a", StudyState.RUNNING)
+    kept.queue.stop("a", "now")
+    kept.store.set_state("a", state)
+    kept.queue.put("a")
+    kept.queue.done("a", "w1")
+    assert not kept.queue.stopped("a", "w1")
+    assert [(job.study, job.stop) for job in kept.queue.jobs()] == [("a", "")]
+    assert kept.take("w2") is None, "w1 has not let go of it"
+    kept.queue.stop("a", "now")
+    assert kept.queue.stop_wanted("a") == "now", "somebody has it, so that it is asked to stop"
+    kept.store.release("a", "w1")
+    kept.queue.put("a")
+    assert kept.take("w2") == "a"
+
+
+def test_a_worker_gives_away_only_what_it_has(kept: Kept) -> None:
+    kept.put("a")
+    kept.take("w1")
+    kept.clock.sleep(61)
+    assert kept.take("w2") == "a"
+    kept.queue.stop("a", "now")
+    kept.queue.done("a", "w1")
+    assert not kept.queue.stopped("a", "w1")
+    [job] = kept.queue.jobs()
+    assert (job.worker, job.stop) == ("w2", "now")
+
+
+def test_only_what_is_there_and_not_completed_waits(kept: Kept) -> None:
+    with pytest.raises(NotFound):
+        kept.queue.put("nothing")
+    kept.store.create(study("a"))
+    for state in (StudyState.RUNNING, StudyState.COMPLETED):
+        kept.store.set_state("a", state)
+    with pytest.raises(IllegalTransition, match="completed"):
+        kept.queue.put("a")
+
+
+def test_stops_and_resumptions_at_the_same_time_have_one_outcome(kept: Kept) -> None:
+    """Whatever order they are committed in: the last one that was answered holds."""
+    for number in range(20):
+        name = f"s{number:02d}"
+        kept.put(name)
+        assert kept.take(f"w{number}") == name
+        kept.store.set_state(name, StudyState.RUNNING)
+
+        def resume(name: str = name) -> str:
+            kept.queue.put(name)
+            return "resumed"
+
+        def stop(name: str = name) -> str:
+            try:
+                kept.queue.stop(name, "now")
+            except NotFound:
+                return "nothing to stop"
+            return "stopped"
+
+        def worker(name: str = name, worker: str = f"w{number}") -> str:
+            kept.store.set_state(name, StudyState.PAUSED)
+            kept.store.release(name, worker)
+            return "left" if kept.queue.stopped(name, worker) else "waits"
+
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(one) for one in (stop, worker, resume, resume)]
+            answers = [call.result() for call in calls]
+        jobs = [job for job in kept.queue.jobs() if job.study == name]
+        assert answers[2:] == ["resumed", "resumed"]
+        if not jobs:
+            assert answers[0] == "stopped", "without a job only where somebody stopped it after that"
+        else:
+            assert jobs[0].worker == "", "it waits for whoever is next"
+        kept.queue.done(name)
+
+
+def test_a_resumption_that_is_answered_last_always_has_a_job(kept: Kept) -> None:
+    for number in range(20):
+        name = f"s{number:02d}"
+        kept.put(name)
+        assert kept.take(f"w{number}") == name
+        kept.store.set_state(name, StudyState.RUNNING)
+        kept.queue.stop(name, "now")
+
+        def worker(name: str = name, worker: str = f"w{number}") -> None:
+            kept.store.set_state(name, StudyState.PAUSED)
+            kept.store.release(name, worker)
+            kept.queue.stopped(name, worker)
+
+        with ThreadPoolExecutor(2) as pool:
+            for call in [pool.submit(worker), pool.submit(kept.queue.put, name)]:
+                call.result()
+        [job] = kept.queue.jobs()
+        assert (job.study, job.worker, job.stop) == (name, "", "")
+        kept.queue.done(name)

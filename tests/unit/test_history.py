@@ -12,7 +12,7 @@ from framework.config import search_space
 from framework.config.results_file import load_results
 from framework.controller import Bench
 from framework.errors import FileError, InputError
-from framework.model import Objective, Study, StudyPlan, StudyState, Term
+from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
 from framework.study.earlier import history
 from framework.study.procedure import Procedure
 from framework.telling import HISTORY, imported, left_out
@@ -65,7 +65,7 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
     assert first.best is not None
     best = trials[first.best]
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    known = history(["s1"], Objective(), space, bench.store)
+    known = history([StudyId("s1")], Objective(), space, bench.store)
     assert left_out(known, space)[0] == 9
     plan = replace(PLAN, optimizer="dds", iterations=3, seed=2, extra=known)
     told = imported(plan, space, 100.0)
@@ -85,7 +85,7 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
 def test_a_resumed_study_does_not_try_the_known_again(tmp_path: Path) -> None:
     bench, _ = run(tmp_path, PLAN, "s1")
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    known = history(["s1"], Objective(), space, bench.store)
+    known = history([StudyId("s1")], Objective(), space, bench.store)
     plan = replace(PLAN, optimizer="dds", iterations=4, seed=2, extra=known)
     run(tmp_path, plan, "whole", bench)
     expected = [t.configuration for t in bench.store.trials("whole") if t.purpose == "search"]
@@ -112,12 +112,12 @@ def test_a_resumed_study_does_not_try_the_known_again(tmp_path: Path) -> None:
 def test_values_are_of_the_objective_that_is_asked_for(tmp_path: Path) -> None:
     bench, _ = run(tmp_path, PLAN, "s1")
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    [of_p95] = history(["s1"], Objective(), space, bench.store)[HISTORY]
-    [of_both] = history(["s1"], Objective((Term("p95"), Term("mean"))), space, bench.store)[HISTORY]
+    [of_p95] = history([StudyId("s1")], Objective(), space, bench.store)[HISTORY]
+    [of_both] = history([StudyId("s1")], Objective((Term("p95"), Term("mean"))), space, bench.store)[HISTORY]
     assert len(of_p95["results"]) == len(of_both["results"]) == 9
     assert of_p95["results"] != of_both["results"]
     with pytest.raises(InputError, match="no default with a value"):
-        history(["s1"], Objective((Term("p99.9"),)), space, bench.store)
+        history([StudyId("s1")], Objective((Term("p99.9"),)), space, bench.store)
 
 
 RESULTS = """kind: results
@@ -137,13 +137,13 @@ def test_a_file_of_results(tmp_path: Path) -> None:
     assert known[0] == Known({"cache.size": 50}, math.log(0.5), 0.05)
     bench = pretend_bench(tmp_path, PretendMachine(VirtualClock(), larger_is_faster))
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    found = history([str(path)], Objective(), space, bench.store)
+    found = history([path], Objective(), space, bench.store)
     usable, reasons = left_out(found, space)
     assert usable == 1
     assert dict(reasons) == {"cache.size: a value that is not allowed here": 1}
     path.write_text(RESULTS.replace("cache.size: 50}", "cache.size: 500}"))
     with pytest.raises(InputError, match=r"2 times cache\.size: a value that is not allowed here"):
-        history([str(path)], Objective(), space, bench.store)
+        history([path], Objective(), space, bench.store)
     path.write_text(RESULTS.replace("20.0", "0"))
     with pytest.raises(FileError, match="default"):
         load_results(path)

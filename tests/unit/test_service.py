@@ -11,7 +11,7 @@ import pytest
 
 from framework.config import load_service_types
 from framework.errors import InputError, Interrupted
-from framework.model import StudyState, Trial, TrialState, TuneRequest
+from framework.model import StudyId, StudyState, Trial, TrialState, TuneRequest
 from framework.service import Tailor
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
@@ -42,7 +42,8 @@ def run(tailor: Tailor, request: TuneRequest) -> str:
 
 def test_a_screened_study_says_which_service_the_next_one_tunes(tailor: Tailor) -> None:
     screening = run(tailor, replace(REQUEST, optimizer="morris", iterations=12))
-    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=4, reduce=f"screening:{screening}")))
+    screened = replace(REQUEST, iterations=4, reduce="screening", screening=StudyId(screening))
+    study = tailor.store.get(run(tailor, screened))
     assert study.plan.screened["cache"] > 10 * study.plan.screened["front"]
     assert study.plan.extra["reduction"]["kept"] == ["cache"]
     [removed] = study.plan.extra["reduction"]["removed"]
@@ -56,7 +57,7 @@ def test_a_screened_study_says_which_service_the_next_one_tunes(tailor: Tailor) 
 def test_a_study_with_too_few_trials_screens_nothing(tailor: Tailor) -> None:
     short = run(tailor, replace(REQUEST, iterations=1))
     with pytest.raises(InputError, match="says nothing of importance"):
-        tailor.create(replace(REQUEST, reduce=f"screening:{short}"))
+        tailor.create(replace(REQUEST, reduce="screening", screening=StudyId(short)))
 
 
 def test_the_best_of_a_study_is_compared_again_by_its_file(tailor: Tailor, tmp_path: Path) -> None:
@@ -155,10 +156,10 @@ def test_a_larger_space_starts_from_the_defaults_of_what_is_new(tailor: Tailor) 
 
 def test_a_study_starts_from_the_results_of_another(tailor: Tailor) -> None:
     first = run(tailor, replace(REQUEST, optimizer="random", iterations=8))
-    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=3, history=(first,))))
+    study = tailor.store.get(run(tailor, replace(REQUEST, iterations=3, history=(StudyId(first),))))
     known = searched(tailor, study.id)[0]
     assert known.label == "known"
     best = min(searched(tailor, first), key=lambda trial: trial.value or 0.0)
     assert known.configuration == best.configuration
     with pytest.raises(InputError, match="say nothing of limits"):
-        tailor.create(replace(REQUEST, history=(first,), subject_to=("p99 <= 40",)))
+        tailor.create(replace(REQUEST, history=(StudyId(first),), subject_to=("p99 <= 40",)))

@@ -96,7 +96,7 @@ def test_one_without_its_application_says_what_is_missing(here: Place, there: Pl
     path = tmp_path / "waiting.zip"
     path.write_bytes(here.sharing.pack(study.id))
     there.sharing.unpack(path)
-    with pytest.raises(InputError, match="changed since"):
+    with pytest.raises(InputError, match="came without its application"):
         there.tailor.run(study.id, lambda kind, data: None)
 
 

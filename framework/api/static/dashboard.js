@@ -90,6 +90,10 @@ if (live) {
 
 const form = document.getElementById("launch");
 if (form) {
+  // One key for all that this page sends until something is launched: two clicks launch one study.
+  const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const button = form.querySelector("button.main");
+  let key = newKey();
   form.elements.application.addEventListener("change", (event) => {
     location.search = `?application=${encodeURIComponent(event.target.value)}`;
   });
@@ -102,9 +106,12 @@ if (form) {
     job.quick = form.elements.quick.checked;
     const boxes = [...form.querySelectorAll("input[name=only]")];
     if (boxes.some((box) => !box.checked)) job.only = boxes.filter((box) => box.checked).map((box) => box.value);
+    button.disabled = true;
     try {
-      const made = await send("/v1/studies", JSON.stringify(job), { "Idempotency-Key": `${Date.now()}-${Math.random()}` });
+      const made = await send("/v1/studies", JSON.stringify(job), { "Idempotency-Key": key });
+      key = newKey();
       location.href = `/studies/${made.study}`;
     } catch (error) { said(error.message); }
+    button.disabled = false;
   });
 }

@@ -1,0 +1,113 @@
+"""What every store of launches promises: the study, its job and the key together or not at all, once for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from framework.errors import InputError, StoreError
+from framework.model import StudyState
+from framework.model.job import ENGINE, IdempotencyKey, Job
+from framework.store.artefacts import FileArtefacts
+from framework.store.database import Database
+from framework.store.jobs import SqlJobQueue
+from framework.store.launches import KEPT_NS, SqlLaunches
+from framework.store.studies import SqlStudyStore
+from tests.contract.test_study_store import study
+from tests.fakes import VirtualClock
+
+KEY = IdempotencyKey("ann", "k1", "a" * 64)
+
+
+@dataclass
+class Kept:
+    store: SqlStudyStore
+    queue: SqlJobQueue
+    launches: SqlLaunches
+    clock: VirtualClock
+
+    def launch(self, name: str, key: IdempotencyKey | None = KEY) -> str:
+        return self.launches.launch(study(name), Job(name, 3, "ann", ENGINE, 0), key)
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """Of all studies, and of all jobs."""
+        return sorted(one.id for one in self.store.studies()), sorted(one.study for one in self.queue.jobs())
+
+
+@pytest.fixture
+def kept(tmp_path: Path, url: str) -> Iterator[Kept]:
+    clock = VirtualClock()
+    database = Database(url)
+    store = SqlStudyStore(database, FileArtefacts(tmp_path / "artefacts"), clock)
+    yield Kept(store, SqlJobQueue(database, clock), SqlLaunches(database, clock), clock)
+    store.close()
+
+
+def test_a_study_and_its_job_are_there_together(kept: Kept) -> None:
+    assert kept.launch("a", None) == "a"
+    [job] = kept.queue.jobs()
+    assert (job.study, job.priority, job.owner, job.place, job.worker) == ("a", 3, "ann", ENGINE, "")
+
+
+def test_the_same_key_again_gives_the_first_study(kept: Kept) -> None:
+    assert kept.launches.made_by(KEY) is None
+    assert kept.launch("a") == "a"
+    assert kept.launch("b") == "a"
+    assert kept.launches.made_by(KEY) == "a"
+    assert kept.names() == (["a"], ["a"])
+    assert kept.launch("c", replace(KEY, owner="bob")) == "c", "another owner's key is another"
+
+
+def test_the_same_key_with_another_request_makes_nothing(kept: Kept) -> None:
+    kept.launch("a")
+    other = replace(KEY, request="b" * 64)
+    with pytest.raises(InputError, match="another request"):
+        kept.launch("b", other)
+    with pytest.raises(InputError, match="another request"):
+        kept.launches.made_by(other)
+    assert kept.names() == (["a"], ["a"])
+
+
+def test_a_key_is_forgotten_after_a_day(kept: Kept) -> None:
+    kept.launch("a")
+    kept.clock.sleep(KEPT_NS / 1e9 + 1)
+    assert kept.launches.made_by(KEY) is None
+    assert kept.launch("b") == "b"
+
+
+def test_what_cannot_be_written_leaves_no_key(kept: Kept) -> None:
+    kept.store.create(study("a"))
+    with pytest.raises(StoreError):
+        kept.launch("a")  # a study of this id is there
+    assert kept.launches.made_by(KEY) is None
+    assert kept.names() == (["a"], [])
+
+
+def test_a_study_that_runs_from_its_beginning_says_so(kept: Kept) -> None:
+    kept.launches.launch(replace(study("a"), state=StudyState.RUNNING), None, KEY)
+    assert kept.names() == (["a"], [])
+    assert [(one["kind"], one["state"]) for one in kept.store.events("a")] == [("state", "running")]
+
+
+def test_many_at_the_same_time_make_one(kept: Kept) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda number: kept.launch(f"s{number}"), range(16)))
+    assert len(made) == 1
+    assert kept.names() == (sorted(made), sorted(made))
+
+
+def test_many_different_requests_with_one_key_make_one(kept: Kept) -> None:
+    def launch(number: int) -> str:
+        try:
+            return kept.launch(f"s{number}", replace(KEY, request=f"{number:064d}"))
+        except InputError:
+            return ""
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [one for one in pool.map(launch, range(16)) if one]
+    assert len(made) == 1
+    assert kept.names() == (made, made)
