@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.space import along_the_path
 from framework.config.twin_file import load_twin, twin_path
 from framework.critical_path.reduce import Thresholds, evidence_of, reduce
@@ -202,23 +203,23 @@ def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
 def replayed(path: Path) -> Replay:
     """The problem of a record.  Raises StoreError, InvalidInput."""
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(read_text(path, RECORD_BYTES))
         space = SearchSpace.from_dict(document["space"])
         results = [decode(Result, one) for one in document["results"]]
         name = f"replay of {document['study']}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (InputError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{path} is no recorded study: {error}") from error
     return Replay(name, space, results)
 
 
 def read(path: Path) -> Iterator[Run]:
     """The runs of a file.  Raises StoreError."""
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(read_text(path, RECORD_BYTES).splitlines(), 1):
         try:
             content: dict[str, Any] = json.loads(line)
             content["values"], content["ask_s"] = tuple(content["values"]), tuple(content["ask_s"])
             yield Run(**content)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(f"{path}:{number} is no run: {error}") from error
 
 

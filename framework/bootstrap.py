@@ -135,7 +135,7 @@ def opened(settings: Settings) -> Opened:
     made = Tailor(adapters)
     queue = SqlJobQueue(database, clock)
     archive = SqlArchive(database, artefacts)
-    keeper = Keeper(store, archive, artefacts, clock)
+    keeper = Keeper(store, archive, artefacts, clock, settings.home)
     worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
     external = External(store, SqlOfferStore(database, clock), clock, made.machine)
     sharing = Sharing(store, archive, artefacts, settings.home)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.space import parameters_of
 from framework.errors import FileError, InputError
 from framework.model import Application, Measurement, ServiceType, Study, Trial, cpu_us_per_request
@@ -261,8 +262,8 @@ def write_evidence(found: Recorded, path: Path) -> Path:
 def read_evidence(path: Path) -> Recorded:
     """The evidence of a file.  Raises FileError."""
     try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        document = json.loads(read_text(path, RECORD_BYTES))
+    except (ValueError, RecursionError) as error:
         raise FileError(path, "", str(error), "a file that `tailor twin evidence` wrote") from None
     if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
         raise FileError(path, "kind", "something else", f"{KIND}, version {VERSION}")

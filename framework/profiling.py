@@ -8,6 +8,7 @@ from pathlib import Path
 
 from framework.adapters import Adapters
 from framework.config import load_application
+from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import to_yaml
 from framework.controller import Watch
 from framework.errors import InputError, MissingPrerequisite, UnknownName
@@ -50,7 +51,7 @@ class Profiling:
         if not path.exists():
             return True
         rate_rps = request.rate_rps or application.workload.rate_rps
-        return bool(unfinished(read_profile(path.read_text(), str(path)), request, rate_rps))
+        return bool(unfinished(read_profile(read_text(path, RECORD_BYTES), str(path)), request, rate_rps))
 
     def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
         """Placements as configuration files below TAILOR_HOME, so that a study can name them."""
@@ -93,7 +94,7 @@ class Profiling:
         application = replace(application, limits=replace(application.limits, **request.limits))
         place, rest = _place_and_rest(domains_of(request.domains, adapters.topology(DOCKER, application)))
         target = path or self.path(application)
-        kept = None if again or not target.exists() else read_profile(target.read_text(), str(target))
+        kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
         bench = adapters.bench(DOCKER, application, adapters.types(), watch)
         run = ProfileRun(bench, adapters.neighbours(), request, place, rest, target)
         run.check(kept)

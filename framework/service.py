@@ -42,6 +42,7 @@ from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
 from framework.spans import Format
 from framework.study.earlier import history, screened
+from framework.study.imported import remove_description
 from framework.study.planning import check_request, edited, planned, space_of, study_plan, versions
 from framework.study.procedure import Procedure, new_optimizer
 from framework.study.running import Running
@@ -152,6 +153,7 @@ class Tailor:
         """Remove a study and all that it measured.  Raises InputError while somebody runs it, NotFound."""
         self.running.hold(study_id)
         self.store.delete(study_id)
+        remove_description(self._adapters.home, study_id)
 
     # ------------------------------------------------------------------ looking
 

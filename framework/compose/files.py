@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.config.reading import read_bytes
 from framework.errors import FileError, InputError
 from framework.model import Edit
 from optimizer.space import Value
@@ -111,10 +112,12 @@ def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
     index, source, target, read_only = found
     host_path = Path(source.replace("$$", "$"), posixpath.relpath(path, target)) if path != target else Path(source)
     try:
-        return Mounted(host_path.read_text(encoding="utf-8"), index, path != target, read_only)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise FileError(host_path, "", reason, f"the text file that {service} sees as {path}") from None
+        text = read_bytes(host_path).decode()
+    except FileError as error:
+        raise FileError(host_path, "", error.found, f"the text file that {service} sees as {path}") from None
+    except UnicodeDecodeError:
+        raise FileError(host_path, "", "not UTF-8 text", f"the text file that {service} sees as {path}") from None
+    return Mounted(text.replace("\r\n", "\n").replace("\r", "\n"), index, path != target, read_only)
 
 
 def _ends(mount: Any) -> tuple[str, str, bool]:

@@ -13,6 +13,7 @@ from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, load, near
 from framework.config.document import Document, read_document
 from framework.config.outcomes import outcome_constraint, quantity
+from framework.config.reading import APPLICATION_BYTES, CHUNK_BYTES, open_regular
 from framework.config.twin_file import twin_path
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
@@ -169,12 +170,28 @@ def content_hash(directory: Path) -> str:
     digest = hashlib.sha256()
     for path in _files(directory):
         name = path.relative_to(directory).as_posix().encode()
+        if path.is_symlink():
+            target = os.fsencode(path.readlink())
+            digest.update(b"%d %b %d " % (len(name), name, len(target)) + target)
+        else:
+            _add_content(digest, path, name)
+    return digest.hexdigest()[:16]
+
+
+def _add_content(digest: hashlib._Hash, path: Path, name: bytes) -> None:
+    """A file's name, length and content, in pieces: a dataset need not fit into the memory.  Raises FileError."""
+    with open_regular(path, APPLICATION_BYTES) as file:
+        left = os.fstat(file.fileno()).st_size
+        digest.update(b"%d %b %d " % (len(name), name, left))
         try:
-            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+            while part := file.read(min(left, CHUNK_BYTES)):
+                digest.update(part)
+                left -= len(part)
+            left -= len(file.read(1))
         except OSError as error:
             raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
-        digest.update(b"%d %b %d " % (len(name), name, len(content)) + content)
-    return digest.hexdigest()[:16]
+    if left:
+        raise FileError(path, "", "a file that changed while it was read", "files that stay as they are")
 
 
 def _files(directory: Path) -> list[Path]:

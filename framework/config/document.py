@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from framework.config.reading import read_text
 from framework.errors import FileError
 
 KeyPath = tuple[str | int, ...]
@@ -63,18 +64,6 @@ def written(key: KeyPath) -> str:
     for part in key:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def read_text(path: Path) -> str:
-    """The text of a file.  Raises FileError."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FileError(path, "", "no such file", "a file that exists") from None
-    except UnicodeDecodeError as error:
-        raise FileError(path, "", f"byte {error.start} is not UTF-8", "UTF-8 text") from None
-    except OSError as error:
-        raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
 
 
 def read_document(path: Path) -> Document:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from framework.config.checked import Name, Strict, Text, check, refuse
 from framework.config.document import read_document
-from framework.errors import FileError
+from framework.config.reading import read_bytes
 from framework.model.documents import decode, encode
 from framework.model.twin import Twin
 
@@ -151,11 +151,7 @@ def twin_path(directory: Path) -> Path:
 
 def twin_digest(directory: Path) -> str:
     """The beginning of the SHA-256 of an application's twin.  Raises FileError."""
-    path = twin_path(directory)
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
+    return hashlib.sha256(read_bytes(twin_path(directory))).hexdigest()[:16]
 
 
 def load_twin(path: Path) -> Twin:

@@ -84,3 +84,50 @@ def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
         return None
     others = [kind for kind in kinds if kind is not type(None)]
     return _decode(others[0], value) if len(others) == 1 else value
+
+
+def conform(kind: Any, value: Any, where: str = "") -> None:
+    """Raises TypeError where something in a decoded value is not of the type that its class gives it.
+
+    ``decode`` trusts what the store itself wrote; what comes from elsewhere may hold anything anywhere.
+    """
+    origin = typing.get_origin(kind)
+    if kind is Any or origin is np.ndarray:
+        return
+    if origin is typing.Literal:
+        fits = value in typing.get_args(kind) if isinstance(value, str) else False
+    elif origin in (types.UnionType, typing.Union):
+        _conform_union(typing.get_args(kind), value, where)
+        return
+    elif kind is Configuration:
+        fits = all(isinstance(one, (bool, int, float, str)) for one in value.values())
+    elif origin is not None and issubclass(origin, Mapping):
+        fits = isinstance(value, Mapping)
+        for key, element in value.items() if fits else ():
+            conform(str, key, where)
+            conform(typing.get_args(kind)[1], element, f"{where}.{key}")
+    elif origin is tuple:
+        fits = isinstance(value, tuple)
+        for element in value if fits else ():
+            conform(typing.get_args(kind)[0], element, where)
+    elif dataclasses.is_dataclass(kind):
+        fits = isinstance(value, typing.cast(type, kind))
+        hints = _hints(typing.cast(type, kind))
+        for one in dataclasses.fields(kind) if fits else ():
+            conform(hints[one.name], getattr(value, one.name), f"{where}.{one.name}")
+    elif kind in (int, float):
+        fits = isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, kind)
+    if not fits:
+        raise TypeError(f"{where.lstrip('.')}: {type(value).__name__}")
+
+
+def _conform_union(kinds: tuple[Any, ...], value: Any, where: str) -> None:
+    for kind in kinds:
+        try:
+            conform(kind, value, where)
+        except TypeError:
+            continue
+        return
+    raise TypeError(f"{where.lstrip('.')}: {type(value).__name__}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.compose.placed import ALL, CPUSET
-from framework.config.document import read_text
+from framework.config.reading import RECORD_BYTES, read_text
 from framework.errors import InputError, UnknownName
 from framework.model import Application
 from framework.placement.cpus import read_cpus, write_cpus
@@ -28,7 +28,7 @@ FULL = 0.85  # of the machine: a full one leaves no choice
 
 def load_profile(path: Path, application: Application) -> Profile:
     """An application's profile from its file.  Raises InputError, also where it is of another application."""
-    found = read_profile(read_text(path), str(path))
+    found = read_profile(read_text(path, RECORD_BYTES), str(path))
     if found.about.application != application.name:
         raise InputError(f"--profile: {path} is of {found.about.application}, not of {application.name}")
     return found

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Collection
@@ -18,6 +19,8 @@ from framework.errors import NotFound, StoreError
 from framework.ports import Clock
 from framework.store.database import Database
 from framework.store.schema import artefacts
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class FileArtefacts:
@@ -48,7 +51,7 @@ class FileArtefacts:
         """The data of a digest.  Raises NotFound, or StoreError when the file is damaged."""
         try:
             compressed = self._path(digest).read_bytes()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise NotFound(f"no artefact {digest}") from error
         return _checked(digest, compressed)
 
@@ -70,6 +73,9 @@ class FileArtefacts:
         return removed
 
     def _path(self, digest: str) -> Path:
+        """Raises ValueError for what is no digest: it may come from elsewhere, and would be a way out of here."""
+        if not DIGEST.fullmatch(digest):
+            raise ValueError(f"{digest[:80]!r} is no digest")
         return self._directory / digest[:2] / digest
 
 

@@ -6,4 +6,5 @@
 | in which order is it measured?                       | procedure, sweep, proof |
 | who runs it, here or elsewhere, and only once?       | running, external, desk, lease, together |
 | what becomes of it?                                  | sharing, retention      |
+| may what comes from elsewhere be taken in?           | archive_*, parquet_pages, imported |
 """

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from framework.config import Retention
 from framework.errors import InputError
 from framework.ports import ArtefactStore, Clock, StudyArchive, StudyStore
+from framework.study.imported import remove_description
 from framework.study.lease import Lease
 
 GRACE_S = 3_600.0  # an artefact is put before the row that refers to it
@@ -26,7 +28,10 @@ class Forgotten:
 class Keeper:
     """Removes what a retention says, and artefacts that no study refers to any more."""
 
-    def __init__(self, store: StudyStore, archive: StudyArchive, artefacts: ArtefactStore, clock: Clock) -> None:
+    def __init__(
+        self, store: StudyStore, archive: StudyArchive, artefacts: ArtefactStore, clock: Clock, home: Path
+    ) -> None:
+        self._home = home
         self._store, self._archive, self._artefacts, self._clock = store, archive, artefacts, clock
         self._lease = Lease(store)
 
@@ -39,6 +44,7 @@ class Keeper:
             except InputError:  # somebody began to work on it a moment ago
                 continue
             self._store.delete(study)
+            remove_description(self._home, study)
             deleted.append(study)
         samples = sum(self._archive.forget_samples(study) for study in self._idle(retention.samples_s))
         before_ns = self._clock.now_ns() - int(GRACE_S * 1e9)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from framework.errors import InputError, TracesMissing
+from framework.config.reading import TRACES_BYTES, read_bytes
+from framework.errors import FileError, InputError, TracesMissing
 from framework.spans import Format, TraceSet
 from framework.traces import jaeger_json, otlp, zipkin
 from framework.traces.columns import SpanColumns
@@ -32,8 +33,8 @@ WORTH_A_PROCESS = 256 << 20  # bytes of documents; below, starting a process tak
 NEWEST = 1000
 """Traces that are asked of a Jaeger for each of its services, where only its address is given."""
 GZIP = b"\x1f\x8b"
-LARGEST = 1 << 33
-"""Bytes of one document, unpacked: a small compressed file must not fill the memory."""
+LARGEST = TRACES_BYTES
+"""Bytes of one document, packed and unpacked: a small compressed file must not fill the memory."""
 
 
 def read_all(sources: Sequence[str], form: Format | None = None, workers: int | None = None) -> TraceSet:
@@ -72,11 +73,11 @@ def _read_one(columns: SpanColumns, name: str, form: Format | None) -> tuple[For
         if name.startswith(WEB) and urlsplit(name).path in ("", "/") and not urlsplit(name).query:
             _read_jaeger(columns, name.rstrip("/"))
             return "jaeger", {}
-        return read_into(columns, _fetch(name) if name.startswith(WEB) else Path(name).read_bytes(), form), {}
+        return read_into(columns, _fetch(name) if name.startswith(WEB) else read_bytes(Path(name), LARGEST), form), {}
     except TracesMissing as error:
         return None, {name: str(error)}
-    except OSError as error:
-        return None, {name: error.strerror or str(error)}
+    except FileError as error:
+        return None, {name: f"{error.found}; allowed: {error.allowed}"}
 
 
 def _bytes(names: Sequence[str]) -> int:

@@ -173,6 +173,15 @@ def changed(file: Path, tmp_path: Path, **parts: bytes | None) -> Path:
         ("study.json", b'{"format": "tailor study", "version": 1}', "cannot be read"),
         ("latencies.parquet", b"PAR1", "latencies.parquet"),
         ("application/../../../evil", b"x", "no name of a file"),
+        ("application/../evil", b"x", "no name of a file"),
+        ("application/a//b", b"x", "no name of a file"),
+        ("application/", b"", "no name of a file"),
+        ("application/a\\b", b"x", "no name of a file"),
+        ("application/compose.yaml/x", b"x", "a file and a directory"),
+        ("/etc/evil", b"x", "no name of a file"),
+        ("other", b"x", "no name of a file"),
+        ("artefacts/../../evil", b"x", "no name of a file"),
+        ("artefacts/" + 64 * "G", b"x", "no name of a file"),
         ("application//etc/evil", b"x", "no name of a file"),
     ],
 )
@@ -198,5 +207,5 @@ def test_what_is_no_zip_file_is_refused(there: Place, tmp_path: Path) -> None:
     path.write_bytes(b"hello")
     with pytest.raises(InputError, match="tailor export"):
         there.sharing.unpack(path)
-    with pytest.raises(InputError, match="tailor export"):
+    with pytest.raises(InputError, match="no such file"):
         there.sharing.unpack(tmp_path / "missing.zip")

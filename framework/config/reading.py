@@ -1,0 +1,79 @@
+"""Files that somebody names are opened here: regular files only, of a bounded size, never read without end.
+
+A device has no end, a pipe waits for whoever writes, and a file may grow while it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from framework.errors import FileError
+
+MIB = 2**20
+CONFIGURATION_BYTES = 16 * MIB  # YAML and JSON that people write, and what a program writes in their place
+RECORD_BYTES = 512 * MIB  # profiles, evidence, recorded studies, runs of a race
+TRACES_BYTES = 8 * 1024 * MIB  # a document of traces
+STUDY_BYTES = 1024 * MIB  # what `tailor export` writes
+APPLICATION_BYTES = 16 * 1024 * MIB  # any file of an application's directory, which is hashed and not kept
+CHUNK_BYTES = MIB
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def open_regular(path: Path, most: int = CONFIGURATION_BYTES) -> BinaryIO:
+    """The open file, to be closed by the caller.  Raises FileError on what is no regular file of ``most`` bytes."""
+    try:
+        # Without O_NONBLOCK the opening of a pipe waits for whoever writes into it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise FileError(path, "", "no such file", "a file that exists") from None
+    except (OSError, ValueError) as error:  # the second for a NUL in a name
+        raise FileError(path, "", getattr(error, "strerror", None) or "unreadable", "a readable file") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            kind = next((name for test, name in _KINDS if test(found.st_mode)), "something else")
+            raise FileError(path, "", f"{kind}, not a regular file", "a regular file")
+        if found.st_size > most:
+            raise _too_large(path, most)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: Path, most: int = CONFIGURATION_BYTES) -> bytes:
+    """The content of a file.  Raises FileError on what is no regular file of at most ``most`` bytes."""
+    with open_regular(path, most) as file:
+        try:
+            data = file.read(os.fstat(file.fileno()).st_size + 1)
+            while part := file.read(CHUNK_BYTES):  # it grows, or is one of /proc's, which have no size
+                data += part
+                if len(data) > most:
+                    break
+        except OSError as error:
+            raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
+    if len(data) > most:
+        raise _too_large(path, most)
+    return data
+
+
+def read_text(path: Path, most: int = CONFIGURATION_BYTES) -> str:
+    """The text of a file, without a byte-order mark.  Raises FileError as ``read_bytes``, and where it is no UTF-8."""
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(path, "", f"byte {error.start} is not UTF-8", "UTF-8 text") from None
+
+
+def _too_large(path: Path, most: int) -> FileError:
+    return FileError(path, "", "a larger file", f"at most {most // MIB} MiB")

@@ -1,0 +1,131 @@
+"""From the parts of a study's file to the study, every value checked: what is not as an export writes it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.errors import InputError, TailorError
+from framework.model import Measurement, Study, Trial
+from framework.model.documents import conform, decode
+from framework.model.identity import is_plain_name, is_study_id
+from framework.study.archive_reader import DIGEST, TABLE_BYTES, Parts
+from framework.study.archive_tables import NotATable, read_latencies
+from optimizer.errors import OptimizerError
+from optimizer.space import SearchSpace
+
+MOST_NUMBER = 2**31 - 1  # of trials and the like: what every database takes
+# Characters that a database has room for.
+STUDY_TEXTS = {"created_at": 40, "application_hash": 64, "testbed": 32}
+TRIAL_TEXTS = {"label": 64, "started_at": 40, "finished_at": 40}
+
+Events = Sequence[Mapping[str, Any]]
+
+
+def whole_study(path: Path, parts: Parts) -> tuple[Study, list[Trial], Events]:
+    """The study, its trials with their measurements, and its events.  Raises InputError; nothing is written."""
+    document = parts.document()
+    try:
+        study = _study(document["study"])
+        trials = _trials(study, document["trials"])
+        measurements = _measurements(document["measurements"], {one.number for one in trials})
+        events = _events(document["events"])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, TailorError, OptimizerError) as error:
+        said = f"{type(error).__name__}: {f'{error}'[:300]}"
+        raise InputError(f"{path}: study.json cannot be read ({said})") from error
+    samples: Mapping[tuple[int, ...], np.ndarray] = {}
+    if parts.has("latencies.parquet"):
+        try:
+            samples = read_latencies(parts.read("latencies.parquet", TABLE_BYTES))
+        except NotATable as error:
+            raise InputError(f"{path}: latencies.parquet cannot be read ({error})") from error
+    return study, _with_measurements(trials, measurements, samples), events
+
+
+def _study(document: Any) -> Study:
+    study = decode(Study, document)
+    conform(Study, study, "study")
+    if not is_study_id(study.id):
+        raise ValueError(f"study.id: {study.id[:80]!r} is no id of a study")
+    name = study.plan.application
+    if not is_plain_name(name) or len(name.encode()) > 255:
+        raise ValueError(f"study.plan.application: {name[:80]!r} is no name of an application")
+    if not is_plain_name(study.testbed):
+        raise ValueError("study.testbed: no name of a testbed")
+    _check_texts(study, STUDY_TEXTS)
+    _check_numbers(study.best)
+    SearchSpace.from_dict(study.space)
+    return study
+
+
+def _trials(study: Study, documents: Any) -> list[Trial]:
+    trials = list(decode(tuple[Trial, ...], documents))
+    for trial in trials:
+        conform(Trial, trial, "trial")
+        if trial.study != study.id:
+            raise ValueError("trials of another study")
+        if trial.number < 0:
+            raise ValueError("a trial of a number below 0")
+        _check_texts(trial, TRIAL_TEXTS)
+        _check_numbers(trial.number, trial.ask, trial.pair)
+        _check_digest(trial.documents)
+    if len({trial.number for trial in trials}) < len(trials):
+        raise ValueError("two trials of one number")
+    return trials
+
+
+def _measurements(documents: Any, numbers: Collection[int]) -> list[tuple[int, Measurement]]:
+    found = []
+    for document in documents:
+        number = document["trial"]
+        one = decode(Measurement, {name: value for name, value in document.items() if name != "trial"})
+        conform(Measurement, one, "measurement")
+        if isinstance(number, bool) or not isinstance(number, int) or number not in numbers:
+            raise ValueError("a measurement of no trial")
+        _check_numbers(one.repetition, one.attempt)
+        _check_digest(one.spans)
+        found.append((number, one))
+    return found
+
+
+def _events(documents: Any) -> Events:
+    events: Events = documents
+    for one in events:
+        if not isinstance(one, dict) or not isinstance(one["at"], str) or not isinstance(one["kind"], str):
+            raise TypeError("an event without its time and kind")
+        if len(one["at"]) > 40 or len(one["kind"]) > 32:
+            raise ValueError("an event with a longer time or kind than there are")
+    return events
+
+
+def _check_texts(value: Study | Trial, most: Mapping[str, int]) -> None:
+    for name, length in most.items():
+        if len(getattr(value, name)) > length:
+            raise ValueError(f"{name}: more than {length} characters")
+
+
+def _check_numbers(*numbers: int | None) -> None:
+    if any(abs(one) > MOST_NUMBER for one in numbers if one is not None):
+        raise ValueError(f"a number above {MOST_NUMBER}")
+
+
+def _check_digest(digest: str) -> None:
+    """Raises ValueError: a digest becomes the name of a file."""
+    if digest and not DIGEST.fullmatch(digest):
+        raise ValueError(f"{digest[:80]!r} is no digest")
+
+
+def _with_measurements(
+    trials: Sequence[Trial],
+    measurements: Sequence[tuple[int, Measurement]],
+    samples: Mapping[tuple[int, ...], np.ndarray],
+) -> list[Trial]:
+    by_trial: dict[int, list[Measurement]] = {}
+    for number, one in measurements:
+        latencies = samples.get((number, one.repetition, one.attempt), np.empty(0, np.float32))
+        by_trial.setdefault(number, []).append(replace(one, latencies_ms=latencies))
+    return [replace(one, measurements=tuple(by_trial.get(one.number, ()))) for one in trials]

@@ -1,0 +1,148 @@
+"""The tables of a study's file: Parquet for whoever analyses, and the samples, which are read back.
+
+What is read may come from anybody.  A few kilobytes can hold billions of rows, so that the number of rows, the columns'
+types and the size of every page are looked at before anything is unpacked; rows are then read in batches.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from framework.model import Trial
+from framework.model.documents import encode
+from framework.study.parquet_pages import DamagedPages, page_sizes
+
+KEY = ("trial", "repetition", "attempt")
+LATENCY = "latency_ms"
+MOST_ROWS = 20_000_000  # requests of all measured windows: 80 MB of samples
+MOST_WINDOWS = 200_000
+MOST_GROUPS = 10_000  # of rows, in which a file is written
+BATCH_ROWS = 262_144
+PAGE_BYTES = 16 * 2**20  # pyarrow writes pages of 1 MiB
+MOST_PAGES = 100_000
+
+
+class NotATable(ValueError):
+    """A table is not what an export writes; says why."""
+
+
+def read_latencies(data: bytes) -> dict[tuple[int, ...], np.ndarray]:
+    """Samples [ms] of each (trial, repetition, attempt).  Raises NotATable."""
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(data))
+        _check(file)
+        if not file.metadata.num_rows:
+            return {}
+        for pages, size in enumerate(page_sizes(data, file.metadata)):
+            if size > PAGE_BYTES or pages > MOST_PAGES:
+                raise NotATable(f"a page of {size} bytes, or more than {MOST_PAGES}; allowed: {PAGE_BYTES} bytes")
+        return _samples(file)
+    except (pa.ArrowException, DamagedPages, OSError, KeyError, OverflowError) as error:
+        raise NotATable(f"{error}"[:300]) from error
+
+
+def _samples(file: parquet.ParquetFile) -> dict[tuple[int, ...], np.ndarray]:
+    pieces: dict[tuple[int, ...], list[np.ndarray]] = {}
+    last: tuple[int, ...] | None = None
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[*KEY, LATENCY], use_threads=False):
+        if not batch.num_rows:
+            continue
+        if any(batch.column(name).null_count for name in (*KEY, LATENCY)):
+            raise NotATable("rows without a value")
+        keys = np.stack([batch.column(name).to_numpy() for name in KEY], axis=1)
+        # A copy, or each piece would keep its whole batch.
+        samples = batch.column(LATENCY).to_numpy().astype(np.float32, copy=True)
+        starts = np.flatnonzero(np.any(np.diff(keys, axis=0), axis=1)) + 1
+        if len(pieces) + len(starts) > MOST_WINDOWS:
+            raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not together")
+        for first, some in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
+            key = tuple(int(part) for part in keys[first])
+            if key != last and key in pieces:
+                raise NotATable(f"the rows of trial {key[0]} are not together")
+            pieces.setdefault(key, []).append(some)
+            last = key
+    return {key: np.concatenate(pieces[key]) for key in list(pieces)}
+
+
+def _check(file: parquet.ParquetFile) -> None:
+    """What can be known before a row is read.  Raises NotATable."""
+    about, schema = file.metadata, file.schema_arrow
+    if about.num_rows > MOST_ROWS:
+        raise NotATable(f"{about.num_rows} rows; allowed: at most {MOST_ROWS}")
+    if about.num_row_groups > MOST_GROUPS:
+        raise NotATable(f"{about.num_row_groups} groups of rows; allowed: at most {MOST_GROUPS}")
+    if sorted(schema.names) != sorted((*KEY, LATENCY)):
+        raise NotATable(f"other columns than {', '.join((*KEY, LATENCY))}")
+    for name in KEY:
+        if not pa.types.is_int32(schema.field(name).type):
+            raise NotATable(f"{name}: not a column of 32-bit integers")
+    if not pa.types.is_float32(schema.field(LATENCY).type):
+        raise NotATable(f"{LATENCY}: not a column of 32-bit numbers")
+
+
+def parquet_of(columns: Mapping[str, Sequence[Any]] | Mapping[str, np.ndarray]) -> bytes:
+    """A Parquet file of these columns."""
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({name: _array(values) for name, values in columns.items()}), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _array(values: Any) -> pa.Array:
+    """A parameter whose values are of several kinds (a special value among numbers) becomes a column of JSON."""
+    if isinstance(values, np.ndarray):
+        return pa.array(values)
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) > 1 and kinds != {int, float}:
+        values = [None if value is None else json.dumps(value) for value in values]
+    return pa.array([float(v) if kinds == {int, float} and v is not None else v for v in values])
+
+
+def trial_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
+    names = ("number", "purpose", "label", "state", "value", "standard_error", "told_value", "reason", "pair", "ask",
+             "started_at", "finished_at")  # fmt: skip
+    columns: dict[str, list[Any]] = {name: [encode(getattr(one, name)) for one in trials] for name in names}
+    for name in dict.fromkeys(name for one in trials for name in one.configuration):
+        columns[f"configuration.{name}"] = [one.configuration.get(name) for one in trials]
+    return columns
+
+
+def measurement_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
+    found = [(trial.number, one) for trial in trials for one in trial.measurements]
+    plain = ("repetition", "attempt", "value", "requests", "failed_requests", "achieved_rps", "wanted_rps",
+             "lag_p99_ms", "generator_p95_ms", "spans_created", "spans_read", "stolen_cpu", "pressure_cpu",
+             "tick_us")  # fmt: skip
+    columns: dict[str, list[Any]] = {"trial": [number for number, _ in found]}
+    columns |= {name: [getattr(one, name) for _, one in found] for name in plain}
+    columns["invalid"] = ["; ".join(one.invalid) for _, one in found]
+    columns["infeasible"] = ["; ".join(one.infeasible) for _, one in found]
+    for name in dict.fromkeys(name for _, one in found for name in one.quantities):
+        known = [one.quantities.get(name) for _, one in found]
+        for side in ("value", "low", "high"):
+            columns[f"{name}.{side}"] = [None if k is None else getattr(k, side) for k in known]
+    for part in dict.fromkeys(part for _, one in found for part in one.cpu):
+        columns[f"cpu.{part}"] = [one.cpu.get(part) for _, one in found]
+    for phase in dict.fromkeys(phase for _, one in found for phase in one.phases):
+        columns[f"seconds.{phase}"] = [one.phases.get(phase) for _, one in found]
+    return columns
+
+
+def latency_columns(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
+    found = [(trial.number, one) for trial in trials for one in trial.measurements]
+    counts = [len(one.latencies_ms) for _, one in found]
+    columns = {
+        name: np.repeat(np.array(keys, np.int32), counts)
+        for name, keys in zip(
+            KEY,
+            ([number for number, _ in found], [m.repetition for _, m in found], [m.attempt for _, m in found]),
+            strict=True,
+        )
+    }
+    samples = [one.latencies_ms for _, one in found]
+    return {**columns, "latency_ms": np.concatenate(samples).astype(np.float32) if samples else np.empty(0, np.float32)}
