@@ -51,9 +51,9 @@ def _study(document: Any) -> Study:
     conform(Study, study, "study")
     if not is_study_id(study.id):
         raise ValueError(f"study.id: {study.id[:80]!r} is no id of a study")
-    name = study.plan.application
+    name = document["plan"]["application"]
     if not is_plain_name(name) or len(name.encode()) > 255:
-        raise ValueError(f"study.plan.application: {name[:80]!r} is no name of an application")
+        raise ValueError(f"study.plan: application: {name[:80]!r} is no name of an application")
     if not is_plain_name(study.testbed):
         raise ValueError("study.testbed: no name of a testbed")
     _check_texts(study, STUDY_TEXTS)
