@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
 def secret(tmp_path: Path) -> Path:
     """A file that the server can read and nobody may see."""
     path = tmp_path / "secret"
-    path.write_text(f"{SECRET}\n{SECRET}: [\n")
+    path.write_text(f"root:x:0:0:{SECRET}:/root:/bin/sh\nnobody:x:65534:{SECRET}:/:/bin/false\n")
     return path
 
 
