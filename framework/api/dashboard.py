@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from framework.api.access import COOKIE, Caller
 from framework.api.problems import Refused
+from framework.api.scrubbing import detail_of
 from framework.api.service import Service
 from framework.api.studies import document
 from framework.errors import TailorError
@@ -108,7 +109,7 @@ def router(service: Service) -> APIRouter:
                 groups = tailor.compare(first, second)
                 values |= {"names": names, "groups": groups, "figure": Markup(contrast(groups, *names))}
             except TailorError as error:
-                values["problem"] = str(error)
+                values["problem"] = detail_of(error)
         known = [document(one) for one in tailor.store.page(ON_A_PAGE)]
         return page("compare.html", caller, "compare", studies=known, interval=interval, **values)
 

@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 
 from framework.api.bodies import MOST_NUMBER
 from framework.api.problems import Refused
+from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.errors import TailorError
 
@@ -81,6 +82,7 @@ class Watching:
 def as_text(event: Mapping[str, Any]) -> str:
     """An event of the store as it goes over the wire."""
     data = {key: value for key, value in event.items() if key != "id"}
+    data |= {key: scrubbed(data[key]) for key in ("message", "reason") if data.get(key)}
     return f"id: {event['id']}\nevent: {event['kind'].replace(' ', '-')}\ndata: {json.dumps(data)}\n\n"
 
 

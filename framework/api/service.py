@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
+from framework.api.scrubbing import detail_of
 from framework.compose.safety import unsafe
 from framework.errors import InputError, NotFound, TailorError, UnknownName
 from framework.model import Application, Study
@@ -43,7 +44,7 @@ class Service:
                 one = self.tailor.application(path)
                 found.setdefault(one.name, one)
             except TailorError as error:
-                broken[path.parent.name] = str(error).replace(str(path.parent), path.parent.name)
+                broken[path.parent.name] = detail_of(error)
         return found, broken
 
     def application(self, name: str) -> Application:

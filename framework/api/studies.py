@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse
 from framework.api.access import Caller
 from framework.api.bodies import MOST_NUMBER, NewStudy, Page, Resume, Stop
 from framework.api.problems import Refused
+from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
@@ -193,7 +194,7 @@ def document(study: Study) -> dict[str, Any]:
         "best_trial": study.best,
         "verdict": study.verdict.statement if study.verdict else None,
         "gain": study.verdict.gain.value if study.verdict else None,
-        "message": study.message,
+        "message": scrubbed(study.message),
     }
 
 
