@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +24,7 @@ from framework.store.access import SqlKeyStore, SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
 from framework.store.database import Database
+from framework.store.examination import examine
 from framework.store.jobs import SqlJobQueue
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
@@ -69,6 +70,8 @@ class Opened:
     external: External
     sharing: Sharing
     keeper: Keeper
+    check: Callable[[], None]
+    """Raises StoreError, StoreBusy where the database cannot be used."""
 
 
 def tailor(settings: Settings) -> Tailor:
@@ -136,7 +139,7 @@ def opened(settings: Settings) -> Opened:
     external = External(store, SqlOfferStore(database, clock), clock, made.machine)
     sharing = Sharing(store, archive, artefacts, settings.home)
     tokens, keys = SqlTokenStore(database, clock), SqlKeyStore(database, clock)
-    return Opened(made, queue, tokens, keys, worker, external, sharing, keeper)
+    return Opened(made, queue, tokens, keys, worker, external, sharing, keeper, partial(examine, database))
 
 
 def sinks(settings: Settings) -> list[SpanSink]:

@@ -28,6 +28,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         sharing=kept.sharing,
         roots=settings.applications,
         allowed=settings.allowed,
+        check=kept.check,
     )
     return create_app(service, [*settings.hosts, *reached_at(host)])
 

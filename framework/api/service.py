@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
     ``allowed``: "application:place" of what a compose file may ask for though it leads out of its containers.
+    ``check`` raises StoreError where the database cannot be used.
     """
 
     tailor: Tailor
@@ -34,6 +35,7 @@ class Service:
     sharing: Sharing
     roots: Sequence[Path]
     allowed: Collection[str] = ()
+    check: Callable[[], None] = lambda: None
 
     def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
         """(those of the folders by name, directory name -> why what is there cannot be used)."""
