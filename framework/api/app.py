@@ -12,6 +12,7 @@ from framework.api import asktell, catalogue, dashboard, events, problems, studi
 from framework.api.access import Access
 from framework.api.guards import Addressed, Bounded, Guarded, Noted
 from framework.api.pace import Pace
+from framework.api.rendering import Rendering
 from framework.api.service import Service
 from framework.bootstrap import Opened
 from framework.config import Settings, host_name
@@ -26,6 +27,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         access=Access(kept.tokens, Pace(settings.requests_per_s)),
         external=kept.external,
         sharing=kept.sharing,
+        rendering=Rendering(settings, kept.tailor.store.revision),
         roots=settings.applications,
         allowed=settings.allowed,
         check=kept.check,
@@ -52,6 +54,7 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
+    app.state.leave = service.rendering.close  # called by the server when it begins to end
     problems.install(app)
     for module in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
         app.include_router(module.router(service), prefix="/v1")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
+from framework.api.problems import Refused
+from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of
 from framework.compose.safety import unsafe
 from framework.errors import InputError, NotFound, TailorError, UnknownName
-from framework.model import Application, Study
+from framework.model import EXTERNAL, Application, Study
 from framework.ports import JobQueue, KeyStore
 from framework.service import Tailor
 from framework.study.external import External
@@ -24,7 +27,7 @@ class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
     ``allowed``: "application:place" of what a compose file may ask for though it leads out of its containers.
-    ``check`` raises StoreError where the database cannot be used.
+    ``rendering``: of answers that take long.  ``check`` raises StoreError where the database cannot be used.
     """
 
     tailor: Tailor
@@ -33,6 +36,7 @@ class Service:
     access: Access
     external: External
     sharing: Sharing
+    rendering: Rendering
     roots: Sequence[Path]
     allowed: Collection[str] = ()
     check: Callable[[], None] = lambda: None
@@ -89,6 +93,17 @@ class Service:
         if found.id != name:
             raise NotFound(f"no study {name!r}")
         return found
+
+    def tuned(self, name: str) -> Study:
+        """As ``study``, of an application.  Raises NotFound, and Refused where it is measured elsewhere."""
+        found = self.study(name)
+        if found.testbed == EXTERNAL:
+            raise Refused(HTTPStatus.CONFLICT, "this study is measured elsewhere: it has trials, and nothing else")
+        return found
+
+    def compared(self, *names: str) -> list[Study]:
+        """The studies of names such as "ID" and "ID:default".  Raises NotFound."""
+        return [self.tailor.store.get(name.partition(":")[0]) for name in names]
 
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""
