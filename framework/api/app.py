@@ -54,10 +54,15 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.leave = service.rendering.close  # called by the server when it begins to end
+    ending = [service.rendering.close]
+    app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
-    for module in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
-        app.include_router(module.router(service), prefix="/v1")
+    routers = [  # asked most often first: routes are tried in turn
+        asktell.router(service), studies.router(service), events.router(service, ending), catalogue.router(service),
+        system.router(service),
+    ]  # fmt: skip
+    for router in routers:
+        app.include_router(router, prefix="/v1")
     app.include_router(dashboard.router(service))
     app.add_middleware(Guarded)
     app.add_middleware(Bounded)
