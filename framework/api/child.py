@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from framework import errors
@@ -29,6 +30,13 @@ Revision = tuple[tuple[int, int], ...]
 """Of each study of a question, its store's ``revision``."""
 
 NICE = 19
+BEGIN = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who began it, who ends it
+from framework.api.child import serve
+os.nice({NICE})  # once loaded: on a machine that is busy that alone would take minutes
+serve(int(sys.argv[1]))
+"""
 AGAIN = {"Retry-After": "10"}
 
 
@@ -54,7 +62,7 @@ class Child:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._process: BaseProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         self._closed = False
@@ -87,7 +95,7 @@ class Child:
             self._process = self._connection = None
             if process is not None:
                 process.kill()
-                process.join()
+                process.wait()
             if connection is not None:
                 connection.close()
 
@@ -105,24 +113,39 @@ class Child:
 
     def _ready(self) -> Connection:
         """Raises EOFError after ``close``."""
-        if self._process is not None and not self._process.is_alive():
+        if self._process is not None and self._process.poll() is not None:
             self.end()
         with self._guard:
             if self._closed:
                 raise EOFError
             if self._connection is None:
-                context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-                self._connection, theirs = context.Pipe()
-                self._process = context.Process(target=serve, args=(theirs, self._settings), daemon=True)
-                self._process.start()
-                theirs.close()
+                self._connection, self._process = _begun()
+                self._connection.send(self._settings)
             return self._connection
 
 
-def serve(connection: Connection, settings: Settings) -> None:
-    """Answer questions until the other side is gone: the work of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who began it, who ends it
-    os.nice(NICE)
+def _begun() -> tuple[Connection, subprocess.Popen[bytes]]:
+    """A new process, and the way to it.
+
+    Not by ``multiprocessing``, which would load the program's main module there too, nor by a fork, which would copy
+    locks that other threads hold.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    with theirs:
+        path = {"PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", BEGIN, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=os.environ | path,
+        )
+    return ours, process
+
+
+def serve(file: int) -> None:
+    """Answer questions until the other side is gone: the work of the process.  ``file``: the descriptor to it."""
+    connection = Connection(file)
+    settings: Settings = connection.recv()
     kept: Opened | None = None
     while True:
         try:

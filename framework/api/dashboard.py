@@ -64,7 +64,7 @@ def router(service: Service) -> APIRouter:
         found = await run_in_threadpool(service.study, study)
         if found.testbed == EXTERNAL:
             return page("external.html", caller, study=found, body=await part("external", [study], [found], caller))
-        shown = json.loads(await answer("body", [study], [found], caller))
+        shown = await body_of(found, caller)
         progress = await run_in_threadpool(service.queue.progress, found.id) or {}
         return page(
             "live_study.html", caller, study=found, body=Markup(shown["html"]),
@@ -74,7 +74,14 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}/body")
     async def body(study: str, caller: Caller = reads) -> HTMLResponse:
         found = await run_in_threadpool(service.tuned, study)
-        return HTMLResponse(json.loads(await answer("body", [study], [found], caller))["html"])
+        return HTMLResponse((await body_of(found, caller))["html"])
+
+    async def body_of(found: Study, caller: Caller) -> Mapping[str, Any]:
+        """What a page shows of a study: {"html", "repetitions"}."""
+        if not await run_in_threadpool(service.has_value, found):
+            return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
+        shown: Mapping[str, Any] = json.loads(await answer("body", [found.id], [found], caller))
+        return shown
 
     async def answer(name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller) -> bytes:
         return await service.rendering.answer(name, arguments, studies, caller.who)

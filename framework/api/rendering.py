@@ -30,11 +30,12 @@ LIMIT_S = 120.0  # of one answer; beside a measurement, which goes first, a figu
 KEPT_BYTES = 64 * 2**20
 KEPT_S = 600.0  # also where nothing happened to the study: files that an answer shows may have changed
 BESIDE_S = 30.0  # of a study that runs an answer may be as old, so that looking at it costs little beside measuring
+OLDER_S = 5.0  # so long is waited for a newer one before the older one is given
 MOST = 32  # different questions that are waited for
 MOST_OF_ONE = 8  # of them, that one caller asked
 ENTRY_BYTES = 1024  # that an answer takes besides its own
 GIVEN_UP_S = 60.0  # so long what took too long is not tried again
-IDLE_S = 300.0  # without a question, after which the process ends
+IDLE_S = 1_800.0  # without a question, after which the process ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,12 @@ class Rendering:
         if known is not None and self._good(known, revision, runs):
             self._kept.move_to_end(question)
             return known.answer
-        found = await asyncio.shield(self._flight(question, caller).future)
+        flight = self._flight(question, caller)
+        if known is not None and runs:  # of a machine that measuring keeps busy, an older one is better than none
+            await asyncio.wait([flight.future], timeout=OLDER_S)
+            if not flight.future.done():
+                return known.answer
+        found = await asyncio.shield(flight.future)
         if found.revision < revision:  # it was under way already, and had read the store before
             found = await asyncio.shield(self._flight(question, caller).future)
         return found.answer

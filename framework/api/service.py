@@ -14,7 +14,7 @@ from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of
 from framework.compose.safety import unsafe
 from framework.errors import InputError, NotFound, TailorError, UnknownName
-from framework.model import EXTERNAL, Application, Study
+from framework.model import EXTERNAL, Application, Study, TrialState
 from framework.ports import JobQueue, KeyStore
 from framework.service import Tailor
 from framework.study.external import External
@@ -100,6 +100,10 @@ class Service:
         if found.testbed == EXTERNAL:
             raise Refused(HTTPStatus.CONFLICT, "this study is measured elsewhere: it has trials, and nothing else")
         return found
+
+    def has_value(self, study: Study) -> bool:
+        """Whether the default is measured: before, there is nothing that would take long to compute."""
+        return bool(self.tailor.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
 
     def compared(self, *names: str) -> list[Study]:
         """The studies of names such as "ID" and "ID:default".  Raises NotFound."""

@@ -20,6 +20,7 @@ from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
+from framework.report.document import summary_document
 from framework.study.planning import quick
 
 MOST = 200  # of a page
@@ -85,18 +86,22 @@ def router(service: Service) -> APIRouter:
     @routes.get("/studies/{study}")
     async def study(study: str, caller: Caller = reads) -> dict[str, Any]:
         """What it found so far, its phase and the time left; what is computed from trials is at most 30 s old."""
-        found, live = await run_in_threadpool(looked, study)
-        summary: dict[str, Any] = {}
-        if found.testbed != EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+        found, summary, live = await run_in_threadpool(looked, study)
+        if summary is None:
             summary = json.loads(await answer("summary", found.id, caller))
         return {**document(found), **summary, **live}
 
-    def looked(study: str) -> tuple[Study, dict[str, Any]]:
-        """The study, and what is said of it as it is now."""
+    def looked(study: str) -> tuple[Study, dict[str, Any] | None, dict[str, Any]]:
+        """The study, what it found (None where that takes long to compute), and what is said of it as it is now."""
         found = service.study(study)
+        summary: dict[str, Any] | None = None
+        if found.testbed == EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+            summary = {}
+        elif not service.has_value(found):
+            summary = encode(summary_document(tailor.summary(found)))
         job = next((one for one in queue.jobs() if one.study == found.id), None)
         state = found.state.value
-        return found, {"state": state, "job": encode(job), "progress": encode(queue.progress(found.id))}
+        return found, summary, {"state": state, "job": encode(job), "progress": encode(queue.progress(found.id))}
 
     @routes.get("/studies/{study}/trials", dependencies=[reads])
     def trials(

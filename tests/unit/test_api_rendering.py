@@ -402,3 +402,22 @@ def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
     for end in ("report", "best", "best.tar.gz", "critical-path"):
         assert here.get(f"/studies/{study}/{end}", 409)["detail"].startswith("this study is measured elsewhere")
     assert here.client.get(f"/studies/{study}/body").status_code == 409
+
+
+def test_an_older_answer_where_the_machine_is_busy(
+    settings: Settings, kept: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendering, "OLDER_S", 0.1)
+    study = _study(StudyState.RUNNING, kept)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        counting.let.release()
+        await made.answer("body", ["s"], [study], "a")
+        clock.now += rendering.BESIDE_S
+        counting.size = 20
+        assert await made.answer("body", ["s"], [study], "a") == b"x" * 10
+        counting.let.release()
+        await _until(lambda: not made._flights)
+        assert await made.answer("body", ["s"], [study], "a") == b"x" * 20
+
+    run(do, settings)

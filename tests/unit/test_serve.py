@@ -89,7 +89,9 @@ def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str,
         address = second.address()
 
         def ended() -> bool:
-            return bool(get(f"{address}/v1/studies/{study}").json()["state"] == "completed")
+            answer = get(f"{address}/v1/studies/{study}")
+            assert answer.status_code == 200, answer.text
+            return bool(answer.json()["state"] == "completed")
 
         second.wait_for(ended)
         trials = get(f"{address}/v1/studies/{study}/trials", params={"limit": 200}).json()["items"]
@@ -125,7 +127,9 @@ def test_sigterm_ends_it_whatever_is_being_answered(environment: dict[str, str])
         print(f"ended after {took:.1f} s")
         assert took < 30, "whatever the machine; the rest is measured"
         assert before, "somebody computed an answer"
-        assert not [pid for pid in before if Path(f"/proc/{pid}/cmdline").exists() and b"spawn_main" in cmdline(pid)]
+        assert not [
+            pid for pid in before if Path(f"/proc/{pid}/cmdline").exists() and b"framework.api.child" in cmdline(pid)
+        ]
         for one in asking:
             one.join(PATIENCE_S)
             assert not one.is_alive()
