@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +25,7 @@ from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
 from framework.store.database import Database
+from framework.store.examination import examine
 from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
@@ -72,6 +73,8 @@ class Opened:
     external: External
     sharing: Sharing
     keeper: Keeper
+    check: Callable[[], None]
+    """Raises StoreError, StoreBusy where the database cannot be used."""
 
 
 def tailor(settings: Settings) -> Tailor:
@@ -140,7 +143,7 @@ def opened(settings: Settings) -> Opened:
     external = External(store, SqlOfferStore(database, clock), clock, made.machine)
     sharing = Sharing(store, archive, artefacts, settings.home)
     tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
-    return Opened(made, queue, tokens, launches, worker, external, sharing, keeper)
+    return Opened(made, queue, tokens, launches, worker, external, sharing, keeper, partial(examine, database))
 
 
 def gate_of(settings: Settings) -> Gate:

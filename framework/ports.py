@@ -227,6 +227,8 @@ class StudyStore(Protocol):
 
     def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int: ...
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]: ...
+    def revision(self, study: str) -> tuple[int, int]:
+        """(its last event's id, its last measurement's); what is computed of a study is good while this is the same."""
 
     def acquire(self, study: str, holder: str, seconds: float) -> bool:
         """Take or renew the lease on a study; False when another holder's lease is alive."""

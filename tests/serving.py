@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from httpx import Client
 
 from framework.api.app import app_of
+from framework.api.connections import Limits
 from framework.api.listening import listening_on
+from framework.api.server import server_of
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
 from framework.config.twin_file import twin_path, twin_text
@@ -26,10 +27,10 @@ PATIENCE_S = 120.0  # with an answer: how long it takes says something about the
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The address of ``app``."""
+def served(app: Any, limits: Limits | None = None) -> Iterator[str]:
+    """The address of ``app``, on the server that ``tailor serve`` runs."""
     listening = listening_on("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=2))
+    server = server_of(app, limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Literal
 
@@ -29,10 +29,16 @@ KEPT_S = 1.0  # a token that was taken back is good no longer than this
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``name``: of the token, empty where the service has none."""
+    """``name``: of the token, empty where the service has none.  ``address``: where it asks from."""
 
     name: str
     scope: Scope
+    address: str = ""
+
+    @property
+    def who(self) -> str:
+        """By which limits tell callers apart."""
+        return f"token {self.name}" if self.name else f"address {self.address}"
 
 
 def new_token() -> tuple[str, str]:
@@ -76,7 +82,8 @@ class Access:
             self._known, self._read_at = await run_in_threadpool(self._tokens.tokens), now
             found = _whose(token, self._known)
         address = request.client.host if request.client else ""
-        self._pace.keep(f"token {found.name}" if found and found.name else f"address {address}")
+        found = replace(found, address=address) if found else None
+        self._pace.keep(found.who if found else f"address {address}")
         return found
 
     def needs(self, scope: Scope) -> Callable[[Request], Awaitable[Caller]]:

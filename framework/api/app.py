@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterable
+
 from fastapi import FastAPI
 
 import framework
 from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
 from framework.api.access import Access
-from framework.api.guards import Bounded, Guarded, Noted
+from framework.api.guards import Addressed, Bounded, Guarded, Noted
 from framework.api.pace import Pace
 from framework.api.plain import Plain
+from framework.api.rendering import Rendering
 from framework.api.service import Service
 from framework.bootstrap import Opened, gate_of
-from framework.config import Settings
+from framework.config import Settings, host_name
 
 
-def app_of(kept: Opened, settings: Settings) -> FastAPI:
-    """The service over an open store."""
+def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI:
+    """The service over an open store; ``host``: the address that it listens on."""
     service = Service(
         tailor=kept.tailor,
         queue=kept.queue,
@@ -24,14 +28,25 @@ def app_of(kept: Opened, settings: Settings) -> FastAPI:
         access=Access(kept.tokens, Pace(settings.requests_per_s)),
         external=kept.external,
         sharing=kept.sharing,
+        rendering=Rendering(settings, kept.tailor.store.revision),
         roots=settings.applications,
         gate=gate_of(settings),
+        check=kept.check,
     )
-    return create_app(service)
+    return create_app(service, [*settings.hosts, *reached_at(host)])
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application that a web server runs."""
+def reached_at(host: str) -> list[str]:
+    """The name under which a service is reached that listens there; none where it listens on all addresses."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return [host_name(host)]
+    return [] if address.is_unspecified else [str(address)]
+
+
+def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
+    """The application that a web server runs, reached under the names of loopback and ``hosts``."""
     app = FastAPI(
         title="Tailor",
         version=framework.__version__,
@@ -40,12 +55,19 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
+    ending = [service.rendering.close]
+    app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
-    for module in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
-        app.include_router(module.router(service), prefix="/v1")
+    routers = [  # asked most often first: routes are tried in turn
+        asktell.router(service), studies.router(service), events.router(service, ending), catalogue.router(service),
+        system.router(service),
+    ]  # fmt: skip
+    for router in routers:
+        app.include_router(router, prefix="/v1")
     app.include_router(dashboard.router(service))
     app.add_middleware(Plain)
     app.add_middleware(Guarded)
     app.add_middleware(Bounded)
+    app.add_middleware(Addressed, hosts=tuple(hosts))
     app.add_middleware(Noted)
     return app

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+import time
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
@@ -13,7 +16,7 @@ from framework.api import bodies
 from framework.api.access import Caller
 from framework.api.bodies import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
-from framework.errors import InputError
+from framework.errors import InputError, TailorError
 from framework.model import Objective, Trial, TrialState
 from framework.objective import keeps
 from framework.report.outcomes import front
@@ -21,12 +24,23 @@ from framework.study.desk import Told, objective_of
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 
+MOST_VALUES = 20_000  # configurations x parameters of one ask
+PART_VALUES = 5_000  # that are asked for before the clock is looked at again
+ASK_S = 2.0  # after which an ask gives what it has
+THREADS = 20  # of the 40 that routes share: those who wait for an optimizer leave the others some
+MOST_REMEMBERED = 10_000  # studies
+
 
 def router(service: Service) -> APIRouter:
     """The routes below /v1/external."""
     runs = Depends(service.access.needs("run"))
     routes = APIRouter(prefix="/external", tags=["external"], dependencies=[runs])
-    external = service.external
+    external, threads = service.external, CapacityLimiter(THREADS)
+
+    @lru_cache(MOST_REMEMBERED)
+    def parameters(study: str) -> int:
+        """How many the study has; that never changes.  Raises NotFound."""
+        return len(service.study(study).space["parameters"])
 
     @routes.post("", status_code=HTTPStatus.CREATED)
     def create(
@@ -62,30 +76,42 @@ def router(service: Service) -> APIRouter:
     # Their answers are ready to be sent: to have them checked and encoded would take as long as to find them.
 
     @routes.post("/{study}/ask", response_model=dict[str, Any])
-    def ask(study: str, body: Ask) -> JSONResponse:
-        """Configurations to measure, leased; an empty list when the budget or the space is used up."""
-        trials = external.ask(study, body.count, body.client, body.lease_s)
-        asked = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in trials]
-        return JSONResponse({"trials": asked, "lease_s": body.lease_s})
+    async def ask(study: str, body: Ask) -> JSONResponse:
+        """Configurations to measure, leased; an empty list when the budget or the space is used up.
+
+        Fewer than ``count`` may come: at most so many that they have 20,000 values together, and no more once two
+        seconds went by, but at least one.  Ask again.
+        """
+        trials = await to_thread.run_sync(asked, study, body, limiter=threads)
+        shown = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in trials]
+        return JSONResponse({"trials": shown, "lease_s": body.lease_s})
+
+    def asked(study: str, body: Ask) -> Sequence[Trial]:
+        """In several parts where the space is large.  Raises as ``external.ask`` does."""
+        size, began = parameters(study), time.monotonic()
+        most, part = (max(1, values // size) for values in (MOST_VALUES, PART_VALUES))
+        found: list[Trial] = []
+        while len(found) < min(body.count, most) and (not found or time.monotonic() - began < ASK_S):
+            wanted = min(part, body.count - len(found))
+            try:
+                more = external.ask(study, wanted, body.client, body.lease_s)
+            except TailorError:
+                if not found:
+                    raise
+                break  # those that are leased already are given
+            found += more
+            if len(more) < wanted:
+                break
+        return found
 
     @routes.post("/{study}/tell", response_model=dict[str, Any])
-    def tell(study: str, body: Tell) -> JSONResponse:
+    async def tell(study: str, body: Tell) -> JSONResponse:
         """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
-        external.tell(
-            study,
-            [
-                Told(
-                    one.trial,
-                    one.value,
-                    one.standard_error,
-                    TrialState(one.state),
-                    one.reason,
-                    one.quantities,
-                    one.costs,
-                )
-                for one in body.results
-            ],
-        )
+        told = [
+            Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason, one.quantities, one.costs)
+            for one in body.results
+        ]
+        await to_thread.run_sync(external.tell, study, told, limiter=threads)
         return JSONResponse({"told": len(body.results)})
 
     @routes.post("/{study}/heartbeat")

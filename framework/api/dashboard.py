@@ -5,6 +5,7 @@ A browser that has entered a token keeps it in a cookie that no script reads and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -12,31 +13,23 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
-from jinja2 import ChoiceLoader, PackageLoader
 from markupsafe import Markup
 
 from framework.api.access import COOKIE, Caller
+from framework.api.answers import ON_A_PAGE
+from framework.api.pages import PAGES
 from framework.api.problems import Refused
+from framework.api.scrubbing import detail_of
 from framework.api.service import Service
 from framework.api.studies import document
-from framework.errors import TailorError
-from framework.model import DEFAULT_OPTIMIZER, EXTERNAL, Study, StudyState, Trial
-from framework.report.contenders import contenders, race_plot
-from framework.report.importance import importance
-from framework.report.page import ENVIRONMENT, contents, interval
-from framework.report.plots import parallel
-from framework.report.trace_plots import contrast
+from framework.errors import NotFound
+from framework.model import DEFAULT_OPTIMIZER, EXTERNAL, Study, StudyState
 from framework.study.planning import expected_repetitions
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-PAGES = ENVIRONMENT.overlay(
-    loader=ChoiceLoader([PackageLoader("framework.api", "templates"), PackageLoader("framework.report", "templates")])
-)
-ON_A_PAGE = 50
-MOST_COMPARED = 200  # studies, the latest
-AXES = 8  # of the parallel coordinates
 
 
 def router(service: Service) -> APIRouter:
@@ -67,24 +60,35 @@ def router(service: Service) -> APIRouter:
         return {"studies": shown, "state": state, "application": application, "next": more}
 
     @routes.get("/studies/{study}")
-    def study(study: str, caller: Caller = reads) -> HTMLResponse:
-        found = service.study(study)
+    async def study(study: str, caller: Caller = reads) -> HTMLResponse:
+        found = await run_in_threadpool(service.study, study)
         if found.testbed == EXTERNAL:
-            trials = tailor.store.trial_page(found.id, 0, 1_000)
-            return page("external.html", caller, study=found, trials=trials)
-        progress: Mapping[str, Any] = service.queue.progress(found.id) or {}
-        values = shown(found)
-        done = progress.get("repetitions", sum(len(t.measurements) for t in values["trials"]))
-        return page("live_study.html", caller, expected=expected_repetitions(found.plan), done=done, **values)
+            return page("external.html", caller, study=found, body=await part("external", [study], [found], caller))
+        shown = await body_of(found, caller)
+        progress = await run_in_threadpool(service.queue.progress, found.id) or {}
+        return page(
+            "live_study.html", caller, study=found, body=Markup(shown["html"]),
+            expected=expected_repetitions(found.plan), done=progress.get("repetitions", shown["repetitions"]),
+        )  # fmt: skip
 
     @routes.get("/studies/{study}/body")
-    def body(study: str, caller: Caller = reads) -> HTMLResponse:
-        return page("live_body.html", caller, **shown(service.study(study)))
+    async def body(study: str, caller: Caller = reads) -> HTMLResponse:
+        found = await run_in_threadpool(service.tuned, study)
+        return HTMLResponse((await body_of(found, caller))["html"])
 
-    def shown(found: Study) -> dict[str, Any]:
-        trials = tailor.store.trials(found.id)
-        summary = tailor.summary(found, trials)
-        return {**contents(summary, trials), "parallel": Markup(coordinates(found, trials))}
+    async def body_of(found: Study, caller: Caller) -> Mapping[str, Any]:
+        """What a page shows of a study: {"html", "repetitions"}."""
+        if not await run_in_threadpool(service.has_value, found):
+            return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
+        shown: Mapping[str, Any] = json.loads(await answer("body", [found.id], [found], caller))
+        return shown
+
+    async def answer(name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller) -> bytes:
+        return await service.rendering.answer(name, arguments, studies, caller.who)
+
+    async def part(name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller) -> Markup:
+        """An answer that is a part of a page, escaped where it was made."""
+        return Markup((await answer(name, arguments, studies, caller)).decode())
 
     @routes.get("/launch")
     def launch(application: str = "", caller: Caller = reads) -> HTMLResponse:
@@ -100,28 +104,21 @@ def router(service: Service) -> APIRouter:
         )  # fmt: skip
 
     @routes.get("/compare")
-    def compare(first: str = "", second: str = "", caller: Caller = reads) -> HTMLResponse:
-        values: dict[str, Any] = {"first": first, "second": second, "groups": None, "problem": ""}
+    async def compare(first: str = "", second: str = "", caller: Caller = reads) -> HTMLResponse:
+        body = Markup("")
         if first and second:
             try:
-                names = [tailor.labelled(name) for name in (first, second)]
-                groups = tailor.compare(first, second)
-                values |= {"names": names, "groups": groups, "figure": Markup(contrast(groups, *names))}
-            except TailorError as error:
-                values["problem"] = str(error)
-        known = [document(one) for one in tailor.store.page(ON_A_PAGE)]
-        return page("compare.html", caller, "compare", studies=known, interval=interval, **values)
+                body = await part(
+                    "comparison", [first, second], await run_in_threadpool(service.compared, first, second), caller
+                )
+            except NotFound as error:
+                body = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
+        known = [document(one) for one in await run_in_threadpool(tailor.store.page, ON_A_PAGE)]
+        return page("compare.html", caller, "compare", studies=known, first=first, second=second, body=body)
 
     @routes.get("/optimizers")
-    def optimizers(application: str = "", caller: Caller = reads) -> HTMLResponse:
-        names = sorted({one.application_name for one in tailor.store.studies() if one.testbed != EXTERNAL})
-        chosen = application if application in names else next(iter(names), "")
-        latest = tailor.store.page(MOST_COMPARED, application=chosen) if chosen else ()
-        found = contenders((one, tailor.store.trial_page(one.id, 0, 1_000)) for one in latest)
-        return page(
-            "optimizers.html", caller, "optimizers", applications=names, application=chosen, contenders=found,
-            figure=Markup(race_plot(found)) if found else "",
-        )  # fmt: skip
+    async def optimizers(application: str = "", caller: Caller = reads) -> HTMLResponse:
+        return page("optimizers.html", caller, "optimizers", body=await part("race", [application], [], caller))
 
     @routes.get("/login")
     def asking() -> HTMLResponse:
@@ -158,17 +155,3 @@ def router(service: Service) -> APIRouter:
 def refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Applications that may not be launched here, and why."""
     return {one["name"]: f"asks for {', '.join(one['asks_for'])}" for one in known if one["asks_for"]}
-
-
-def coordinates(study: Study, trials: Sequence[Trial]) -> str:
-    """Parallel coordinates over what mattered, else over what the best changes; empty where there is nothing."""
-    valued = [t for t in trials if t.told_value is not None and t.purpose in ("default", "search")]
-    if len(valued) < 3:
-        return ""
-    explained = importance(study, trials)
-    names = [one.name for one in explained.parameters[:AXES]] if explained and explained.explained > 0 else []
-    if not names:
-        default = valued[0].configuration
-        best = min(valued, key=lambda t: float(t.told_value or 0.0)).configuration
-        names = [name for name in best if best[name] != default.get(name)][:AXES]
-    return parallel(valued, names, study.space) if names else ""

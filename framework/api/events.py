@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from framework.api.access import Caller
 from framework.api.bodies import MOST_NUMBER
 from framework.api.problems import Refused
+from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.errors import TailorError
 
 EVERY_S = 0.5
 QUIET_S = 15.0  # a comment, so that proxies keep the connection
 MOST_WATCHERS = 1_000
+MOST_OF_ONE = 50  # that one caller has: several pages open, not all that there are
 MOST_WAITING = 1_000  # events that a slow watcher may have before it; then it has to come again and replay
 
 
@@ -51,6 +56,17 @@ class Watching:
     def leave(self, queue: asyncio.Queue[str | None]) -> None:
         self._queues.discard(queue)
 
+    def end(self) -> None:
+        """All leave; they may come again, and replay."""
+        for queue in list(self._queues):
+            self._end(queue)
+
+    def _end(self, queue: asyncio.Queue[str | None]) -> None:
+        self._queues.discard(queue)
+        if queue.full():
+            queue.get_nowait()
+        queue.put_nowait(None)
+
     async def _ask(self) -> None:
         while self._queues:
             try:
@@ -60,9 +76,7 @@ class Watching:
             for text in news:
                 for queue in list(self._queues):
                     if queue.full():
-                        self._queues.discard(queue)
-                        queue.get_nowait()
-                        queue.put_nowait(None)
+                        self._end(queue)
                     else:
                         queue.put_nowait(text)
             await asyncio.sleep(EVERY_S)
@@ -81,17 +95,38 @@ class Watching:
 def as_text(event: Mapping[str, Any]) -> str:
     """An event of the store as it goes over the wire."""
     data = {key: value for key, value in event.items() if key != "id"}
+    data |= {key: scrubbed(data[key]) for key in ("message", "reason") if data.get(key)}
     return f"id: {event['id']}\nevent: {event['kind'].replace(' ', '-')}\ndata: {json.dumps(data)}\n\n"
 
 
-def router(service: Service) -> APIRouter:
-    """The route of a study's events."""
-    routes = APIRouter(tags=["studies"], dependencies=[Depends(service.access.needs("read"))])
+class Stream(StreamingResponse):
+    """Counted among its caller's from when it is made until it ends, however it does."""
+
+    def __init__(self, said: AsyncIterator[str], watchers: Counter[str], who: str) -> None:
+        super().__init__(said, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        self._watchers, self._who = watchers, who
+        watchers[who] += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._watchers[self._who] -= 1
+            if not self._watchers[self._who]:
+                del self._watchers[self._who]
+
+
+def router(service: Service, ending: list[Callable[[], None]]) -> APIRouter:
+    """The route of a study's events; what it adds to ``ending`` ends all streams."""
+    routes = APIRouter(tags=["studies"])
+    reads = Depends(service.access.needs("read"))
     watching: dict[str, Watching] = {}
+    watchers: Counter[str] = Counter()  # by caller
 
     @routes.get("/studies/{study}/events", response_class=StreamingResponse)
     async def events(
         study: str,
+        caller: Caller = reads,
         after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> StreamingResponse:
@@ -101,11 +136,18 @@ def router(service: Service) -> APIRouter:
             if not (last_event_id.isascii() and last_event_id.isdecimal() and int(last_event_id) <= MOST_NUMBER):
                 raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "Last-Event-ID: allowed: a number")
             after = int(last_event_id)
-        if sum(one.watchers for one in watching.values()) >= MOST_WATCHERS:
+        if watchers[caller.who] >= MOST_OF_ONE:
+            said = f"you have {MOST_OF_ONE} event streams already"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **{"Retry-After": "30"})
+        if watchers.total() >= MOST_WATCHERS:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many watchers", **{"Retry-After": "30"})
-        return StreamingResponse(
-            stream(study, after), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-        )
+        return Stream(stream(study, after), watchers, caller.who)
+
+    def end() -> None:
+        for one in list(watching.values()):
+            one.end()
+
+    ending.append(end)
 
     async def stream(study: str, after: int) -> AsyncIterator[str]:
         mine = watching.setdefault(study, Watching(service, study, after))

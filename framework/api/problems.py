@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from framework.api.scrubbing import detail_of, scrubbed_values
 from framework.errors import (
-    FileError,
     IllegalTransition,
     InputError,
     Interrupted,
@@ -63,9 +63,10 @@ def status_of(error: TailorError) -> HTTPStatus:
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:
-    """A response of application/problem+json."""
+    """A response of application/problem+json; nothing in it names a path of this machine, whoever wrote it."""
     headers = more.pop("headers", None)
-    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
+    content |= {name: scrubbed_values(value) for name, value in {"detail": detail, **more}.items()}
     return JSONResponse(content, status, headers, media_type="application/problem+json")
 
 
@@ -74,13 +75,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(TailorError)
     def tailor_error(request: Request, error: TailorError) -> JSONResponse:
-        # A file's path belongs to the operator, not to whoever asks.
-        detail = (
-            f"{error.key}: found {error.found!r}; allowed: {error.allowed}"
-            if isinstance(error, FileError)
-            else str(error)
-        )
-        return problem(status_of(error), detail)
+        return problem(status_of(error), detail_of(error))
 
     @app.exception_handler(Refused)
     def refused(request: Request, error: Refused) -> Response:

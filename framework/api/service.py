@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
+from framework.api.problems import Refused
+from framework.api.rendering import Rendering
+from framework.api.scrubbing import detail_of
 from framework.compose.gate import CLOSED, Gate
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
-from framework.model import Application, Study, StudyState
+from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports import JobQueue, LaunchStore
 from framework.service import Tailor
@@ -24,7 +28,8 @@ from framework.worker import needs
 class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
-    ``gate``: what their compose files may ask for.
+    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long.  ``check`` raises
+    StoreError where the database cannot be used.
     """
 
     tailor: Tailor
@@ -33,8 +38,10 @@ class Service:
     access: Access
     external: External
     sharing: Sharing
+    rendering: Rendering
     roots: Sequence[Path]
     gate: Gate = CLOSED
+    check: Callable[[], None] = lambda: None
 
     def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
         """(those of the folders by name, directory name -> why what is there cannot be used)."""
@@ -45,7 +52,7 @@ class Service:
                 one = self.tailor.application(path)
                 found.setdefault(one.name, one)
             except TailorError as error:
-                broken[path.parent.name] = str(error).replace(str(path.parent), path.parent.name)
+                broken[path.parent.name] = detail_of(error)
         return found, broken
 
     def application(self, name: str) -> Application:
@@ -92,6 +99,21 @@ class Service:
         if found.id != name:
             raise NotFound(f"no study {name!r}")
         return found
+
+    def tuned(self, name: str) -> Study:
+        """As ``study``, of an application.  Raises NotFound, and Refused where it is measured elsewhere."""
+        found = self.study(name)
+        if found.testbed == EXTERNAL:
+            raise Refused(HTTPStatus.CONFLICT, "this study is measured elsewhere: it has trials, and nothing else")
+        return found
+
+    def has_value(self, study: Study) -> bool:
+        """Whether the default is measured: before, there is nothing that would take long to compute."""
+        return bool(self.tailor.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
+
+    def compared(self, *names: str) -> list[Study]:
+        """The studies of names such as "ID" and "ID:default".  Raises NotFound."""
+        return [self.tailor.store.get(name.partition(":")[0]) for name in names]
 
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""

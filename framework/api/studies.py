@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-import tempfile
+import json
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Path as InPath
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
 from framework.api.bodies import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
-from framework.api.problems import Refused
+from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
@@ -23,6 +21,7 @@ from framework.report.document import summary_document
 from framework.study.planning import quick
 
 MOST = 200  # of a page
+JSON = "application/json"
 
 
 def router(service: Service) -> APIRouter:
@@ -74,15 +73,30 @@ def router(service: Service) -> APIRouter:
         items = [document(one) for one in found[:limit]]
         return Page(items=items, next=found[limit - 1].id if len(found) > limit else None)
 
-    @routes.get("/studies/{study}", dependencies=[reads])
-    def study(study: str) -> dict[str, Any]:
-        """What it found so far, its phase and the time left."""
+    async def answer(name: str, study: str, caller: Caller) -> bytes:
+        """One that takes long, of a study of an application."""
+        found = await run_in_threadpool(service.tuned, study)
+        return await service.rendering.answer(name, [found.id], [found], caller.who)
+
+    @routes.get("/studies/{study}")
+    async def study(study: str, caller: Caller = reads) -> dict[str, Any]:
+        """What it found so far, its phase and the time left; what is computed from trials is at most 30 s old."""
+        found, summary, live = await run_in_threadpool(looked, study)
+        if summary is None:
+            summary = json.loads(await answer("summary", found.id, caller))
+        return {**document(found), **summary, **live}
+
+    def looked(study: str) -> tuple[Study, dict[str, Any] | None, dict[str, Any]]:
+        """The study, what it found (None where that takes long to compute), and what is said of it as it is now."""
         found = service.study(study)
-        job = next((one for one in queue.jobs() if one.study == found.id), None)
-        summary: dict[str, Any] = {}
-        if found.testbed != EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+        summary: dict[str, Any] | None = None
+        if found.testbed == EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+            summary = {}
+        elif not service.has_value(found):
             summary = encode(summary_document(tailor.summary(found)))
-        return {**document(found), **summary, "job": encode(job), "progress": encode(queue.progress(found.id))}
+        job = next((one for one in queue.jobs() if one.study == found.id), None)
+        state = found.state.value
+        return found, summary, {"state": state, "job": encode(job), "progress": encode(queue.progress(found.id))}
 
     @routes.get("/studies/{study}/trials", dependencies=[reads])
     def trials(
@@ -103,43 +117,32 @@ def router(service: Service) -> APIRouter:
         whole: dict[str, Any] = encode(tailor.store.trial(service.study(study).id, number))
         return whole
 
-    @routes.get("/studies/{study}/report", dependencies=[reads], response_class=HTMLResponse)
-    def report(study: str) -> str:
+    @routes.get("/studies/{study}/report", response_class=HTMLResponse)
+    async def report(study: str, caller: Caller = reads) -> HTMLResponse:
         """The HTML page."""
-        return tailor.page(service.study(study))
+        return HTMLResponse(await answer("report", study, caller))
 
-    @routes.get("/studies/{study}/critical-path", dependencies=[reads])
-    def critical_path(study: str) -> dict[str, Any]:
+    @routes.get("/studies/{study}/critical-path", response_model=dict[str, Any])
+    async def critical_path(study: str, caller: Caller = reads) -> Response:
         """Service by service: where requests spend their time with the default and with the best."""
-        identity = service.study(study).id
-        return {"study": identity, "groups": encode(tailor.compare(f"{identity}:default", identity))}
+        return Response(await answer("critical_path", study, caller), media_type=JSON)
 
-    @routes.get("/studies/{study}/best", dependencies=[reads])
-    def best(study: str) -> dict[str, Any]:
+    @routes.get("/studies/{study}/best", response_model=dict[str, Any])
+    async def best(study: str, caller: Caller = reads) -> Response:
         """The best configuration: what differs from the default."""
-        summary = tailor.summary(service.study(study))
-        if summary.best is None:
-            raise Refused(HTTPStatus.CONFLICT, "no trial has a value yet")
-        return {"trial": summary.best.trial, "changes": encode(summary.changes), "headline": summary.headline}
+        return Response(await answer("best", study, caller), media_type=JSON)
 
-    @routes.get("/studies/{study}/best.tar.gz", dependencies=[reads])
-    def archive(study: str) -> Response:
+    @routes.get("/studies/{study}/best.tar.gz")
+    async def archive(study: str, caller: Caller = reads) -> Response:
         """The files to deploy it."""
-        found = service.study(study)
-        with tempfile.TemporaryDirectory() as directory:
-            target = Path(directory) / "best"
-            names = tailor.export_best(found.id, target)
-            packed = io.BytesIO()
-            with tarfile.open(fileobj=packed, mode="w:gz") as file:
-                for name in names:
-                    file.add(target / name, arcname=f"{found.id}/{name}")
-        return download(packed.getvalue(), f"{found.id}.tar.gz", "application/gzip")
+        return download(await answer("archive", study, caller), f"{study}.tar.gz", "application/gzip")
 
-    @routes.get("/studies/{study}/export", dependencies=[reads])
-    def export(study: str) -> Response:
+    @routes.get("/studies/{study}/export")
+    async def export(study: str, caller: Caller = reads) -> Response:
         """The whole study as a zip file: JSON for `tailor import`, Parquet to analyse; without secrets."""
-        found = service.study(study)
-        return download(service.sharing.pack(found.id), f"{found.id}.zip", "application/zip")
+        found = await run_in_threadpool(service.study, study)
+        packed = await service.rendering.answer("export", [found.id], [found], caller.who)
+        return download(packed, f"{found.id}.zip", "application/zip")
 
     @routes.post("/studies/{study}/stop", status_code=HTTPStatus.ACCEPTED, dependencies=[runs])
     def stop(study: str, body: Stop) -> dict[str, Any]:
@@ -161,11 +164,12 @@ def router(service: Service) -> APIRouter:
             service.external.leave(found.id)
         tailor.delete(found.id)
 
-    @routes.get("/compare", dependencies=[reads])
-    def compare(first: str, second: str) -> dict[str, Any]:
+    @routes.get("/compare", response_model=dict[str, Any])
+    async def compare(first: str, second: str, caller: Caller = reads) -> Response:
         """Service by service, two configurations: a study's best, or "ID:default"."""
-        names = [tailor.labelled(name) for name in (first, second)]
-        return {"first": names[0], "second": names[1], "groups": encode(tailor.compare(first, second))}
+        studies = await run_in_threadpool(service.compared, first, second)
+        found = await service.rendering.answer("compare", [first, second], studies, caller.who)
+        return Response(found, media_type=JSON)
 
     return routes
 
@@ -188,7 +192,7 @@ def document(study: Study) -> dict[str, Any]:
         "best_trial": study.best,
         "verdict": study.verdict.statement if study.verdict else None,
         "gain": study.verdict.gain.value if study.verdict else None,
-        "message": study.message,
+        "message": scrubbed(study.message),
     }
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import PlainTextResponse
 
 import framework
+from framework.api.problems import Refused
+from framework.api.readiness import Readiness
 from framework.api.service import Service
 from framework.model.documents import encode
 
@@ -17,17 +20,20 @@ from framework.model.documents import encode
 def router(service: Service) -> APIRouter:
     """Routes that a monitor asks; health and readiness need no token."""
     routes = APIRouter(tags=["system"])
+    readiness = Readiness(service.sharing.home, service.check)
     reads = Depends(service.access.needs("read"))
 
     @routes.get("/health")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:  # waits for no thread, so that it answers whatever else goes on
         """The process answers."""
         return {"status": "ok", "version": framework.__version__}
 
     @routes.get("/ready")
-    def ready() -> dict[str, str]:
-        """The store answers too."""
-        service.queue.jobs()
+    async def ready() -> dict[str, str]:
+        """Disk and database can be used too; else 503 says why not."""
+        missing = await readiness.missing()
+        if missing:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, missing, **{"Retry-After": "5"})
         return {"status": "ok"}
 
     @routes.get("/machine", dependencies=[reads])

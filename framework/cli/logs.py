@@ -1,4 +1,8 @@
-"""What long-running commands say of themselves: one JSON object a line, or text for a person."""
+"""What long-running commands say of themselves: one JSON object a line, or text for a person.
+
+What others wrote into it (paths of requests, names) moves no cursor, changes no colour and begins no line of its own:
+control characters are escaped in both forms.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,15 @@ class Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         added = " ".join(f"{name}={value}" for name, value in vars(record).items() if name not in _OWN)
         at = datetime.fromtimestamp(record.created).astimezone()
-        line = f"{at:%H:%M:%S} {record.name}: {record.getMessage()} {added}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = escaped(f"{at:%H:%M:%S} {record.name}: {record.getMessage()} {added}".rstrip())
+        if not record.exc_info:
+            return line
+        return "\n".join([line, *map(escaped, self.formatException(record.exc_info).split("\n"))])
+
+
+def escaped(text: str) -> str:
+    """Every character that a terminal would not show as itself, as Python writes it: ESC is ``\\x1b``."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def to_stderr(as_json: bool) -> None:

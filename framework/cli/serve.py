@@ -40,19 +40,17 @@ def register(
         log: Annotated[str, typer.Option(help=LOG_HELP)] = "auto",
     ) -> None:
         """Serve the REST API and the dashboard, with a worker that runs the studies."""
-        import uvicorn  # here: other commands need not wait for it
-
-        from framework.api.app import app_of
+        from framework.api.app import app_of  # here: other commands need not wait for the web server
+        from framework.api.connections import Limits
         from framework.api.listening import listening_on
+        from framework.api.server import server_of
 
         _log(log, messages)
-        kept = opened()
+        kept, settings = opened(), Settings.from_environment()
         if not _is_loopback(host) and not kept.tokens.tokens():
             raise InputError(f"--host: found {host} and no token; make one first: tailor token add NAME")
         listening = listening_on(host, port)
-        # Watchers' connections never end by themselves.
-        config = uvicorn.Config(app_of(kept, Settings.from_environment()), log_config=None, timeout_graceful_shutdown=3)
-        server = uvicorn.Server(config)
+        server = server_of(app_of(kept, settings, host), Limits(proxies=settings.proxies), kept.worker.leave)
         working = threading.Thread(target=kept.worker.run, name="worker")
         if not no_worker:
             working.start()

@@ -4,13 +4,14 @@ from framework.config.application import load_application, load_workload_documen
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.knowledge import available, load_service_type, load_service_types, resolved
-from framework.config.settings import Retention, Settings
+from framework.config.settings import Retention, Settings, host_name
 from framework.config.space import parameters_of, search_space
 
 __all__ = [
     "Retention",
     "Settings",
     "available",
+    "host_name",
     "load_application",
     "load_bottlenecks",
     "load_configuration",

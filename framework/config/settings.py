@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 import re
@@ -13,6 +14,7 @@ from framework.config.durations import seconds
 from framework.errors import InputError
 
 OTLP = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class Settings:
     ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent, to where the standard
     OTEL_EXPORTER_OTLP_ENDPOINT says.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets them by UDP.
     ``requests_per_s`` (TAILOR_REQUESTS_PER_S, 200): that the service takes from one caller; 0 for any number.
+    ``hosts`` (TAILOR_HOSTS, none): names and addresses, separated by commas, under which the service is reached
+    besides loopback's and the one that it listens on; requests for any other are refused.  ``proxies``
+    (TAILOR_PROXIES, none): addresses and networks, separated by commas, of the reverse proxies whose X-Forwarded-For
+    and X-Forwarded-Proto are believed.
     """
 
     home: Path
@@ -51,10 +57,12 @@ class Settings:
     otlp: bool = False
     jaeger_agent: str = ""
     requests_per_s: float = 200.0
+    hosts: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Raises InputError when the home directory is not known or a directory of search spaces does not exist."""
+        """Raises InputError for a value that cannot be used, and where the home directory is not known."""
         given = os.environ if environment is None else environment
         try:
             home = Path(given.get("TAILOR_HOME") or "~/.tailor").expanduser().absolute()
@@ -64,7 +72,7 @@ class Settings:
             _directories(name, given.get(name, "")) for name in ("TAILOR_SEARCH_SPACES", "TAILOR_APPLICATIONS")
         )
         database = given.get("TAILOR_DATABASE") or f"sqlite:///{home / 'tailor.db'}"
-        allowed = tuple(part.strip() for part in given.get("TAILOR_ALLOW", "").split(",") if part.strip())
+        allowed = _parts(given.get("TAILOR_ALLOW", ""))
         retention = _retention(given.get("TAILOR_RETENTION", ""))
         return cls(
             home,
@@ -77,7 +85,44 @@ class Settings:
             otlp=any(given.get(name) for name in OTLP),
             jaeger_agent=given.get("TAILOR_JAEGER_AGENT", ""),
             requests_per_s=_rate(given.get("TAILOR_REQUESTS_PER_S") or "200"),
+            hosts=tuple(_host(part) for part in _parts(given.get("TAILOR_HOSTS", ""))),
+            proxies=tuple(_proxy(part) for part in _parts(given.get("TAILOR_PROXIES", ""))),
         )
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def host_name(text: str) -> str:
+    """A host's name or address as it is compared: in lower case, without brackets and without the last dot.
+
+    Raises ValueError for what is neither (a port, a scheme, a wildcard).
+    """
+    name = text.lower().removesuffix(".")
+    bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        if not _HOST_NAME.fullmatch(name) or len(name) > 253 or name.rpartition(".")[2].isdecimal():
+            raise ValueError(text) from None
+        return name
+
+
+def _host(text: str) -> str:
+    try:
+        return host_name(text)
+    except ValueError:
+        raise InputError(
+            f"TAILOR_HOSTS: found {text!r}; allowed: names and addresses of hosts, without ports and wildcards"
+        ) from None
+
+
+def _proxy(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
+    except ValueError as error:
+        raise InputError(f"TAILOR_PROXIES: found {text!r} ({error}); allowed: addresses and networks") from None
 
 
 def _rate(text: str) -> float:

@@ -20,6 +20,7 @@ from framework.report.figure import marked
 from framework.report.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
+from optimizer.importance import Explained
 
 ENVIRONMENT = Environment(
     loader=PackageLoader("framework.report", "templates"),
@@ -32,23 +33,23 @@ ENVIRONMENT = Environment(
 
 def page(found: Summary, trials: Sequence[Trial]) -> str:
     """HTML of a study at any moment of its life; it loads nothing."""
-    return ENVIRONMENT.get_template("study.html").render(contents(found, trials))
+    return ENVIRONMENT.get_template("study.html").render(contents(found, trials, importance(found.study, trials)))
 
 
-def contents(found: Summary, trials: Sequence[Trial]) -> dict[str, Any]:
-    """What the template of a study shows."""
+def contents(found: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Any]:
+    """What the template of a study shows; ``explained``: what mattered, which takes longest to find out."""
     return {
         "found": found,
         "study": found.study,
         "trials": trials,
-        "figures": _figures(found, trials),
+        "figures": _figures(found, trials, explained),
         "checks": _checks(trials),
         "interval": interval,
         "overlap": overlap,
     }
 
 
-def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
+def _figures(found: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Markup]:
     """Title -> SVG, only for what there are data for."""
     figures = {"Convergence": plots.convergence(trials, found.objective, found.unit)}
     taken = chosen(found.study, trials)
@@ -64,7 +65,7 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
         if _samples(valid):
             figures["Latency distribution"] = plots.latency({"default": _samples(valid)})
         figures["Time in each service"] = plots.services(_shares(valid), {})
-    figures |= _importance(found, trials)
+    figures |= _importance(found, explained)
     if found.phases:
         figures["Where a repetition's time goes"] = plots.bars(found.phases, "seconds per repetition, mean")
     if found.cpu:
@@ -75,8 +76,7 @@ def _figures(found: Summary, trials: Sequence[Trial]) -> dict[str, Markup]:
     return {title: Markup(svg) for title, svg in figures.items()}  # our own SVG, no user text unescaped
 
 
-def _importance(found: Summary, trials: Sequence[Trial]) -> dict[str, str]:
-    explained = importance(found.study, trials)
+def _importance(found: Summary, explained: Explained | None) -> dict[str, str]:
     if explained is None:
         return {}
     if found.study.plan.optimizer == SCREENING:

@@ -47,6 +47,12 @@ class Database:
     def close(self) -> None:
         self._engine.dispose()
 
+    @property
+    def file(self) -> Path | None:
+        """Where a SQLite database lies; None for one in memory, and for a server's."""
+        name = self._engine.url.database if self.is_sqlite else None
+        return Path(name).absolute() if name and name != ":memory:" else None
+
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """One moment of the database, for looking only.  Raises StoreBusy, StoreError."""
         return self._begun(self._reading)

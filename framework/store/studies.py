@@ -286,6 +286,11 @@ class SqlStudyStore:
             rows = connection.execute(events.select().where(wanted).order_by(events.c.id))
             return [{"id": row.id, "at": row.at, "kind": row.kind, **row.data} for row in rows]
 
+    def revision(self, study: str) -> tuple[int, int]:
+        with self._database.glance() as connection:
+            last = connection.execute(statements.REVISION, {"its_study": study}).one()
+        return last[0] or 0, last[1] or 0
+
     def acquire(self, study: str, holder: str, seconds: float) -> bool:
         now = self._clock.now_ns()
         expires = now + int(seconds * 1e9)

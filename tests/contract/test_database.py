@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from framework.errors import StoreBusy
+from framework.errors import StoreBusy, StoreError
 from framework.store import database
 from framework.store.database import Database
+from framework.store.examination import examine
 from framework.store.schema import tokens
 
 ON_A_SERVER = pytest.mark.parametrize("url", [pytest.param("postgresql", marks=pytest.mark.docker)], indirect=True)
@@ -67,3 +68,14 @@ def test_one_that_was_cut_off_in_use_is_said_to_be_busy_and_made_again(
         connection.execute(sa.select(tokens))
     with opened.glance() as connection:
         assert connection.execute(sa.select(tokens)).all() == []
+
+
+def test_readiness_looks_whether_it_can_be_written(url: str) -> None:
+    whole = Database(url)
+    examine(whole)
+    whole.close()
+    if url.startswith("postgresql"):
+        read_only = Database(f"{url}?options=-c%20default_transaction_read_only%3Don")
+        with pytest.raises(StoreError, match="read-only"):
+            examine(read_only)
+        read_only.close()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from tests.serving import JOB, Here, serving
+from tests.serving import JOB, PATIENCE_S, Here, serving
 
 REQUESTS = int(os.environ.get("TAILOR_SCHEMA_REQUESTS", "2000"))
 SLOW = {"/v1/studies/{study}/events"}  # a stream that ends when its reader leaves
@@ -87,7 +87,7 @@ def test_every_answer_is_one(
     def ask(case: Any) -> None:
         if answers.total() % 2:  # every second request is about something that there is
             _make_real(case, known, answers.total())
-        answer = case.call(base_url=str(here.client.base_url), headers={"X-Request": SECRET})
+        answer = case.call(base_url=str(here.client.base_url), headers={"X-Request": SECRET}, timeout=PATIENCE_S)
         answers[f"{case.operation.label}: {answer.status_code}"] += 1
         assert answer.status_code < 500 or answer.status_code == 503, (case.as_curl_command(), answer.content)
         for text in hidden:

@@ -31,3 +31,21 @@ def test_given(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"TAILOR_SEARCH_SPACES: found .*; allowed: existing directories"):
         Settings.from_environment({"TAILOR_SEARCH_SPACES": str(tmp_path / "missing")})
+
+
+def test_hosts_and_proxies() -> None:
+    found = Settings.from_environment({"TAILOR_HOSTS": "Tailor.example., 10.0.0.7 ,[2001:DB8::1]"})
+    assert found.hosts == ("tailor.example", "10.0.0.7", "2001:db8::1")
+    assert Settings.from_environment({"TAILOR_PROXIES": "10.0.0.1,10.1.0.0/16"}).proxies == ("10.0.0.1", "10.1.0.0/16")
+
+
+@pytest.mark.parametrize("host", ["*", "tailor.example:8420", "http://tailor.example", "*.example", "a b", "-a", "a/b"])
+def test_a_host_that_is_none(host: str) -> None:
+    with pytest.raises(InputError, match="TAILOR_HOSTS: found"):
+        Settings.from_environment({"TAILOR_HOSTS": host})
+
+
+@pytest.mark.parametrize("proxy", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.1:80"])
+def test_a_proxy_that_is_none(proxy: str) -> None:
+    with pytest.raises(InputError, match="TAILOR_PROXIES: found"):
+        Settings.from_environment({"TAILOR_PROXIES": proxy})

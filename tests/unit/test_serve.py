@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -88,12 +89,70 @@ def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str,
         address = second.address()
 
         def ended() -> bool:
-            return bool(get(f"{address}/v1/studies/{study}").json()["state"] == "completed")
+            answer = get(f"{address}/v1/studies/{study}")
+            assert answer.status_code == 200, answer.text
+            return bool(answer.json()["state"] == "completed")
 
         second.wait_for(ended)
         trials = get(f"{address}/v1/studies/{study}/trials", params={"limit": 200}).json()["items"]
         finished = [one for one in trials if one["state"] != "aborted"]
         assert sum(one["purpose"] == "search" for one in finished) == 30, "each once"
+
+
+def test_sigterm_ends_it_whatever_is_being_answered(environment: dict[str, str]) -> None:
+    """Event streams, answers that take long, and requests that are not complete."""
+    with serve(environment, "--port", "0") as serving, ExitStack() as stack:
+        address = serving.address()
+        study = httpx.post(f"{address}/v1/studies", json=JOB, timeout=PATIENCE_S).json()["study"]
+        serving.wait_for(lambda: get(f"{address}/v1/studies/{study}").json()["state"] == "completed")
+        client = stack.enter_context(httpx.Client(base_url=address, timeout=PATIENCE_S))
+        for _ in range(20):
+            stream = stack.enter_context(client.stream("GET", f"/v1/studies/{study}/events"))
+            assert stream.status_code == 200
+        asking = [
+            threading.Thread(target=_status, args=(f"{address}/{path}",))
+            for path in (f"v1/studies/{study}/report", f"studies/{study}", "optimizers", f"v1/studies/{study}/export")
+        ]
+        for one in asking:
+            one.start()
+        host, _, port = address.removeprefix("http://").partition(":")
+        half = stack.enter_context(socket.create_connection((host, int(port))))
+        half.sendall(b"POST /v1/studies HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        time.sleep(0.5)
+        before = children(serving.process.pid)
+        began = time.monotonic()
+        serving.process.send_signal(signal.SIGTERM)
+        serving.process.wait(PATIENCE_S)
+        took = time.monotonic() - began
+        print(f"ended after {took:.1f} s")
+        assert took < 30, "whatever the machine; the rest is measured"
+        assert before, "somebody computed an answer"
+        assert not [
+            pid for pid in before if Path(f"/proc/{pid}/cmdline").exists() and b"framework.api.child" in cmdline(pid)
+        ]
+        for one in asking:
+            one.join(PATIENCE_S)
+            assert not one.is_alive()
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
+        int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()
+    ]
+
+
+def cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _status(address: str) -> int:
+    try:
+        return get(address).status_code
+    except httpx.HTTPError:
+        return 0
 
 
 def test_a_port_that_is_taken_is_named(environment: dict[str, str]) -> None:

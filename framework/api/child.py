@@ -1,0 +1,196 @@
+"""The process that computes answers: one, of the lowest priority, so that measurements beside it are not disturbed.
+
+It is begun with the first question, and anew after it died or was given up.  It has a store of its own, and ends with
+the process that began it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from framework import errors
+from framework.api.answers import ANSWERS
+from framework.api.problems import Refused
+from framework.bootstrap import Opened, opened
+from framework.config import Settings
+from framework.errors import TailorError
+
+Revision = tuple[tuple[int, int], ...]
+"""Of each study of a question, its store's ``revision``."""
+
+NICE = 19
+BEGIN = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who began it, who ends it
+from framework.api.child import serve
+os.nice({NICE})  # once loaded: on a machine that is busy that alone would take minutes
+serve(int(sys.argv[1]))
+"""
+AGAIN = {"Retry-After": "10"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``name``: one of ANSWERS.  ``studies``: ids of those that the answer is computed from."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    studies: tuple[str, ...] = ()
+
+
+class TookTooLong(Refused):
+    """An answer that was given up."""
+
+
+class Bug(Exception):
+    """What the process says of an error that is nobody's but Tailor's: its traceback."""
+
+
+class Child:
+    """Used by one thread; ``end`` and ``close`` by any."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._guard = threading.Lock()
+        self._closed = False
+
+    def ask(self, question: Question, limit_s: float) -> tuple[Revision, bytes]:
+        """The answer, and of which revision it is.
+
+        Raises what computing it raised (TailorError, Refused), Bug, and Refused (503) where it took longer or the
+        process died; the next question finds another process.
+        """
+        try:
+            connection = self._ready()
+            connection.send(question)
+            if not connection.poll(limit_s):
+                self.end()
+                raise TookTooLong(HTTPStatus.SERVICE_UNAVAILABLE, f"this took longer than {limit_s:g} s", **AGAIN)
+            kind, *said = connection.recv()
+        except (EOFError, OSError):
+            self.end()
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "this could not be computed; try again", **AGAIN) from None
+        if kind == "answer":
+            revision, answer = said
+            return revision, answer
+        raise _error(kind, *said)
+
+    def end(self) -> None:
+        """Kill the process; the next question begins another."""
+        with self._guard:
+            process, connection = self._process, self._connection
+            self._process = self._connection = None
+            if process is not None:
+                process.kill()
+                process.wait()
+            if connection is not None:
+                connection.close()
+
+    def close(self) -> None:
+        """Kill the process, at once also where a thread waits for it; there will be no other."""
+        with self._guard:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None where there is none."""
+        return self._process.pid if self._process is not None else None
+
+    def _ready(self) -> Connection:
+        """Raises EOFError after ``close``."""
+        if self._process is not None and self._process.poll() is not None:
+            self.end()
+        with self._guard:
+            if self._closed:
+                raise EOFError
+            if self._connection is None:
+                self._connection, self._process = _begun()
+                self._connection.send(self._settings)
+            return self._connection
+
+
+def _begun() -> tuple[Connection, subprocess.Popen[bytes]]:
+    """A new process, and the way to it.
+
+    Not by ``multiprocessing``, which would load the program's main module there too, nor by a fork, which would copy
+    locks that other threads hold.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    with theirs:
+        path = {"PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", BEGIN, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=os.environ | path,
+        )
+    return ours, process
+
+
+def serve(file: int) -> None:
+    """Answer questions until the other side is gone: the work of the process.  ``file``: the descriptor to it."""
+    connection = Connection(file)
+    settings: Settings = connection.recv()
+    kept: Opened | None = None
+    while True:
+        try:
+            question = connection.recv()
+        except EOFError:
+            return
+        try:
+            kept = kept or opened(settings)
+            said: tuple[object, ...] = ("answer", *_answer(kept, question))
+        except Refused as error:
+            said = ("refused", int(error.status), error.detail)
+        except TailorError as error:
+            said = ("error", *_told(error))
+        except Exception:
+            said = ("bug", traceback.format_exc())
+        try:
+            connection.send(said)
+        except OSError:
+            return
+
+
+def _answer(kept: Opened, question: Question) -> tuple[Revision, bytes]:
+    revision = tuple(kept.tailor.store.revision(study) for study in question.studies)  # first: it is that new at least
+    return revision, ANSWERS[question.name](kept, *question.arguments)
+
+
+def _told(error: TailorError) -> tuple[str, Sequence[str], Mapping[str, object]]:
+    """(class, arguments, attributes) of an error as plain values: not every error can be pickled."""
+    known = next(kind.__name__ for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
+    simple = {
+        name: value if isinstance(value, str | int | float | None) else repr(value)
+        for name, value in vars(error).items()
+    }
+    return known, [str(one) for one in error.args], simple
+
+
+def _error(kind: str, *said: Any) -> Exception:
+    """The error that the process told of."""
+    if kind == "refused":
+        status, detail = said
+        return Refused(HTTPStatus(status), detail)
+    if kind == "error":
+        name, arguments, attributes = said
+        known = getattr(errors, name)
+        made: TailorError = known.__new__(known, *arguments)
+        made.__dict__.update(attributes)
+        return made
+    return Bug(*said)

@@ -1,0 +1,30 @@
+"""The dashboard's templates, and the figure that only the dashboard shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jinja2 import ChoiceLoader, PackageLoader
+
+from framework.model import Study, Trial
+from framework.report.page import ENVIRONMENT
+from framework.report.plots import parallel
+from optimizer.importance import Explained
+
+PAGES = ENVIRONMENT.overlay(
+    loader=ChoiceLoader([PackageLoader("framework.api", "templates"), PackageLoader("framework.report", "templates")])
+)
+AXES = 8  # of the parallel coordinates
+
+
+def coordinates(study: Study, trials: Sequence[Trial], explained: Explained | None) -> str:
+    """Parallel coordinates over what mattered, else over what the best changes; empty where there is nothing."""
+    valued = [t for t in trials if t.told_value is not None and t.purpose in ("default", "search")]
+    if len(valued) < 3:
+        return ""
+    names = [one.name for one in explained.parameters[:AXES]] if explained and explained.explained > 0 else []
+    if not names:
+        default = valued[0].configuration
+        best = min(valued, key=lambda t: float(t.told_value or 0.0)).configuration
+        names = [name for name in best if best[name] != default.get(name)][:AXES]
+    return parallel(valued, names, study.space) if names else ""

@@ -1,0 +1,423 @@
+"""Answers that take long are computed once, elsewhere, and in bounds; everything else is answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from framework import errors
+from framework.api import child, rendering
+from framework.api.access import KEPT_S, new_token
+from framework.api.child import NICE, Child, Question
+from framework.api.events import MOST_OF_ONE as MOST_STREAMS
+from framework.api.problems import Refused
+from framework.api.rendering import MOST, MOST_OF_ONE, Rendering
+from framework.bootstrap import Opened, opened
+from framework.config import Settings
+from framework.errors import NotFound
+from framework.model import Study, StudyState
+from tests.serving import PATIENCE_S, Here, serving
+
+PARAMETERS: list[dict[str, Any]] = [{"name": "a.b", "kind": "integer", "default": 8, "low": 1, "high": 64}]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    with serving(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.from_environment({"TAILOR_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def kept(settings: Settings) -> Iterator[Opened]:
+    found = opened(settings)
+    yield found
+    found.tailor.close()
+
+
+def external(kept: Opened) -> Study:
+    return kept.external.create("mine", SPACE, "random", 30, 1, {})
+
+
+SPACE = {"parameters": [{**PARAMETERS[0], "group": "a"}]}
+
+
+class Counting(Child):
+    """Does not compute: answers when it is let, and counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.let = threading.Semaphore(0)
+        self.revision: Callable[[str], tuple[int, int]] = lambda study: (0, 0)
+        self.error: Exception | None = None
+        self.size = 10
+
+    def ask(self, question: Question, limit_s: float) -> tuple[child.Revision, bytes]:
+        self.asked.append(question)
+        found = tuple(self.revision(one) for one in question.studies)
+        self.let.acquire()
+        if self.error is not None:
+            raise self.error
+        return found, b"x" * self.size
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.let.release(1000)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run(
+    do: Callable[[Rendering, Counting, dict[str, tuple[int, int]], Clock], Awaitable[None]], settings: Settings
+) -> None:
+    async def inside() -> None:
+        revisions: dict[str, tuple[int, int]] = {}
+        clock = Clock()
+        made = Rendering(settings, lambda study: revisions.get(study, (1, 1)), now=clock)
+        counting = Counting()
+        counting.revision = lambda study: revisions.get(study, (1, 1))
+        made.child = counting
+        try:
+            await do(made, counting, revisions, clock)
+        finally:
+            made.close()
+
+    asyncio.run(inside())
+
+
+async def _until(ask: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not ask():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def _study(state: StudyState, kept: Opened, name: str = "s") -> Study:
+    return replace(external(kept), id=name, state=state)
+
+
+def test_the_same_question_is_computed_once_and_kept(settings: Settings, kept: Opened) -> None:
+    study = _study(StudyState.COMPLETED, kept)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        asking = [asyncio.create_task(made.answer("body", ["s"], [study], str(who))) for who in range(45)]
+        await _until(lambda: len(counting.asked) == 1)
+        counting.let.release()
+        assert set(await asyncio.gather(*asking)) == {b"x" * 10}
+        await made.answer("body", ["s"], [study], "a")
+        assert len(counting.asked) == 1
+        revisions["s"] = (2, 1)
+        counting.let.release()
+        await made.answer("body", ["s"], [study], "a")
+        assert len(counting.asked) == 2, "something happened to the study"
+        clock.now += rendering.KEPT_S
+        counting.let.release()
+        await made.answer("body", ["s"], [study], "a")
+        assert len(counting.asked) == 3
+
+    run(do, settings)
+
+
+def test_what_was_read_before_the_study_changed_is_computed_again(settings: Settings, kept: Opened) -> None:
+    study = _study(StudyState.COMPLETED, kept)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        first = asyncio.create_task(made.answer("body", ["s"], [study], "a"))
+        await _until(lambda: len(counting.asked) == 1)
+        revisions["s"] = (5, 1)
+        second = asyncio.create_task(made.answer("body", ["s"], [study], "b"))
+        await asyncio.sleep(0.05)
+        counting.let.release(2)
+        await asyncio.gather(first, second)
+        assert len(counting.asked) == 2
+
+    run(do, settings)
+
+
+def test_a_study_that_runs_is_computed_now_and_then(settings: Settings, kept: Opened) -> None:
+    study = _study(StudyState.RUNNING, kept)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        counting.let.release(100)
+        for event in range(30):
+            revisions["s"] = (event, 1)
+            await made.answer("body", ["s"], [study], "a")
+            clock.now += 2.0
+        assert len(counting.asked) == 2, "of a minute"
+        await made.answer("body", ["s"], [replace(study, state=StudyState.COMPLETED)], "a")
+        assert len(counting.asked) == 3, "at its end at once"
+
+    run(do, settings)
+
+
+def test_the_number_of_questions_is_bounded(settings: Settings) -> None:
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        asking = [
+            asyncio.create_task(made.answer("race", [str(number)], [], f"caller {number // MOST_OF_ONE}"))
+            for number in range(MOST)
+        ]
+        await _until(lambda: len(made._flights) == MOST)
+        with pytest.raises(Refused) as one:
+            await made.answer("race", ["more"], [], "caller 0")
+        with pytest.raises(Refused) as all_:
+            await made.answer("race", ["more"], [], "somebody else")
+        assert [one.value.status, all_.value.status] == [429, 503]
+        assert one.value.headers["Retry-After"]
+        same = asyncio.create_task(made.answer("race", ["0"], [], "somebody else"))
+        counting.let.release(1000)
+        assert len(await asyncio.gather(same, *asking)) == MOST + 1, "who asks what is being computed is no burden"
+        await made.answer("race", ["more"], [], "caller 0")
+
+    run(do, settings)
+
+
+def test_what_is_kept_is_bounded(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "KEPT_BYTES", 100_000)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        counting.let.release(1000)
+        counting.size = 10_000
+        for number in range(50):
+            await made.answer("race", [str(number)], [], "a")
+        assert made._bytes <= 100_000
+        assert made._bytes == sum(len(one.answer) + rendering.ENTRY_BYTES for one in made._kept.values())
+        await made.answer("race", ["49"], [], "a")
+        assert len(counting.asked) == 50
+        counting.size = 50_000
+        await made.answer("race", ["large"], [], "a")
+        assert len(made._kept) > 5, "one large answer does not push the others out"
+
+    run(do, settings)
+
+
+def test_an_error_is_everybodys_and_not_kept(settings: Settings) -> None:
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        counting.error = NotFound("no study 'x'")
+        counting.let.release(1000)
+        found = await asyncio.gather(*(made.answer("race", [], [], "a") for _ in range(3)), return_exceptions=True)
+        assert {type(one) for one in found} == {NotFound}
+        counting.error = None
+        assert await made.answer("race", [], [], "a")
+
+    run(do, settings)
+
+
+def test_the_end_lets_nobody_wait(settings: Settings) -> None:
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        asking = [asyncio.create_task(made.answer("race", [str(one)], [], "a")) for one in range(3)]
+        await _until(lambda: len(made._flights) == 3)
+        made.close()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert [one.status for one in found if isinstance(one, Refused)] == [503, 503, 503]
+        with pytest.raises(Refused):
+            await made.answer("race", ["more"], [], "a")
+
+    run(do, settings)
+
+
+# ------------------------------------------------------------------ with the real process
+
+
+def asked(child: Child, name: str, *arguments: str, studies: Sequence[str] = (), limit_s: float = PATIENCE_S) -> bytes:
+    return child.ask(Question(name, arguments, tuple(studies)), limit_s)[1]
+
+
+def test_the_process_has_the_lowest_priority_and_is_replaced(settings: Settings, kept: Opened) -> None:
+    study = external(kept).id
+    made = Child(settings)
+    try:
+        revision, answer = made.ask(Question("external", (study,), (study,)), PATIENCE_S)
+        assert (revision, b"<table>" in answer) == ((kept.tailor.store.revision(study),), True)
+        first = made.pid
+        assert first is not None
+        assert os.getpriority(os.PRIO_PROCESS, first) == NICE
+        os.kill(first, signal.SIGINT)
+        asked(made, "external", study)
+        assert made.pid == first, "Ctrl-C is for its parent"
+        os.kill(first, signal.SIGSTOP)
+        with pytest.raises(Refused, match="longer than"):
+            asked(made, "external", study, limit_s=0.2)
+        assert asked(made, "external", study) == answer
+        second = made.pid
+        assert second not in (first, None)
+        os.kill(second or 0, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with suppress(Refused):  # the question that finds it dying, no other
+                assert asked(made, "external", study) == answer
+                break
+        assert made.pid not in (second, None)
+    finally:
+        made.end()
+    assert made.pid is None
+
+
+def test_a_process_that_dies_meanwhile(settings: Settings, kept: Opened) -> None:
+    study = external(kept).id
+    made = Child(settings)
+    try:
+        asked(made, "external", study)
+        pid = made.pid or 0
+        os.kill(pid, signal.SIGSTOP)
+        killing = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+        killing.start()
+        with pytest.raises(Refused, match="could not be computed") as refused:
+            asked(made, "external", study)
+        killing.join()
+        assert refused.value.status == 503
+        assert asked(made, "external", study)
+    finally:
+        made.end()
+
+
+def test_errors_come_through(settings: Settings, kept: Opened) -> None:
+    study = external(kept).id
+    made = Child(settings)
+    try:
+        with pytest.raises(errors.NotFound, match="no study 'nothing'"):
+            asked(made, "external", "nothing")
+        with pytest.raises(errors.FileError) as of_a_file:
+            asked(made, "report", study)
+        assert of_a_file.value.file.endswith("/mine")
+        with pytest.raises(child.Bug, match="KeyError"):
+            asked(made, "nothing")
+        made.close()
+        with pytest.raises(Refused, match="could not be computed"):
+            asked(made, "external", study)
+    finally:
+        made.end()
+
+
+def test_every_error_of_ours_can_be_told() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TailorError)]
+    for kind in kinds:
+        made = kind.__new__(kind, "said")
+        made.__dict__.update(file="f", key="line 1", reasons=("a", "b"))
+        again = child._error("error", *child._told(made))
+        assert (type(again), str(again)) == (kind, "said")
+        assert vars(again)["key"] == "line 1"
+
+
+# ------------------------------------------------------------------ with the real service
+
+
+def test_health_answers_while_many_ask_for_a_page(here: Here) -> None:
+    study = here.launch()
+    here.kept.worker.run(until_empty=True)
+    statuses: list[int] = []
+    asking = [
+        threading.Thread(
+            target=lambda: statuses.append(
+                httpx.get(f"{here.client.base_url}/studies/{study}", timeout=PATIENCE_S).status_code
+            )
+        )
+        for _ in range(45)
+    ]
+    slowest, answered = 0.0, 0
+    for one in asking:
+        one.start()
+    while any(one.is_alive() for one in asking) or not answered:
+        began = time.monotonic()
+        assert here.client.get("/v1/health").status_code == here.client.get("/v1/ready").status_code == 200
+        answered += 1
+        slowest = max(slowest, time.monotonic() - began)
+    assert statuses == [200] * 45
+    assert slowest < 30
+    print(f"the slowest of {answered} health and readiness: {slowest:.3f} s")
+
+
+def test_a_caller_has_so_many_event_streams(here: Here) -> None:
+    tokens = {}
+    for name in ("ours", "theirs"):
+        tokens[name], digest = new_token()
+        here.kept.tokens.add(name, digest, "admin")
+    time.sleep(KEPT_S)
+    theirs, ours = ({"Authorization": f"Bearer {tokens[name]}"} for name in ("theirs", "ours"))
+    made = {"name": "mine", "parameters": PARAMETERS}
+    study = here.client.post("/v1/external", json=made, headers=ours).json()["study"]
+    streams = []
+    with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S, limits=httpx.Limits()) as client:
+
+        def watch(headers: dict[str, str]) -> int:
+            asked = client.build_request("GET", f"/v1/studies/{study}/events", headers=headers)
+            answer = client.send(asked, stream=True)
+            streams.append(answer)
+            return answer.status_code
+
+        assert [watch(theirs) for _ in range(MOST_STREAMS)] == [200] * MOST_STREAMS
+        assert watch(theirs) == 429
+        assert watch(ours) == 200, "for others there is room"
+        streams[0].close()
+        deadline = time.monotonic() + PATIENCE_S
+        while watch(theirs) != 200:
+            assert time.monotonic() < deadline, "one that has left makes room"
+            time.sleep(0.1)
+        for one in streams:
+            one.close()
+
+
+def test_a_large_ask_gives_what_it_can(here: Here) -> None:
+    many = [{**PARAMETERS[0], "name": f"s{number // 10}.p{number}"} for number in range(2_000)]
+    made = {"name": "mine", "parameters": many, "optimizer": "random", "budget": 100}
+    study = here.client.post("/v1/external", json=made).json()["study"]
+    numbers: list[int] = []
+    while len(numbers) < 25:
+        answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a", "count": 100})
+        found = [one["trial"] for one in answer.json()["trials"]]
+        assert 1 <= len(found) <= 10
+        numbers += found
+    assert numbers == list(range(1, len(numbers) + 1)), "nothing is skipped"
+    few = {**made, "parameters": many[:3]}
+    small = here.client.post("/v1/external", json=few).json()["study"]
+    assert (
+        len(here.client.post(f"/v1/external/{small}/ask", json={"client": "a", "count": 100}).json()["trials"]) == 100
+    )
+
+
+def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
+    made = {"name": "/etc/passwd", "parameters": PARAMETERS}
+    study = here.client.post("/v1/external", json=made).json()["study"]
+    for end in ("report", "best", "best.tar.gz", "critical-path"):
+        assert here.get(f"/studies/{study}/{end}", 409)["detail"].startswith("this study is measured elsewhere")
+    assert here.client.get(f"/studies/{study}/body").status_code == 409
+
+
+def test_an_older_answer_where_the_machine_is_busy(
+    settings: Settings, kept: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendering, "OLDER_S", 0.1)
+    study = _study(StudyState.RUNNING, kept)
+
+    async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
+        counting.let.release()
+        await made.answer("body", ["s"], [study], "a")
+        clock.now += rendering.BESIDE_S
+        counting.size = 20
+        assert await made.answer("body", ["s"], [study], "a") == b"x" * 10
+        counting.let.release()
+        await _until(lambda: not made._flights)
+        assert await made.answer("body", ["s"], [study], "a") == b"x" * 20
+
+    run(do, settings)

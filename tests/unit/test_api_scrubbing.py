@@ -1,0 +1,139 @@
+"""What leaves over HTTP names no path, no address of a database, and nothing that stands in a file."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework import errors
+from framework.api.events import as_text
+from framework.api.problems import problem
+from framework.api.scrubbing import detail_of, scrubbed
+from framework.model import StudyState
+from tests.serving import JOB, Here, serving
+
+LEAKS = ("/srv", "secret-home", "hunter2", "10.1.2.3", "postgresql://", "content of a file")
+TOLD = (
+    "cannot write /srv/secret-home/tailor.db: no",
+    "in '/srv/secret-home/a folder/application.yaml' at",
+    "postgresql+psycopg://tailor:hunter2@10.1.2.3:5432/tailor is away",
+    "sqlite:////srv/secret-home/tailor.db",
+    "file:///srv/secret-home/x and ~/secret-home/y",
+    "(/srv/secret-home/x)",
+    "path=/srv/secret-home/x.",
+    "http://somebody:hunter2@web.example/x",
+    "unix:///srv/secret-home/docker.sock",
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    with serving(tmp_path, monkeypatch) as found:
+        yield found
+
+
+def every_error(text: str) -> Iterator[errors.TailorError]:
+    """One of each class, with the text in every place that takes one."""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.TailorError):
+            if kind is errors.FileError:
+                yield errors.FileError("/srv/secret-home/application.yaml", "line 12: a.b", "content of a file", text)
+                continue
+            if kind.__init__ is Exception.__init__:
+                yield kind(text)
+                continue
+            names = list(inspect.signature(kind).parameters)
+            yield kind(*([text] if name in ("reasons", "known") else text for name in names))
+
+
+@pytest.mark.parametrize("text", TOLD)
+def test_no_error_names_a_place(text: str) -> None:
+    found = list(every_error(text))
+    assert len(found) >= 19
+    for error in found:
+        for said in (detail_of(error), scrubbed(str(error)), bytes(problem(500, str(error)).body).decode()):
+            assert not [leak for leak in LEAKS if leak in said], (type(error), said)
+
+
+def test_what_is_left_can_be_read() -> None:
+    known = {
+        "body.iterations: found 0; allowed: 1 to 10000": "body.iterations: found 0; allowed: 1 to 10000",
+        "at most 200 requests/s; 5/6 of them": "at most 200 requests/s; 5/6 of them",
+        "/srv/a/url-shortener has no twin.json": "url-shortener has no twin.json",
+        "cannot write '/srv/my home/x.db': full": "cannot write 'x.db': full",
+        "see http://127.0.0.1:9411/api/v2.": "see http://127.0.0.1:9411/api/v2.",
+        "it lies in /srv/a.": "it lies in a.",
+    }
+    assert {text: scrubbed(text) for text in known} == known
+    at_line = errors.FileError("/srv/a/application.yaml", "line 12: entry", "root:x:0", "a service")
+    assert detail_of(at_line) == "application.yaml, line 12, cannot be used; the server's log says more"
+    whole = errors.FileError("/srv/a/application.yaml", "", "root:x:0", "one document")
+    assert detail_of(whole) == "application.yaml, cannot be used; the server's log says more"
+    assert scrubbed(str(at_line)) == detail_of(at_line), "also where only its text was kept"
+    assert scrubbed(str(whole)) == detail_of(whole)
+    assert detail_of(errors.NotFound("no study 'x'")) == "no study 'x'"
+    assert "log says more" in detail_of(errors.StoreError("/srv/x is full"))
+
+
+def test_the_log_has_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "tailor.api")
+    detail_of(errors.FileError("/srv/a/application.yaml", "line 12", "found text", "another"))
+    detail_of(errors.StoreError("the disk below /srv/a is full"))
+    said = [str(vars(one)["error"]) for one in caplog.records]
+    assert ["found text" in said[0], "/srv/a" in said[1]] == [True, True]
+
+
+def test_a_broken_application_shows_nothing_of_itself(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    for name, text in {
+        "one": "hunter2: [",
+        "two": "kind: hunter2\n",
+        "three": "%hunter2\n",
+        "four": "- hunter2\n",
+    }.items():
+        (here.roots[0] / name).mkdir()
+        (here.roots[0] / name / "application.yaml").write_text(text)
+    (here.roots[0] / "five").mkdir()
+    (here.roots[0] / "five" / "application.yaml").symlink_to("/etc/hostname")
+    listed = here.get("/applications")
+    assert set(listed["broken"]) == {"one", "two", "three", "four", "five"}
+    for said in (str(listed), here.client.get("/launch").text):
+        assert "hunter2" not in said
+        assert Path("/etc/hostname").read_text().strip() not in said
+        assert str(here.roots[0]) not in said
+        assert "application.yaml, " in said
+    assert "hunter2" in str([vars(one) for one in caplog.records]), "the log says what is wrong"
+
+
+def test_what_a_study_failed_of_is_scrubbed(here: Here) -> None:
+    study = here.launch()
+    store = here.kept.tailor.store
+    kept = str(errors.FileError("/srv/secret-home/application.yaml", "line 3", "content of a file", "x"))
+    store.set_state(study, StudyState.FAILED, kept)
+    answers: list[Any] = [
+        here.get(f"/studies/{study}"),
+        here.get("/studies"),
+        here.client.get(f"/studies/{study}").text,
+    ]
+    answers += [here.client.get("/").text, *map(as_text, store.events(study))]
+    for said in map(str, answers):
+        assert not [leak for leak in LEAKS if leak in said], said
+
+
+def test_no_answer_names_where_things_lie(here: Here, tmp_path: Path) -> None:
+    study = here.launch()
+    here.kept.worker.run(until_empty=True)
+    paths = [f"/v1/studies/{study}{end}" for end in ("", "/trials", "/trials/1", "/best", "/report", "/critical-path")]
+    paths += [f"/studies/{study}", f"/studies/{study}/body", "/", "/launch", "/compare", "/optimizers", "/v1/studies"]
+    paths += ["/v1/applications", "/v1/applications/url-shortener", "/v1/machine", "/v1/search-spaces/redis"]
+    paths += [f"/v1/compare?first={study}&second={study}:default", "/v1/optimizers", "/v1/metrics"]
+    for path in paths:
+        answer = here.client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+        assert str(tmp_path) not in answer.text, path
+    refused = here.client.post("/v1/studies", json={**JOB, "prior": "twin", "testbed": "docker"})
+    assert str(tmp_path) not in refused.text
