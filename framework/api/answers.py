@@ -115,7 +115,7 @@ def comparison(kept: Opened, first: str, second: str) -> bytes:
 def race(kept: Opened, application: str) -> bytes:
     """Optimizers against each other on an application, a part of a page."""
     store = kept.tailor.store
-    names = sorted({Path(one.plan.application).name for one in store.studies() if one.testbed != EXTERNAL})
+    names = sorted({one.application_name for one in store.studies() if one.testbed != EXTERNAL})
     chosen = application if application in names else next(iter(names), "")
     latest = store.page(MOST_COMPARED, application=chosen) if chosen else ()
     found = contenders((one, store.trial_page(one.id, 0, MOST_TRIALS)) for one in latest)

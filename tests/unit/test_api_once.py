@@ -142,7 +142,7 @@ def test_resume_looks_at_the_compose_file_as_launch_does(here: Here) -> None:
     compose.write_text(compose.read_text().replace("  nginx:\n", "  nginx:\n    privileged: true\n", 1))
     answer = here.client.post(f"/v1/studies/{study}/resume", json={})
     assert answer.status_code == 422
-    assert "asks for services.nginx.privileged" in answer.json()["detail"]
+    assert "services.nginx.privileged" in answer.json()["detail"]
     assert here.kept.queue.jobs() == []
 
 
