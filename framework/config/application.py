@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +54,7 @@ def load_application(directory: Path) -> Application:
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         entry=_entry(document, file, services),
-        content_hash=content_hash(root),
+        content_hash=content_hash(root, _data(services, root)),
     )
 
 
@@ -161,14 +161,29 @@ def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any
     return host
 
 
-def content_hash(directory: Path) -> str:
+def _data(services: Mapping[str, Any], root: Path) -> frozenset[Path]:
+    """Directories below the application's own that a service mounts and may write: data, which change as it runs."""
+    found = set()
+    for mount in (mount for service in services.values() for mount in service.get("volumes") or []):
+        if isinstance(mount, Mapping):
+            source, read_only = str(mount.get("source", "")), mount.get("read_only") in (True, "true")
+        else:
+            source, _, rest = str(mount).partition(":")
+            read_only = "ro" in rest.partition(":")[2].split(",")
+        path = Path(os.path.normpath(root / source))
+        if source and "/" in source and not read_only and path != root and path.is_relative_to(root) and path.is_dir():
+            found.add(path)
+    return frozenset(found)
+
+
+def content_hash(directory: Path, data: Collection[Path] = ()) -> str:
     """16 hexadecimal digits over path, length and content of every file below ``directory``, in the order of paths.
 
-    Hidden files, caches of interpreters and the application's twin are left out: they change without the application
-    changing.
+    Hidden files, caches of interpreters, the application's twin and the directories of ``data`` are left out: they
+    change without the application changing.
     """
     digest = hashlib.sha256()
-    for path in _files(directory):
+    for path in _files(directory, data):
         name = path.relative_to(directory).as_posix().encode()
         if path.is_symlink():
             target = os.fsencode(path.readlink())
@@ -194,10 +209,11 @@ def _add_content(digest: hashlib._Hash, path: Path, name: bytes) -> None:
         raise FileError(path, "", "a file that changed while it was read", "files that stay as they are")
 
 
-def _files(directory: Path) -> list[Path]:
+def _files(directory: Path, data: Collection[Path]) -> list[Path]:
     found: list[Path] = []
     for folder, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        left_out = {path.name for path in data if path.parent == Path(folder)} | {"__pycache__"}
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in left_out]
         found += [Path(folder, name) for name in names if not name.startswith(".")]
         found += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
     kept = (path for path in found if path != twin_path(directory))

@@ -20,6 +20,7 @@ PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later 
 
 def clean(engine: Engine, project: str) -> list[str]:
     """Remove everything of ``project`` but kept data; returns what was removed."""
+    settle(engine, project)
     removed: dict[str, None] = {}  # in order, each once
     problem: DeploymentFailed | None = None
     for _ in range(ROUNDS):
@@ -47,11 +48,15 @@ def projects(engine: Engine) -> set[str]:
 
 
 def settle(engine: Engine, project: str) -> None:
-    """Wait until no container of ``project`` appears any more: the engine ends what a killed compose began."""
-    seen: set[str] | None = None
+    """Wait until no container of ``project`` appears or starts any more: the engine ends what a killed compose began.
+
+    One that is removed while it starts may leave its place in a network counted (engines before 28), which then cannot
+    be removed until the engine is restarted.
+    """
+    seen: dict[str, str] = {}
     for _ in range(ROUNDS):
-        there = {container.id for container in engine.containers(str(Owner.project(project)))}
-        if there == seen:
+        there = {one.id: one.state for one in engine.containers(str(Owner.project(project)))}
+        if there == seen or not {"created", "restarting"} & set(there.values()):
             return
         seen = there
         time.sleep(PAUSE_S)

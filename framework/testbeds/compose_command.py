@@ -5,8 +5,10 @@ Compose starts containers in the order of their dependencies and runs one-shots;
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnava
 
 CANDIDATES = (("docker", "compose"), ("docker-compose",))
 NEEDED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
+_LIBC = ctypes.CDLL(None)  # loaded here: nothing may be loaded between fork and exec
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+ENDING_S = 10.0  # for compose to let go of what it has begun
 UP_TIMEOUT_S = 300.0  # `up` itself waits where the application's depends_on asks for health
 LAST_LINES = 15
 
@@ -105,17 +110,38 @@ class ComposeCommand:
     ) -> subprocess.CompletedProcess[str]:
         command = [*self.argv, "-p", project, "-f", str(file), *arguments]
         try:
-            return subprocess.run(
-                command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout_s,
-                env=_environment(os.environ), cwd=file.parent, check=False,
+            started = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                errors="replace", env=_environment(os.environ), cwd=file.parent, preexec_fn=_end_with_parent,
             )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
-            raise DeploymentFailed(
-                f"compose {arguments[0]} did not end within {timeout_s:g} s", log=_last(text)
-            ) from error
         except OSError as error:
             raise MissingPrerequisite(f"{command[0]} cannot be run: {error.strerror}", "install it again") from error
+        with started:
+            try:
+                output, errors = started.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired as error:
+                raise DeploymentFailed(
+                    f"compose {arguments[0]} did not end within {timeout_s:g} s", log=_last(_ended(started))
+                ) from error
+            except BaseException:
+                _ended(started)
+                raise
+        return subprocess.CompletedProcess(command, started.returncode, output, errors)
+
+
+def _end_with_parent() -> None:
+    """Between fork and exec: whatever ends Tailor also ends compose, which would go on starting containers."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _ended(started: subprocess.Popen[str]) -> str:
+    """End compose, so that it first ends what it has begun; returns what it said of errors."""
+    started.terminate()
+    try:
+        return started.communicate(timeout=ENDING_S)[1]
+    except subprocess.TimeoutExpired:
+        started.kill()
+        return started.communicate()[1]
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

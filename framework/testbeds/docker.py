@@ -32,12 +32,12 @@ from framework.ports import Progress
 from framework.testbeds import probes
 from framework.testbeds.cleanup import clean, projects, settle
 from framework.testbeds.compose_command import ComposeCommand
-from framework.testbeds.connection import in_parallel
 from framework.testbeds.document import DEFINITION, Wanted, one_document, wanted
-from framework.testbeds.engine import Engine, Listed
+from framework.testbeds.engine import Engine
 from framework.testbeds.examination import differences, examine
 from framework.testbeds.images import check_images, image_ids
 from framework.testbeds.inventory import describe_containers
+from framework.testbeds.listed import Listed
 from framework.testbeds.machine import describe
 from framework.testbeds.owner import PROJECT, Owner
 from framework.testbeds.readiness import Readiness, ended
@@ -173,7 +173,7 @@ class DockerTestbed:
         holders = {service for services in want.holders.values() for service in services}
         self._engine.remove((c.id for c in running.containers.values() if c.service not in holders), owner)
         holding = [c.id for c in running.containers.values() if c.service in holders]
-        in_parallel(lambda container: self._engine.stop(container, STOP_S, owner), holding)
+        self._engine.stop(holding, STOP_S, owner)
 
     # ------------------------------------------------------------------ a repetition
 
@@ -232,7 +232,7 @@ class DockerTestbed:
         if kept:  # their volumes are not restored, so they must be whole
             holders = {service for services in want.holders.values() for service in services}
             stopping = [c.id for c in gone if c.service in holders and c.state == "running"]
-            in_parallel(lambda container: self._engine.stop(container, STOP_S, owner), stopping)
+            self._engine.stop(stopping, STOP_S, owner)
         self._engine.remove((c.id for c in gone), owner)
         return set(kept)
 

@@ -9,7 +9,8 @@ from framework.errors import DeploymentFailed
 from framework.model import Container
 from framework.testbeds.connection import in_parallel
 from framework.testbeds.document import Wanted
-from framework.testbeds.engine import Engine, Listed
+from framework.testbeds.engine import Engine
+from framework.testbeds.listed import Listed
 
 STANDIN = "tailor.standin"
 

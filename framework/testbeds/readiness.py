@@ -15,7 +15,8 @@ from framework.errors import DeploymentFailed
 from framework.model import Probe
 from framework.testbeds import probes
 from framework.testbeds.connection import in_parallel
-from framework.testbeds.engine import Engine, Listed
+from framework.testbeds.engine import Engine
+from framework.testbeds.listed import Listed
 from framework.testbeds.owner import PROJECT
 
 ROUND_S = 0.05

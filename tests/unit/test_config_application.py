@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from framework.config import load_application, load_service_types, parameters_of
+from framework.config.document import read_document
 from framework.errors import FileError
 from framework.model import Hook, Limits, Service, Term
 
@@ -50,6 +52,25 @@ def test_everything_that_an_application_says() -> None:
     assert shop.workload.document["kind"] == "workload"
     assert shop.workload.document["variables"]["colour"] == {"choice": ["red", "on", 7]}
     assert shop.compose["services"]["mailer"]["image"] == "example/shop:1", "merge keys are resolved"
+
+
+def test_data_that_services_write_are_no_part_of_the_application(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(GOOD / "small", copy)
+    compose = copy / "compose.yaml"
+    document = read_document(compose).data
+    service = next(iter(document["services"].values()))
+    service["volumes"] = ["./data:/data", {"type": "bind", "source": "./more", "target": "/m"}, "./conf:/conf:ro"]
+    compose.write_text(json.dumps(document))
+    for name in ("data", "more", "conf"):
+        (copy / name).mkdir()
+        (copy / name / "file").write_text("1")
+    before = load_application(copy).content_hash
+    for name in ("data", "more"):
+        (copy / name / "file").write_text("2")
+    assert load_application(copy).content_hash == before, "the user's stack runs on beside a study"
+    (copy / "conf" / "file").write_text("2")
+    assert load_application(copy).content_hash != before
 
 
 def test_content_hash_names_the_content_and_nothing_else(tmp_path: Path) -> None:
