@@ -162,6 +162,19 @@ def test_clean_up_spares_other_projects_and_what_somebody_attached(testbed: Dock
         testbed.clean(alive)
 
 
+def test_networks_are_gone_however_many_containers_they_had(testbed: DockerTestbed, project: str) -> None:
+    """Engines before 28 count wrongly what is left in a network when several containers leave at the same time."""
+    source = document()
+    for number in range(6):
+        source["services"][f"more{number}"] = {"image": "redis:7.0", "networks": ["default", "shared"]}
+    source["networks"] = {"shared": {}}
+    for trial in range(3):
+        testbed.deploy(deployment(project, source, trial=trial), quiet)
+    removed = testbed.clean(project)
+    assert {f"network {project}_default", f"network {project}_shared"} <= set(removed)
+    assert left(project) == []
+
+
 def test_clean_is_quiet_when_there_is_nothing(testbed: DockerTestbed) -> None:
     assert testbed.clean(new_project()) == []
 

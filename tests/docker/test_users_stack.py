@@ -162,6 +162,13 @@ def until(running: subprocess.Popen[str], beginning: str) -> list[str]:
     pytest.fail("".join(said))
 
 
+def left_behind_of(home: Path) -> list[str]:
+    """What is left of any study of a TAILOR_HOME."""
+    studies = json.loads(tailor(home, "studies", "--json").stdout)
+    assert studies
+    return [one for study in studies for one in left_behind(study["study"])]
+
+
 def in_the_study(service: str, *command: str) -> str:
     """What a command says in the study's container of a service; a study makes new ones all the time."""
     label = f"label=com.docker.compose.service={service}"
@@ -204,13 +211,13 @@ def test_a_stack_of_the_user_s_never_notices(home: Path, stack: Stack) -> None:
         assert running.returncode == code, rest
         assert (stack.state(), stack.data()) == (before, data), end
     tailor(home, "clean")
-    assert left_behind() == []
+    assert left_behind_of(home) == []
     assert (stack.state(), stack.data()) == (before, data)
 
     # A whole one; what it made is gone when it ends, its copies of the user's data too.
     studies = json.loads(tailor(home, "studies", "--json").stdout)
     tune(home, stack.directory, TAILOR_ALLOW=ALLOWED)
-    assert left_behind() == []
+    assert left_behind_of(home) == []
     copies = docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for").split()
     paused = {f"tailor-{study['study']}" for study in studies}
     owners = {json.loads(docker("volume", "inspect", name))[0]["Labels"]["tailor.copy-for"] for name in copies}
@@ -254,7 +261,7 @@ def test_the_engine_is_restarted_in_between(home: Path, stack: Stack) -> None:
     assert stack.data() == data
     assert stack.state()["answer"].endswith(b"sessions of the user\r\n")
     tailor(home, "clean")
-    assert left_behind() == []
+    assert left_behind_of(home) == []
     assert stack.data() == data
     assert stack.state()["answer"].endswith(b"sessions of the user\r\n")
 

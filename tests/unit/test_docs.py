@@ -67,3 +67,22 @@ def test_the_application_guide_shows_the_application_that_ci_tunes() -> None:
 def test_every_optimizer_has_a_page_that_says_what_its_class_says() -> None:
     written = {path.name: path.read_text() for path in optimizer_pages.DIRECTORY.glob("*.md")}
     assert written == optimizer_pages.pages(), "python -m framework.report.optimizer_pages writes them"
+
+
+def test_every_row_of_the_threat_model_has_a_test_that_exists() -> None:
+    """``file.py::test`` below tests/; ``::test`` is of the file named before it."""
+    rows = [line for line in (ROOT / "docs" / "threat-model.md").read_text().splitlines() if line.startswith("| ")]
+    assert len(rows) > 30
+    for row in rows:
+        *_, tested, _ = row.split("|")
+        if tested.strip() in ("tested", "---"):
+            continue
+        named = re.findall(r"`([^`]*)`", tested)
+        assert named, row
+        file = ""
+        for name in named:
+            before, colons, test = name.partition("::")
+            file = before or file
+            path = ROOT / "tests" / file
+            assert path.is_file(), f"{name}: {row}"
+            assert not colons or f"def {test}(" in path.read_text(), f"{name}: {row}"
