@@ -20,7 +20,7 @@ import docker
 import docker.errors
 import docker.types
 
-from framework.errors import DeploymentFailed
+from framework.errors import DeploymentFailed, InputError
 from framework.testbeds.connection import ATTEMPTS, PAUSE_S, Connection, in_parallel
 from framework.testbeds.listed import Listed, listed
 from framework.testbeds.owner import Owner
@@ -111,7 +111,7 @@ class Engine:
     def stop(self, containers: Iterable[str], seconds: int, owner: Owner) -> None:
         """Stop containers of ``owner`` gracefully, all at once, with a kill after ``seconds``.
 
-        Raises DeploymentFailed for one that is not ``owner``'s, which goes on.
+        Raises InputError for one that is not ``owner``'s, which goes on.
         """
 
         def run(container: str) -> None:
@@ -122,7 +122,7 @@ class Engine:
     def remove(self, containers: Iterable[str], owner: Owner) -> None:
         """Kill and remove containers of ``owner`` with their anonymous volumes, all at once; done when they are gone.
 
-        Raises DeploymentFailed for one that is not ``owner``'s, which stays as it is.
+        Raises InputError for one that is not ``owner``'s, which stays as it is.
         """
         in_parallel(lambda container: self._remove(container, owner), self._detached(containers, owner))
 
@@ -162,7 +162,7 @@ class Engine:
             self._ask("remove a container", run)
 
     def _owned_container(self, container: str, owner: Owner) -> Mapping[str, Any] | None:
-        """What it is; None where it is not there.  Raises DeploymentFailed where it is not ``owner``'s."""
+        """What it is; None where it is not there.  Raises InputError where it is not ``owner``'s."""
         found = self.inspect(container)
         if found is not None and not owner.owns(found["Config"].get("Labels")):
             raise _strange("container", str(found["Name"]).lstrip("/"), owner)
@@ -175,7 +175,7 @@ class Engine:
         """Create a container of ``owner`` that is not started yet; returns its id.
 
         One of this name is replaced.  ``host``: of its host configuration; ``options``: of the container, both in the
-        library's words.  Raises DeploymentFailed: its image is not here, or something else has the name.
+        library's words.  Raises DeploymentFailed: its image is not here; InputError: something else has the name.
         """
         if name:
             self._remove(name, owner)
@@ -270,7 +270,7 @@ class Engine:
     ) -> None:
         """Create a volume of the local driver; ``owner``'s own that is there under this name is left as it is.
 
-        Raises DeploymentFailed where the name is something else's.
+        Raises InputError where the name is something else's.
         """
 
         def run(api: docker.APIClient) -> Mapping[str, Any]:
@@ -283,7 +283,7 @@ class Engine:
     def remove_volume(self, name: str, owner: Owner) -> None:
         """Remove a volume of ``owner``, and first whatever container of ``owner`` uses it.
 
-        Raises DeploymentFailed when that does not help, or where the volume, or who uses it, is not ``owner``'s.
+        Raises DeploymentFailed when that does not help, InputError where the volume, or who uses it, is not ``owner``'s.
         """
 
         def run(api: docker.APIClient) -> None:
@@ -314,7 +314,7 @@ class Engine:
 
         Nothing that is there is detached by force: engines before 28 may then count endpoints that are gone, and keep
         the empty network until they are restarted.  False: that is so, or something else is attached.  Raises
-        DeploymentFailed where the network is not ``owner``'s.
+        InputError where the network is not ``owner``'s.
         """
 
         def run(api: docker.APIClient) -> bool:
@@ -358,8 +358,9 @@ def _detach(api: docker.APIClient, container: str, network: str) -> None:
     api.disconnect_container_from_network(container, network)
 
 
-def _strange(what: str, name: str, owner: Owner) -> DeploymentFailed:
-    return DeploymentFailed(f"the {what} {name} was not made for {owner}; it is left alone")
+def _strange(what: str, name: str, owner: Owner) -> InputError:
+    """No configuration is to blame, and trying again does not help."""
+    return InputError(f"the {what} {name} was not made for {owner}, and is left alone; rename it, or remove it")
 
 
 def _frames(reader: io.BufferedReader) -> Iterator[bytes]:

@@ -153,7 +153,7 @@ def test_a_container_of_somebody_else_that_has_its_name_is_left_alone(target: Ta
     name = f"{target.project}-loadgen"
     theirs = docker("run", "-d", "--name", name, IMAGE, "-serve", ":8080")
     try:
-        with pytest.raises(LoadFailed, match=f"{name} was not made for .*left alone"):
+        with pytest.raises(InputError, match=f"{name} was not made for .*left alone"):
             run(target, plan(trace=False))
         assert json.loads(docker("inspect", theirs))[0]["State"]["Running"]
     finally:

@@ -169,6 +169,14 @@ def left_behind_of(home: Path) -> list[str]:
     return [one for study in studies for one in left_behind(study["study"])]
 
 
+def copied_for(home: Path) -> set[str]:
+    """Projects of studies of a TAILOR_HOME that have copies of the user's data."""
+    ours = {f"tailor-{study['study']}" for study in json.loads(tailor(home, "studies", "--json").stdout)}
+    copies = docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for").split()
+    shown = json.loads(docker("volume", "inspect", *copies)) if copies else []
+    return ours & {one["Labels"]["tailor.copy-for"] for one in shown}
+
+
 def in_the_study(service: str, *command: str) -> str:
     """What a command says in the study's container of a service; a study makes new ones all the time."""
     label = f"label=com.docker.compose.service={service}"
@@ -215,16 +223,14 @@ def test_a_stack_of_the_user_s_never_notices(home: Path, stack: Stack) -> None:
     assert (stack.state(), stack.data()) == (before, data)
 
     # A whole one; what it made is gone when it ends, its copies of the user's data too.
-    studies = json.loads(tailor(home, "studies", "--json").stdout)
+    paused = copied_for(home)
+    assert len(paused) == 3, "a study that can be resumed keeps the data that it began with"
     tune(home, stack.directory, TAILOR_ALLOW=ALLOWED)
     assert left_behind_of(home) == []
-    copies = docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for").split()
-    paused = {f"tailor-{study['study']}" for study in studies}
-    owners = {json.loads(docker("volume", "inspect", name))[0]["Labels"]["tailor.copy-for"] for name in copies}
-    assert owners <= paused, "a study that can be resumed keeps its data"
+    assert copied_for(home) == paused
     assert (stack.state(), stack.data()) == (before, data)
     tailor(home, "clean", "--seeds")
-    assert docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for") == ""
+    assert copied_for(home) == set()
     assert (stack.state(), stack.data()) == (before, data)
 
 
@@ -238,8 +244,8 @@ def test_a_volume_of_the_user_s_that_has_a_study_s_name_stays(home: Path, slice_
     name = f"tailor-{listed['study']}_url-shorten-db"
     docker("volume", "create", name)
     try:
-        said = tailor(home, "resume", listed["study"], code=4).stderr
-        assert f"the volume {name} was not made for tailor.project=tailor-{listed['study']}; it is left alone" in said
+        said = tailor(home, "resume", listed["study"], code=2).stderr
+        assert f"the volume {name} was not made for tailor.project=tailor-{listed['study']}, and is left alone" in said
         tailor(home, "clean")
         assert docker("volume", "inspect", "-f", "{{.Name}}", name) == name
     finally:
@@ -254,8 +260,7 @@ def test_the_engine_is_restarted_in_between(home: Path, stack: Stack) -> None:
     running = started(home, stack.directory, iterations=9)
     until(running, "trial 1")
     restart_engine()
-    running.communicate()
-    assert running.returncode != 0
+    running.communicate()  # it goes on when the engine is back, or is paused
     for store in STORES:
         stack.wait(store)
     assert stack.data() == data
