@@ -309,12 +309,14 @@ class Tailor:
 
     # ------------------------------------------------------------------ leaving
 
-    def clean(self, *, seeds: bool = False, projects: Sequence[str] = ()) -> tuple[Sequence[str], Sequence[str]]:
+    def clean(
+        self, *, seeds: bool = False, projects: Sequence[str] = ()
+    ) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
         """Remove what dead studies and profiles of this TAILOR_HOME left, and with ``seeds`` the kept data.
 
         ``projects``: of another TAILOR_HOME, removed too, whether they live there or not; others are left alone.
-        Returns what was removed, and the projects that were left alone.  Raises InputError for a project that is not
-        there, or is of this TAILOR_HOME.
+        Returns what was removed, the projects that were left alone, and those of which the engine keeps something.
+        Raises InputError for a project that is not there, or is of this TAILOR_HOME.
         """
         testbed = self._adapters.testbed(DOCKER, None, self.service_types())
         strangers = self.running.strangers(testbed)
@@ -325,4 +327,5 @@ class Tailor:
         removed = self.running.clean_dead(testbed)
         removed += [one for name in projects for one in testbed.clean(name)]
         removed += testbed.clean_seeds() if seeds else []
-        return removed, [name for name in strangers if name not in projects]
+        left = [name for name in strangers if name not in projects]
+        return removed, left, self.running.kept(testbed, projects)

@@ -60,11 +60,18 @@ def register(
         as_json: Json = False,
     ) -> None:
         """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
-        removed, left = tailor().clean(seeds=seeds, projects=project or ())
+        removed, left, kept = tailor().clean(seeds=seeds, projects=project or ())
         if as_json:
-            print_json({"removed": removed, "left": left})
+            print_json({"removed": removed, "left": left, "kept": kept})
             return
-        output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+        if removed or not kept:
+            output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+        if kept:
+            output.print(
+                f"something of {', '.join(kept)} stays: a container of somebody else is attached to it, or the engine "
+                "keeps an empty network until it is restarted (engines before 28)",
+                soft_wrap=True,
+            )
         if left:
             output.print(
                 f"left alone, since this TAILOR_HOME does not know them: {', '.join(left)}; where nobody runs one: "

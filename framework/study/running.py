@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -135,6 +135,12 @@ class Running:
             with suppress(InputError), held(self._adapters.home, project):
                 removed += testbed.clean(project)
         return removed
+
+    def kept(self, testbed: Testbed, cleaned: Collection[str]) -> list[str]:
+        """Projects that nobody runs, or that were ``cleaned``, of which something is on the testbed all the same."""
+        alive = {project_name(study) for study, _ in self._store.leased()}
+        ours = {project_name(study.id) for study in self._store.studies()} - alive
+        return sorted(set(testbed.projects()) & (ours | set(cleaned)))
 
     def strangers(self, testbed: Testbed) -> list[str]:
         """Projects on the testbed that this TAILOR_HOME does not know: another's, alive or not."""

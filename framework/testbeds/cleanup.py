@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from framework.errors import DeploymentFailed
+from framework.errors import DeploymentFailed, InputError
 from framework.testbeds.connection import in_parallel
 from framework.testbeds.engine import Engine
 from framework.testbeds.owner import PROJECT, SEED, Owner
@@ -75,5 +75,14 @@ def _round(engine: Engine, project: str, removed: list[str]) -> None:
     working = [name for name, labels in volumes.items() if SEED not in labels]
     for layered in (True, False):  # what lies over other volumes goes before them
         going = [name for name in working if (FROM in volumes[name]) is layered]
-        in_parallel(lambda name: engine.remove_volume(name, owner), going)
-    removed += [f"volume {name}" for name in working]
+        done = in_parallel(lambda name: _went(engine, name, owner), going)
+        removed += [f"volume {name}" for name, went in zip(going, done, strict=True) if went]
+
+
+def _went(engine: Engine, volume: str, owner: Owner) -> bool:
+    """Whether a volume was removed; one that somebody else's container uses stays."""
+    try:
+        engine.remove_volume(volume, owner)
+    except InputError:
+        return False
+    return True

@@ -283,7 +283,8 @@ class Engine:
     def remove_volume(self, name: str, owner: Owner) -> None:
         """Remove a volume of ``owner``, and first whatever container of ``owner`` uses it.
 
-        Raises DeploymentFailed when that does not help, InputError where the volume, or who uses it, is not ``owner``'s.
+        Raises DeploymentFailed when that does not help, InputError where the volume, or what uses it, is somebody
+        else's.
         """
 
         def run(api: docker.APIClient) -> None:
