@@ -67,6 +67,8 @@ class ContainerLoad:
         try:
             ended = self._containers.run(wanted, report.line)
         except DeploymentFailed as error:
+            if error is report.problem:  # a service of the deployment ended, which has nothing to do with the generator
+                raise
             raise LoadFailed(f"the engine could not run the load generator: {error.reason}") from error
         return report.conclude(ended, wanted.limit_s)
 
@@ -96,6 +98,7 @@ class _Report:
         self._usages: dict[str, Usage] = {}
         self._last: Mapping[str, Any] = {}
         self._phase = "start"
+        self.problem: DeploymentFailed | None = None  # what asking for the usage came upon
 
     def line(self, line: bytes) -> None:
         """One line of its output, an event.  Raises LoadFailed."""
@@ -104,7 +107,7 @@ class _Report:
             case "phase":
                 self._phase = str(event["name"])
                 if self._phase in ("window", "drain"):
-                    self._usages[self._phase] = self._usage()
+                    self._usages[self._phase] = self._used()
                 self._progress(self._phase)
             case "progress":
                 failed = f", {event['failed']} failed" if event["failed"] else ""
@@ -113,6 +116,13 @@ class _Report:
                 self._last = event
             case other:
                 raise LoadFailed(f"the generator reports an unknown event {other!r}: `make images`")
+
+    def _used(self) -> Usage:
+        try:
+            return self._usage()
+        except DeploymentFailed as error:
+            self.problem = error
+            raise
 
     def conclude(self, ended: Ended, limit_s: float) -> LoadResult:
         """What came out.  Raises LoadFailed, InputError."""
