@@ -57,7 +57,7 @@ def test_a_service_that_ended_is_named_and_not_the_generator() -> None:
     def ended() -> Usage:
         raise DeploymentFailed("its container is exited with 137", "jaeger")
 
-    with pytest.raises(DeploymentFailed, match="^jaeger: its container is exited with 137") as raised:
+    with pytest.raises(DeploymentFailed, match=r"^jaeger: its container is exited with 137") as raised:
         run(Containers([{"event": "phase", "name": "window"}]), ended)
     assert raised.value.service == "jaeger"
 
