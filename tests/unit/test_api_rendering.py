@@ -298,9 +298,8 @@ def test_errors_come_through(settings: Settings, kept: Opened) -> None:
     try:
         with pytest.raises(errors.NotFound, match="no study 'nothing'"):
             asked(made, "external", "nothing")
-        with pytest.raises(errors.FileError) as of_a_file:
+        with pytest.raises(errors.MeasuredElsewhere, match="measured elsewhere"):
             asked(made, "report", study)
-        assert of_a_file.value.file.endswith("/mine")
         with pytest.raises(child.Bug, match="KeyError"):
             asked(made, "nothing")
         made.close()
@@ -398,7 +397,11 @@ def test_a_large_ask_gives_what_it_can(here: Here) -> None:
 
 def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
     made = {"name": "/etc/passwd", "parameters": PARAMETERS}
-    study = here.client.post("/v1/external", json=made).json()["study"]
+    assert here.client.post("/v1/external", json=made).status_code == 422
+    recorded = here.kept.external.prepared("mine", SPACE, "random", 30, 1, {})
+    older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # which took any name
+    here.kept.tailor.store.create(older)
+    study = older.id
     for end in ("report", "best", "best.tar.gz", "critical-path"):
         assert here.get(f"/studies/{study}/{end}", 409)["detail"].startswith("this study is measured elsewhere")
     assert here.client.get(f"/studies/{study}/body").status_code == 409

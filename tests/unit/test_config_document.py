@@ -79,5 +79,5 @@ def test_bytes_that_are_not_text(content: bytes, tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         read_document(tmp_path / "missing.yaml")
-    with pytest.raises(FileError, match="readable file"):
+    with pytest.raises(FileError, match="regular file"):
         read_document(tmp_path)
