@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
+from framework.api.asking import Asking
 from framework.api.problems import Refused
 from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of
@@ -28,7 +29,8 @@ from framework.worker import needs
 class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
-    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long.  ``check`` raises
+    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long; ``asking``: of asks of
+    large spaces.  ``check`` raises
     StoreError where the database cannot be used.
     """
 
@@ -39,6 +41,7 @@ class Service:
     external: External
     sharing: Sharing
     rendering: Rendering
+    asking: Asking
     roots: Sequence[Path]
     gate: Gate = CLOSED
     check: Callable[[], None] = lambda: None

@@ -293,13 +293,16 @@ def test_a_process_that_dies_meanwhile(settings: Settings, kept: Opened) -> None
 
 
 def test_errors_come_through(settings: Settings, kept: Opened) -> None:
-    study = external(kept).id
+    elsewhere = external(kept)
+    study = elsewhere.id
+    gone = replace(elsewhere, id=f"{study}-0", testbed="twin", plan=replace(elsewhere.plan, application="/gone/mine"))
+    kept.tailor.store.create(gone)
     made = Child(settings)
     try:
         with pytest.raises(errors.NotFound, match="no study 'nothing'"):
             asked(made, "external", "nothing")
         with pytest.raises(errors.FileError) as of_a_file:
-            asked(made, "report", study)
+            asked(made, "report", gone.id)
         assert of_a_file.value.file.endswith("/mine")
         with pytest.raises(child.Bug, match="KeyError"):
             asked(made, "nothing")
@@ -397,7 +400,7 @@ def test_a_large_ask_gives_what_it_can(here: Here) -> None:
 
 
 def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
-    made = {"name": "/etc/passwd", "parameters": PARAMETERS}
+    made = {"name": "mine", "parameters": PARAMETERS}
     study = here.client.post("/v1/external", json=made).json()["study"]
     for end in ("report", "best", "best.tar.gz", "critical-path"):
         assert here.get(f"/studies/{study}/{end}", 409)["detail"].startswith("this study is measured elsewhere")
