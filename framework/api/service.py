@@ -13,7 +13,7 @@ from framework.api.access import Access, Caller
 from framework.api.asking import Asking
 from framework.api.problems import Refused
 from framework.api.rendering import Rendering
-from framework.api.scrubbing import detail_of
+from framework.api.scrubbing import detail_of, scrubbed
 from framework.compose.gate import CLOSED, Gate
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
@@ -93,7 +93,7 @@ class Service:
             "rate_rps": application.workload.rate_rps,
             "twin": self.tailor.has_twin(application),
             "profile": self.tailor.profiling.path(application).is_file(),
-            "asks_for": [refusal.place for refusal in self.gate.admitted(application).refused],
+            "asks_for": [scrubbed(refusal.place) for refusal in self.gate.admitted(application).refused],
         }
 
     def study(self, name: str) -> Study:
