@@ -26,6 +26,7 @@ from framework.study.external import External
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own
 KEPT_PARAMETERS = 10_000  # of the studies whose optimizers that process keeps: with hyperopt's, some 200 MB
+MOST_BYTES = 384 * 2**20  # that optimizers and answers may take there
 NICE = 5  # after what is measured, and before pages
 LIMIT_S = 600.0  # of one answer: a long study is replayed with its first
 MOST = 40  # that wait for an answer
@@ -90,7 +91,9 @@ class Asking:
     """The process that answers, one after the other; who waits for it holds no thread."""
 
     def __init__(self, settings: Settings) -> None:
-        self.child = Child(settings, "framework.api.asking:ASKED", nice=NICE, kept_parameters=KEPT_PARAMETERS)
+        self.child = Child(
+            settings, "framework.api.asking:ASKED", nice=NICE, kept_parameters=KEPT_PARAMETERS, most_bytes=MOST_BYTES
+        )
         self._turn = CapacityLimiter(1)
         self._waiting: Counter[str] = Counter()  # by caller
 

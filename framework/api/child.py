@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pkgutil
+import resource
 import subprocess
 import sys
 import threading
@@ -40,6 +41,7 @@ from framework.api.child import serve
 os.nice(int(sys.argv[2]))  # once loaded: on a machine that is busy that alone would take minutes
 serve(int(sys.argv[1]))
 """
+TOO_LARGE = "this takes more memory than there is for it; allowed: fewer parameters, or a smaller budget"
 AGAIN = {"Retry-After": "10"}
 
 
@@ -59,6 +61,7 @@ class Task:
     settings: Settings
     answers: str
     kept_parameters: int
+    most_bytes: int | None
 
 
 class TookTooLong(Refused):
@@ -74,7 +77,7 @@ class Child:
 
     ``answers``: where its answers are, MODULE:NAME of a mapping from names to functions, which take what is open and a
     question's arguments.  ``nice``: its priority.  ``kept_parameters``: of studies that are measured elsewhere, whose
-    optimizers it keeps.
+    optimizers it keeps.  ``most_bytes``: of memory that answers may take; None: any number.
     """
 
     def __init__(
@@ -84,8 +87,9 @@ class Child:
         *,
         nice: int = NICE,
         kept_parameters: int = KEPT_PARAMETERS,
+        most_bytes: int | None = None,
     ) -> None:
-        self._task = Task(settings, answers, kept_parameters)
+        self._task = Task(settings, answers, kept_parameters, most_bytes)
         self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -111,6 +115,9 @@ class Child:
         if kind == "answer":
             revision, answer = said
             return revision, answer
+        if kind == "full":
+            self.end()
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, TOO_LARGE)
         raise _error(kind, *said)
 
     def end(self) -> None:
@@ -179,18 +186,30 @@ def serve(file: int) -> None:
         except EOFError:
             return
         try:
-            kept = kept or opened(task.settings, task.kept_parameters)
+            if kept is None:
+                kept = opened(task.settings, task.kept_parameters)
+                _limit_memory(task.most_bytes)
             said: tuple[object, ...] = ("answer", *_answer(kept, answers, question))
         except Refused as error:
             said = ("refused", int(error.status), error.detail)
         except TailorError as error:
             said = ("error", *_told(error))
+        except MemoryError:  # what it holds is of no use any more: another process begins anew
+            said = ("full",)
         except Exception:
             said = ("bug", traceback.format_exc())
         try:
             connection.send(said)
         except OSError:
             return
+
+
+def _limit_memory(most_bytes: int | None) -> None:
+    """Let this process take only so much more than it has now; beyond it, allocations fail."""
+    if most_bytes is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stacks, as the limit counts them
+        now = pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (now + most_bytes, now + most_bytes))
 
 
 def _answer(kept: Opened, answers: Answers, question: Question) -> tuple[Revision, bytes]:

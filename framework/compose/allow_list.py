@@ -196,9 +196,10 @@ def _restart(check: Check, service: str, key: str, value: Any) -> Any:
 
 
 def _logging(check: Check, service: str, key: str, value: Any) -> Any:
-    given = value if isinstance(value, Mapping) else {}
-    driver, options = given.get("driver"), given.get("options") or {}
     place = f"services.{service}.logging"
+    if not isinstance(value, Mapping):
+        return value if value and not check.refuse(place, "no mapping") else None
+    driver, options = value.get("driver"), value.get("options") or {}
     if driver not in (None, *LOG_DRIVERS):
         check.refuse(f"{place}.driver: {driver}", OUT)
     for option in options:

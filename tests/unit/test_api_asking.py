@@ -17,6 +17,7 @@ from framework.api.asking import LARGE, MOST, MOST_OF_ONE, Asking
 from framework.api.bodies import Ask
 from framework.api.child import Child, Question, Revision
 from framework.api.problems import Refused
+from framework.bootstrap import Opened
 from framework.config import Settings
 from tests.serving import PATIENCE_S, Here, serving
 
@@ -177,3 +178,40 @@ def test_nobody_waits_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.
         assert began.wait(PATIENCE_S)
     asks.join(PATIENCE_S)
     assert answers in ([503], [0], [200])
+
+
+def hog(kept: Opened, size: str) -> bytes:
+    """An answer that takes memory."""
+    return bytes(int(size))[:3]
+
+
+ANSWERS = {"hog": hog}
+
+
+def test_an_answer_that_takes_too_much_memory_is_refused_and_its_process_replaced(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"TAILOR_HOME": str(tmp_path)})
+    made = Child(settings, f"{__name__}:ANSWERS", most_bytes=256 * 2**20)
+    try:
+        assert made.ask(Question("hog", (str(2**20),)), PATIENCE_S) == ((), b"\0\0\0")
+        first = made.pid
+        with pytest.raises(Refused, match="more memory") as raised:
+            made.ask(Question("hog", (str(2**30),)), PATIENCE_S)
+        assert raised.value.status == 422
+        assert made.pid is None
+        assert made.ask(Question("hog", (str(2**20),)), PATIENCE_S) == ((), b"\0\0\0")
+        assert made.pid != first
+    finally:
+        made.end()
+
+
+def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
+    """A population of 5,001 points of 5,000 parameters; a Latin hypercube of the whole budget."""
+    made = {"name": "mine", "parameters": space(5_000), "budget": 1_000_000}
+    refused = here.client.post("/v1/external", json={**made, "optimizer": "lhs"})
+    assert (refused.status_code, "at most 2,000,000 values" in refused.text) == (422, True)
+    study = create(here, 5_000, "ga", budget=1_000_000)
+    assert ask(here, study) == [1], "the default, which needs no population"
+    answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a"})
+    assert (answer.status_code, "more memory" in answer.text) == (422, True)
+    assert here.client.delete(f"/v1/studies/{study}").status_code == 204
+    assert ask(here, create(here, LARGE)) == [1], "others go on"

@@ -350,3 +350,11 @@ def test_whatever_is_not_on_the_list_is_refused_and_what_is_on_it_does_not_reach
 def test_plain_keys_are_those_that_stay_inside() -> None:
     """A key that leads out of a container must not become plain by a slip."""
     assert not set(PLAIN) & {*OTHERS, "volumes", "ports", "network_mode", "pid", "ipc", "cap_add", "security_opt"}
+
+
+@pytest.mark.parametrize("logging", ["syslog", ["syslog"], "${X:-syslog}", True, 1])
+def test_logging_of_another_form_is_refused(tmp_path: Path, logging: Any) -> None:
+    """What is not understood is never handed on."""
+    assert service(tmp_path, logging=logging)[0] == ["services.a.logging"]
+    refused, kept, _ = service(tmp_path, logging={})
+    assert (refused, kept) == ([], {"image": "x"})
