@@ -185,7 +185,11 @@ class ComposeCampaign:
         """What Docker Compose itself makes of the written file; no engine is asked."""
         assert self._compose is not None
         file = compose_file(self._own)
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self._own), "DOCKER_HOST": "unix:///nonexistent.sock"}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "DOCKER_HOST": "unix:///nonexistent.sock",
+        }
         environment |= {name: os.environ[name] for name in self._hidden}  # also where compose could see them
         command = [*self._compose.argv, "-p", PROJECT, "-f", str(file), "--profile", "*", "config", "--format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=self._own, check=False)
