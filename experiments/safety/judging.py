@@ -17,7 +17,7 @@ from tests.campaign import ROOT
 # Where a bounded number is reached, 503 is the right answer.
 BUSY = re.compile(
     r"\d+ other answers are being computed"
-    r"|\d+ asks and tells of large spaces are waiting"
+    r"|\d+ (asks and tells|studies) of large spaces are waiting"
     r"|too many watchers"
     r"|this took longer than \d+ s"
     r"|this took too long a moment ago"

@@ -152,7 +152,7 @@ class Scenes:
 
         def client(optimizer: str, parameters: int) -> None:
             made = {"name": "large", "parameters": space(parameters), "optimizer": optimizer, "budget": 10_000}
-            answer = self._post("/v1/external", made, (201, 422))  # 422: a design that is too large
+            answer = self._post("/v1/external", made, (201, 422, 429, 503))  # 422: a large design
             if answer.status != 201:
                 return
             study = json.loads(answer.body)["study"]

@@ -20,6 +20,8 @@ from typing import Any
 
 import httpx
 
+from framework.api.asking import NICE as ASKS_NICE
+from framework.api.child import NICE as PAGES_NICE
 from framework.config.twin_file import twin_path, twin_text
 from tests.campaign import ROOT, TAILOR
 from tests.unit.test_twin_testbed import SLICE, TWIN
@@ -195,6 +197,7 @@ class Memory:
         self.samples = 0
         self.most_of_one = 0
         self.most_together = 0
+        self.most_of_each: dict[str, int] = {}  # by its priority, which each of them has of its own
 
     def __enter__(self) -> Memory:
         self._thread.start()
@@ -206,8 +209,12 @@ class Memory:
 
     def _sample(self) -> None:
         while not self._end.wait(self.EVERY_S):
-            sizes = [memory_of(one) for one in (self._process, *children_of(self._process))]
+            processes = (self._process, *children_of(self._process))
+            sizes = [memory_of(one) for one in processes]
             self.samples += 1
+            for process, (resident, _) in zip(processes, sizes, strict=True):
+                role = role_of(process)
+                self.most_of_each[role] = max(self.most_of_each.get(role, 0), resident)
             self.most_of_one = max(self.most_of_one, *(resident for resident, _ in sizes))
             self.most_together = max(self.most_together, sum(share for _, share in sizes))
 
@@ -220,6 +227,15 @@ def memory_of(process: int) -> tuple[int, int]:
         return 0, 0
     found = {name: int(size) * 1024 for name, size in re.findall(r"^(Rss|Pss):\s+(\d+) kB", text, re.MULTILINE)}
     return found.get("Rss", 0), found.get("Pss", 0)
+
+
+def role_of(process: int) -> str:
+    """What a process of the service's does, told by its priority."""
+    try:
+        nice = os.getpriority(os.PRIO_PROCESS, process)
+    except ProcessLookupError:
+        return "others"
+    return {0: "service", PAGES_NICE: "pages", ASKS_NICE: "asks"}.get(nice, "others")
 
 
 def children_of(process: int) -> list[int]:
@@ -249,8 +265,8 @@ while True:
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
-            answer.read()
-            status = answer.status
+            said = answer.read().decode()
+            status = answer.status if answer.status == 200 else f"{answer.status}: {said}"
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             status = type(error).__name__

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from anyio import CapacityLimiter, to_thread
@@ -25,12 +26,15 @@ from framework.study.desk import Told
 from framework.study.external import External
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own
-KEPT_PARAMETERS = 10_000  # of the studies whose optimizers that process keeps: with hyperopt's, some 200 MB
-MOST_BYTES = 384 * 2**20  # that optimizers and answers may take there
+KEPT_PARAMETERS = 5_000  # of the studies whose optimizers that process keeps beside the one that is asked
+MOST_BYTES = 320 * 2**20  # that optimizers and answers may take there
 NICE = 5  # after what is measured, and before pages
 LIMIT_S = 600.0  # of one answer: a long study is replayed with its first
 MOST = 40  # that wait for an answer
 MOST_OF_ONE = 20  # of them, of one caller
+MADE_AT_ONCE = 2  # studies of large spaces, each of which takes some 15 MB while it is made
+MOST_MADE = 16  # that wait for it
+MOST_MADE_OF_ONE = 8
 
 MOST_VALUES = 20_000  # configurations x parameters of one ask
 PART_VALUES = 5_000  # that are asked for before the clock is looked at again
@@ -57,7 +61,7 @@ def asked(external: External, study: str, body: Ask, parameters: int) -> bytes:
         if len(more) < wanted:
             break
     shown = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in found]
-    return _json({"trials": shown, "lease_s": body.lease_s})
+    return encoded({"trials": shown, "lease_s": body.lease_s})
 
 
 def told(external: External, study: str, body: Tell) -> bytes:
@@ -67,7 +71,7 @@ def told(external: External, study: str, body: Tell) -> bytes:
         for one in body.results
     ]
     external.tell(study, results)
-    return _json({"told": len(results)})
+    return encoded({"told": len(results)})
 
 
 def _ask(kept: Opened, study: str, body: str, parameters: str) -> bytes:
@@ -87,6 +91,34 @@ ASKED: Mapping[str, Callable[..., bytes]] = {"ask": _ask, "tell": _tell, "leave"
 """By name; each takes what is open, a study and what was sent."""
 
 
+class Turns:
+    """A few at a time; others wait, of whom there are at most ``most``, and ``most_of_one`` of one caller.
+
+    ``what``: names them in a refusal.
+    """
+
+    def __init__(self, at_once: int, most: int, most_of_one: int, what: str) -> None:
+        self.limiter = CapacityLimiter(at_once)
+        self._most, self._most_of_one, self._what = most, most_of_one, what
+        self._waiting: Counter[str] = Counter()  # by caller
+
+    @contextmanager
+    def waiting(self, caller: str) -> Iterator[None]:
+        """For whoever waits for the limiter, or has it.  Raises Refused: 429, 503."""
+        if self._waiting[caller] >= self._most_of_one:
+            said = f"{self._most_of_one} {self._what} wait for you already"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **AGAIN)
+        if self._waiting.total() >= self._most:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{self._most} {self._what} are waiting", **AGAIN)
+        self._waiting[caller] += 1
+        try:
+            yield
+        finally:
+            self._waiting[caller] -= 1
+            if not self._waiting[caller]:
+                del self._waiting[caller]
+
+
 class Asking:
     """The process that answers, one after the other; who waits for it holds no thread."""
 
@@ -94,15 +126,14 @@ class Asking:
         self.child = Child(
             settings, "framework.api.asking:ASKED", nice=NICE, kept_parameters=KEPT_PARAMETERS, most_bytes=MOST_BYTES
         )
-        self._turn = CapacityLimiter(1)
-        self._waiting: Counter[str] = Counter()  # by caller
+        self._turns = Turns(1, MOST, MOST_OF_ONE, "asks and tells of large spaces")
 
     async def ask(self, study: str, body: Ask, parameters: int, caller: str) -> bytes:
-        """As ``asked``.  Raises Refused also: 429, 503."""
+        """As ``asked``.  Raises Refused also: 429, 503, and 422 where it takes too much memory."""
         return await self._answer(caller, "ask", study, body.model_dump_json(), str(parameters))
 
     async def tell(self, study: str, body: Tell, caller: str) -> bytes:
-        """As ``told``.  Raises Refused also: 429, 503."""
+        """As ``told``.  Raises Refused also: as above."""
         return await self._answer(caller, "tell", study, body.model_dump_json())
 
     async def leave(self, study: str) -> None:
@@ -115,25 +146,15 @@ class Asking:
         self.child.close()
 
     async def _answer(self, caller: str, name: str, *arguments: str) -> bytes:
-        if self._waiting[caller] >= MOST_OF_ONE:
-            said = f"{MOST_OF_ONE} asks and tells of large spaces wait for you already"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **AGAIN)
-        if self._waiting.total() >= MOST:
-            said = f"{MOST} asks and tells of large spaces are waiting"
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, **AGAIN)
-        self._waiting[caller] += 1
-        try:
+        with self._turns.waiting(caller):
             return await self._turned(Question(name, arguments))
-        finally:
-            self._waiting[caller] -= 1
-            if not self._waiting[caller]:
-                del self._waiting[caller]
 
     async def _turned(self, question: Question) -> bytes:
         """Not given up where its client leaves: the next answer would be taken for this one's."""
-        _, found = await to_thread.run_sync(self.child.ask, question, LIMIT_S, limiter=self._turn)
+        _, found = await to_thread.run_sync(self.child.ask, question, LIMIT_S, limiter=self._turns.limiter)
         return found
 
 
-def _json(value: object) -> bytes:
+def encoded(value: object) -> bytes:
+    """The body of an answer."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

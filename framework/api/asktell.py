@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Response
 
 from framework.api import bodies
 from framework.api.access import Caller
-from framework.api.asking import LARGE, asked, told
+from framework.api.asking import LARGE, MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, Turns, asked, encoded, told
 from framework.api.bodies import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
 from framework.errors import InputError
@@ -33,6 +33,7 @@ def router(service: Service) -> APIRouter:
     runs = Depends(service.access.needs("run"))
     routes = APIRouter(prefix="/external", tags=["external"], dependencies=[runs])
     external, threads = service.external, CapacityLimiter(THREADS)
+    making = Turns(MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, "studies of large spaces")
 
     sizes: OrderedDict[str, int] = OrderedDict()
 
@@ -44,17 +45,20 @@ def router(service: Service) -> APIRouter:
                 sizes.popitem(last=False)
         return sizes[study]
 
-    @routes.post("", status_code=HTTPStatus.CREATED)
-    def create(
-        body: NewExternal,
-        response: Response,
-        caller: Caller = runs,
-        idempotency_key: IdempotencyHeader = None,
-    ) -> dict[str, Any]:
+    @routes.post("", status_code=HTTPStatus.CREATED, response_model=dict[str, Any])
+    async def create(body: NewExternal, caller: Caller = runs, idempotency_key: IdempotencyHeader = None) -> Response:
         """A study of parameters of your own.
 
         With an Idempotency-Key, sending the same again makes no second one.
         """
+        act = partial(created, body, caller, idempotency_key)
+        if len(body.parameters) < LARGE:
+            return await to_thread.run_sync(act, limiter=threads)
+        with making.waiting(caller.who):
+            return await to_thread.run_sync(act, limiter=making.limiter)
+
+    def created(body: NewExternal, caller: Caller, key: str | None) -> Response:
+        """The answer.  Raises InputError."""
         try:
             space = SearchSpace(_parameter(one) for one in body.parameters)
         except OptimizerError as error:
@@ -70,12 +74,11 @@ def router(service: Service) -> APIRouter:
             subject_to=body.subject_to,
             also=body.also,
         )
-        study, new = service.once(caller, idempotency_key, f"external {body.model_dump_json()}", prepared)
-        if not new:
-            response.status_code = HTTPStatus.OK
-        return {"study": study.id, "default": space.default().to_dict()}
+        study, new = service.once(caller, key, f"external {body.model_dump_json()}", prepared)
+        answer = encoded({"study": study.id, "default": space.default().to_dict()})
+        return Response(answer, HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=JSON)
 
-    # Their answers are ready to be sent: to have them checked and encoded would take as long as to find them.
+    # Answers are ready to be sent: to have them checked and encoded would take as long as to find them.
 
     @routes.post("/{study}/ask", response_model=dict[str, Any])
     async def ask(study: str, body: Ask, caller: Caller = runs) -> Response:

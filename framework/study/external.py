@@ -195,10 +195,11 @@ class External:
 
         Leases end by themselves: to give one back here could take it from a thread that has just begun anew.
         """
-        for study in [name for name, kept in self._desks.items() if not kept.users][:-1]:
-            if self._weight <= self._kept_parameters:
-                return
-            self._forget(study)
+        if self._weight > self._kept_parameters:
+            for study in [name for name, kept in self._desks.items() if not kept.users][:-1]:
+                self._forget(study)
+                if self._weight <= self._kept_parameters:
+                    return
 
     def _forget(self, study: str) -> None:
         found = self._desks.pop(study, None)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import anyio
 import httpx
 import pytest
 
-from framework.api.asking import LARGE, MOST, MOST_OF_ONE, Asking
+from framework.api.asking import LARGE, MOST, MOST_MADE_OF_ONE, MOST_OF_ONE, Asking, Turns
 from framework.api.bodies import Ask
 from framework.api.child import Child, Question, Revision
 from framework.api.problems import Refused
@@ -215,3 +216,29 @@ def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
     assert (answer.status_code, "more memory" in answer.text) == (422, True)
     assert here.client.delete(f"/v1/studies/{study}").status_code == 204
     assert ask(here, create(here, LARGE)) == [1], "others go on"
+
+
+def test_many_large_studies_are_not_made_at_once(here: Here) -> None:
+    """Each takes 15 MB while it waits, and there may be hundreds of connections."""
+    body = {"name": "mine", "parameters": space(2_000), "optimizer": "random"}
+
+    def make(number: int) -> int:
+        with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S) as client:
+            return client.post("/v1/external", json=body).status_code
+
+    with ThreadPoolExecutor(40) as pool:
+        statuses = list(pool.map(make, range(40)))
+    assert set(statuses) <= {201, 429}
+    assert statuses.count(201) >= MOST_MADE_OF_ONE
+    assert make(0) == 201
+
+
+def test_turns_are_bounded_by_caller_and_in_all() -> None:
+    turns = Turns(1, 3, 2, "things")
+    with turns.waiting("a"), turns.waiting("a"), pytest.raises(Refused, match="2 things wait for you already") as one:
+        turns.waiting("a").__enter__()
+    with turns.waiting("a"), turns.waiting("b"), turns.waiting("c"), pytest.raises(Refused, match="3 things") as all_:
+        turns.waiting("d").__enter__()
+    assert (one.value.status, all_.value.status) == (429, 503)
+    with turns.waiting("a"), turns.waiting("a"), turns.waiting("d"):
+        pass
