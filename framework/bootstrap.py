@@ -30,7 +30,7 @@ from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
-from framework.study.external import External
+from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.sharing import Sharing
 from framework.testbeds.beside import DockerNeighbours
@@ -82,8 +82,11 @@ def tailor(settings: Settings) -> Tailor:
     return opened(settings).tailor
 
 
-def opened(settings: Settings) -> Opened:
-    """The same with all else that works on the database."""
+def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened:
+    """The same with all else that works on the database.
+
+    ``kept_parameters``: of studies that are measured elsewhere, whose optimizers this process keeps.
+    """
     clock = SystemClock()
     try:
         settings.home.mkdir(parents=True, exist_ok=True)
@@ -140,7 +143,7 @@ def opened(settings: Settings) -> Opened:
     archive = SqlArchive(database, artefacts)
     keeper = Keeper(store, archive, artefacts, clock, settings.home)
     worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
-    external = External(store, SqlOfferStore(database, clock), clock, made.machine)
+    external = External(store, SqlOfferStore(database, clock), clock, made.machine, kept_parameters)
     sharing = Sharing(store, archive, artefacts, settings.home)
     tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
     return Opened(made, queue, tokens, launches, worker, external, sharing, keeper, partial(examine, database))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -70,14 +71,18 @@ def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[
 
 
 def believed(plan: StudyPlan, space: SearchSpace) -> list[Modelled]:
-    """What a model said of configurations of ``space``, which may have been edited since."""
+    """What a model said of configurations of ``space``, which may have been edited since.
+
+    Nothing where fewer than two are left of which it said a number: one alone tells no configuration from another.
+    """
     default = space.default()
     found = []
     for document in plan.extra.get(PRIOR, ()):
         with suppress(NotOfThisSpace):
             configuration = carried(space, {**default, **document["values"]}, default)
-            found.append(Modelled(configuration, float(document["log_ratio"])))
-    return found
+            if math.isfinite(ratio := float(document["log_ratio"])):
+                found.append(Modelled(configuration, ratio))
+    return found if len(found) > 1 else []
 
 
 def in_space(trial: Trial, space: SearchSpace, plan: StudyPlan, default: Mapping[str, Value]) -> Configuration | None:

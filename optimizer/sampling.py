@@ -66,7 +66,7 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 
     Points that coincide on a coarse space or break a constraint are kept: the caller replaces what it cannot use.
     """
-    return [space.from_unit(point) for point in _strata(len(space), count, rng)]
+    return [space.from_unit(point) for point in strata(len(space), count, rng)]
 
 
 def together(
@@ -74,12 +74,12 @@ def together(
 ) -> list[Configuration]:
     """The same with a stratum for each set: namesakes have one value, as far as their bounds allow."""
     points = np.empty((count, len(space)))
-    for one, at in zip(sets, _strata(len(sets), count, rng).T, strict=True):
+    for one, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
         points[:, one.members] = one.units(at)
     return [space.from_unit(point) for point in points]
 
 
-def _strata(dimensions: int, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def strata(dimensions: int, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """A Latin hypercube, (count, dimensions)."""
     from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
 

@@ -31,10 +31,12 @@ from framework.report.importance import importance
 from framework.report.page import contents, interval
 from framework.report.page import page as report_page
 from framework.report.trace_plots import contrast
+from framework.study.sharing import without_directory
 
 ON_A_PAGE = 50
 MOST_COMPARED = 200  # studies, the latest
 MOST_TRIALS = 1_000  # of a study on a page
+MOVED = "\nFiles of the application are named from its own directory: put these files there.\n"
 
 
 def summary(kept: Opened, study: str) -> bytes:
@@ -73,10 +75,14 @@ def best(kept: Opened, study: str) -> bytes:
 
 
 def archive(kept: Opened, study: str) -> bytes:
-    """The files to deploy it, a tar file."""
+    """The files to deploy it, a tar file, where paths of the application's files are relative to its directory."""
+    where = str(_study(kept, study).directory)
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "best"
         names = kept.tailor.export_best(study, target)
+        for name in names:
+            text = (target / name).read_text()
+            (target / name).write_text(without_directory(text, where) + (MOVED if name == "README.md" else ""))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as file:
             for name in names:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 import framework
 from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
 from framework.api.access import Access
+from framework.api.asking import Asking
 from framework.api.guards import Addressed, Bounded, Guarded, Noted
 from framework.api.pace import Pace
 from framework.api.plain import Plain
@@ -29,6 +30,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         external=kept.external,
         sharing=kept.sharing,
         rendering=Rendering(settings, kept.tailor.store.revision),
+        asking=Asking(settings),
         roots=settings.applications,
         gate=gate_of(settings),
         check=kept.check,
@@ -55,7 +57,7 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    ending = [service.rendering.close]
+    ending = [service.rendering.close, service.asking.close]
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
     routers = [  # asked most often first: routes are tried in turn

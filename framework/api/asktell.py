@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections import OrderedDict
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Response
-from fastapi.responses import JSONResponse
 
 from framework.api import bodies
 from framework.api.access import Caller
+from framework.api.asking import LARGE, MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, Turns, asked, encoded, told
 from framework.api.bodies import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
-from framework.errors import InputError, TailorError
-from framework.model import Objective, Trial, TrialState
+from framework.errors import InputError
+from framework.model import Objective, Trial
 from framework.objective import keeps
 from framework.report.outcomes import front
-from framework.study.desk import Told, objective_of
+from framework.study.desk import objective_of
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 
-MOST_VALUES = 20_000  # configurations x parameters of one ask
-PART_VALUES = 5_000  # that are asked for before the clock is looked at again
-ASK_S = 2.0  # after which an ask gives what it has
 THREADS = 20  # of the 40 that routes share: those who wait for an optimizer leave the others some
 MOST_REMEMBERED = 10_000  # studies
+JSON = "application/json"
 
 
 def router(service: Service) -> APIRouter:
@@ -36,23 +33,32 @@ def router(service: Service) -> APIRouter:
     runs = Depends(service.access.needs("run"))
     routes = APIRouter(prefix="/external", tags=["external"], dependencies=[runs])
     external, threads = service.external, CapacityLimiter(THREADS)
+    making = Turns(MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, "studies of large spaces")
 
-    @lru_cache(MOST_REMEMBERED)
-    def parameters(study: str) -> int:
+    sizes: OrderedDict[str, int] = OrderedDict()
+
+    async def parameters(study: str) -> int:
         """How many the study has; that never changes.  Raises NotFound."""
-        return len(service.study(study).space["parameters"])
+        if study not in sizes:
+            sizes[study] = len((await to_thread.run_sync(service.study, study, limiter=threads)).space["parameters"])
+            if len(sizes) > MOST_REMEMBERED:
+                sizes.popitem(last=False)
+        return sizes[study]
 
-    @routes.post("", status_code=HTTPStatus.CREATED)
-    def create(
-        body: NewExternal,
-        response: Response,
-        caller: Caller = runs,
-        idempotency_key: IdempotencyHeader = None,
-    ) -> dict[str, Any]:
+    @routes.post("", status_code=HTTPStatus.CREATED, response_model=dict[str, Any])
+    async def create(body: NewExternal, caller: Caller = runs, idempotency_key: IdempotencyHeader = None) -> Response:
         """A study of parameters of your own.
 
         With an Idempotency-Key, sending the same again makes no second one.
         """
+        act = partial(created, body, caller, idempotency_key)
+        if len(body.parameters) < LARGE:
+            return await to_thread.run_sync(act, limiter=threads)
+        with making.waiting(caller.who):
+            return await to_thread.run_sync(act, limiter=making.limiter)
+
+    def created(body: NewExternal, caller: Caller, key: str | None) -> Response:
+        """The answer.  Raises InputError."""
         try:
             space = SearchSpace(_parameter(one) for one in body.parameters)
         except OptimizerError as error:
@@ -68,51 +74,34 @@ def router(service: Service) -> APIRouter:
             subject_to=body.subject_to,
             also=body.also,
         )
-        study, new = service.once(caller, idempotency_key, f"external {body.model_dump_json()}", prepared)
-        if not new:
-            response.status_code = HTTPStatus.OK
-        return {"study": study.id, "default": space.default().to_dict()}
+        study, new = service.once(caller, key, f"external {body.model_dump_json()}", prepared)
+        answer = encoded({"study": study.id, "default": space.default().to_dict()})
+        return Response(answer, HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=JSON)
 
-    # Their answers are ready to be sent: to have them checked and encoded would take as long as to find them.
+    # Answers are ready to be sent: to have them checked and encoded would take as long as to find them.
 
     @routes.post("/{study}/ask", response_model=dict[str, Any])
-    async def ask(study: str, body: Ask) -> JSONResponse:
+    async def ask(study: str, body: Ask, caller: Caller = runs) -> Response:
         """Configurations to measure, leased; an empty list when the budget or the space is used up.
 
         Fewer than ``count`` may come: at most so many that they have 20,000 values together, and no more once two
         seconds went by, but at least one.  Ask again.
         """
-        trials = await to_thread.run_sync(asked, study, body, limiter=threads)
-        shown = [{"trial": one.number, "configuration": one.configuration.to_dict()} for one in trials]
-        return JSONResponse({"trials": shown, "lease_s": body.lease_s})
-
-    def asked(study: str, body: Ask) -> Sequence[Trial]:
-        """In several parts where the space is large.  Raises as ``external.ask`` does."""
-        size, began = parameters(study), time.monotonic()
-        most, part = (max(1, values // size) for values in (MOST_VALUES, PART_VALUES))
-        found: list[Trial] = []
-        while len(found) < min(body.count, most) and (not found or time.monotonic() - began < ASK_S):
-            wanted = min(part, body.count - len(found))
-            try:
-                more = external.ask(study, wanted, body.client, body.lease_s)
-            except TailorError:
-                if not found:
-                    raise
-                break  # those that are leased already are given
-            found += more
-            if len(more) < wanted:
-                break
-        return found
+        size = await parameters(study)
+        if size >= LARGE:
+            answer = await service.asking.ask(study, body, size, caller.who)
+        else:
+            answer = await to_thread.run_sync(asked, external, study, body, size, limiter=threads)
+        return Response(answer, media_type=JSON)
 
     @routes.post("/{study}/tell", response_model=dict[str, Any])
-    async def tell(study: str, body: Tell) -> JSONResponse:
+    async def tell(study: str, body: Tell, caller: Caller = runs) -> Response:
         """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
-        told = [
-            Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason, one.quantities, one.costs)
-            for one in body.results
-        ]
-        await to_thread.run_sync(external.tell, study, told, limiter=threads)
-        return JSONResponse({"told": len(body.results)})
+        if await parameters(study) >= LARGE:
+            answer = await service.asking.tell(study, body, caller.who)
+        else:
+            answer = await to_thread.run_sync(told, external, study, body, limiter=threads)
+        return Response(answer, media_type=JSON)
 
     @routes.post("/{study}/heartbeat")
     def heartbeat(study: str, body: Heartbeat) -> dict[str, Any]:
@@ -136,9 +125,11 @@ def router(service: Service) -> APIRouter:
         }
 
     @routes.post("/{study}/finish", status_code=HTTPStatus.NO_CONTENT)
-    def finish(study: str) -> None:
+    async def finish(study: str) -> None:
         """Nothing more is asked."""
-        external.finish(study)
+        await to_thread.run_sync(external.finish, study, limiter=threads)
+        if await parameters(study) >= LARGE:
+            await service.asking.leave(study)
 
     return routes
 

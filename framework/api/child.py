@@ -1,18 +1,20 @@
-"""The process that computes answers: one, of the lowest priority, so that measurements beside it are not disturbed.
+"""A process that computes answers, of a low priority, so that measurements beside it are not disturbed.
 
-It is begun with the first question, and anew after it died or was given up.  It has a store of its own, and ends with
-the process that began it.
+There is one for pages and one for the asks of large spaces.  It is begun with the first question, and anew after it
+died or was given up.  It has a store of its own, and ends with the process that began it.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
+import resource
 import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from multiprocessing.connection import Connection
@@ -20,33 +22,46 @@ from pathlib import Path
 from typing import Any
 
 from framework import errors
-from framework.api.answers import ANSWERS
 from framework.api.problems import Refused
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
 from framework.errors import TailorError
+from framework.study.external import KEPT_PARAMETERS
 
 Revision = tuple[tuple[int, int], ...]
 """Of each study of a question, its store's ``revision``."""
 
+Answers = Mapping[str, Callable[..., bytes]]
+
 NICE = 19
-BEGIN = f"""
+BEGIN = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who began it, who ends it
 from framework.api.child import serve
-os.nice({NICE})  # once loaded: on a machine that is busy that alone would take minutes
+os.nice(int(sys.argv[2]))  # once loaded: on a machine that is busy that alone would take minutes
 serve(int(sys.argv[1]))
 """
+TOO_LARGE = "this takes more memory than there is for it; allowed: fewer parameters, or a smaller budget"
 AGAIN = {"Retry-After": "10"}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``name``: one of ANSWERS.  ``studies``: ids of those that the answer is computed from."""
+    """``name``: one of the process's answers.  ``studies``: ids of those that the answer is computed from."""
 
     name: str
     arguments: tuple[str, ...] = ()
     studies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a process is told first; see Child."""
+
+    settings: Settings
+    answers: str
+    kept_parameters: int
+    most_bytes: int | None
 
 
 class TookTooLong(Refused):
@@ -58,10 +73,24 @@ class Bug(Exception):
 
 
 class Child:
-    """Used by one thread; ``end`` and ``close`` by any."""
+    """Used by one thread at a time; ``end``, ``close`` and ``pid`` by any.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    ``answers``: where its answers are, MODULE:NAME of a mapping from names to functions, which take what is open and a
+    question's arguments.  ``nice``: its priority.  ``kept_parameters``: of studies that are measured elsewhere, whose
+    optimizers it keeps.  ``most_bytes``: of memory that answers may take; None: any number.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        answers: str = "framework.api.answers:ANSWERS",
+        *,
+        nice: int = NICE,
+        kept_parameters: int = KEPT_PARAMETERS,
+        most_bytes: int | None = None,
+    ) -> None:
+        self._task = Task(settings, answers, kept_parameters, most_bytes)
+        self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._guard = threading.Lock()
@@ -86,6 +115,9 @@ class Child:
         if kind == "answer":
             revision, answer = said
             return revision, answer
+        if kind == "full":
+            self.end()
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, TOO_LARGE)
         raise _error(kind, *said)
 
     def end(self) -> None:
@@ -119,12 +151,12 @@ class Child:
             if self._closed:
                 raise EOFError
             if self._connection is None:
-                self._connection, self._process = _begun()
-                self._connection.send(self._settings)
+                self._connection, self._process = _begun(self._nice)
+                self._connection.send(self._task)
             return self._connection
 
 
-def _begun() -> tuple[Connection, subprocess.Popen[bytes]]:
+def _begun(nice: int) -> tuple[Connection, subprocess.Popen[bytes]]:
     """A new process, and the way to it.
 
     Not by ``multiprocessing``, which would load the program's main module there too, nor by a fork, which would copy
@@ -134,7 +166,7 @@ def _begun() -> tuple[Connection, subprocess.Popen[bytes]]:
     with theirs:
         path = {"PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BEGIN, str(theirs.fileno())],
+            [sys.executable, "-P", "-c", BEGIN, str(theirs.fileno()), str(nice)],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=os.environ | path,
@@ -145,7 +177,8 @@ def _begun() -> tuple[Connection, subprocess.Popen[bytes]]:
 def serve(file: int) -> None:
     """Answer questions until the other side is gone: the work of the process.  ``file``: the descriptor to it."""
     connection = Connection(file)
-    settings: Settings = connection.recv()
+    task: Task = connection.recv()
+    answers: Answers = pkgutil.resolve_name(task.answers)
     kept: Opened | None = None
     while True:
         try:
@@ -153,12 +186,16 @@ def serve(file: int) -> None:
         except EOFError:
             return
         try:
-            kept = kept or opened(settings)
-            said: tuple[object, ...] = ("answer", *_answer(kept, question))
+            if kept is None:
+                kept = opened(task.settings, task.kept_parameters)
+                _limit_memory(task.most_bytes)
+            said: tuple[object, ...] = ("answer", *_answer(kept, answers, question))
         except Refused as error:
             said = ("refused", int(error.status), error.detail)
         except TailorError as error:
             said = ("error", *_told(error))
+        except MemoryError:  # what it holds is of no use any more: another process begins anew
+            said = ("full",)
         except Exception:
             said = ("bug", traceback.format_exc())
         try:
@@ -167,9 +204,17 @@ def serve(file: int) -> None:
             return
 
 
-def _answer(kept: Opened, question: Question) -> tuple[Revision, bytes]:
+def _limit_memory(most_bytes: int | None) -> None:
+    """Let this process take only so much more than it has now; beyond it, allocations fail."""
+    if most_bytes is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stacks, as the limit counts them
+        now = pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (now + most_bytes, now + most_bytes))
+
+
+def _answer(kept: Opened, answers: Answers, question: Question) -> tuple[Revision, bytes]:
     revision = tuple(kept.tailor.store.revision(study) for study in question.studies)  # first: it is that new at least
-    return revision, ANSWERS[question.name](kept, *question.arguments)
+    return revision, answers[question.name](kept, *question.arguments)
 
 
 def _told(error: TailorError) -> tuple[str, Sequence[str], Mapping[str, object]]:

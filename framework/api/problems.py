@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from framework.api.scrubbing import detail_of, scrubbed_values
 from framework.errors import (
@@ -94,6 +95,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> JSONResponse:
         return problem(error.status_code, str(error.detail), headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    def left(request: Request, error: ClientDisconnect) -> JSONResponse:
+        return problem(HTTPStatus.BAD_REQUEST, "the request was not sent to its end")  # nobody reads it; it is no bug
 
     @app.exception_handler(Exception)
     def bug(request: Request, error: Exception) -> JSONResponse:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
+from framework.api.asking import Asking
 from framework.api.problems import Refused
 from framework.api.rendering import Rendering
-from framework.api.scrubbing import detail_of
+from framework.api.scrubbing import detail_of, scrubbed
 from framework.compose.gate import CLOSED, Gate
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
@@ -28,7 +29,8 @@ from framework.worker import needs
 class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
-    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long.  ``check`` raises
+    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long; ``asking``: of asks of
+    large spaces.  ``check`` raises
     StoreError where the database cannot be used.
     """
 
@@ -39,6 +41,7 @@ class Service:
     external: External
     sharing: Sharing
     rendering: Rendering
+    asking: Asking
     roots: Sequence[Path]
     gate: Gate = CLOSED
     check: Callable[[], None] = lambda: None
@@ -90,7 +93,7 @@ class Service:
             "rate_rps": application.workload.rate_rps,
             "twin": self.tailor.has_twin(application),
             "profile": self.tailor.profiling.path(application).is_file(),
-            "asks_for": [refusal.place for refusal in self.gate.admitted(application).refused],
+            "asks_for": [scrubbed(refusal.place) for refusal in self.gate.admitted(application).refused],
         }
 
     def study(self, name: str) -> Study:

@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
+from framework.api.asking import LARGE
 from framework.api.bodies import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
 from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
@@ -157,12 +158,14 @@ def router(service: Service) -> APIRouter:
         return document(found)
 
     @routes.delete("/studies/{study}", status_code=HTTPStatus.NO_CONTENT)
-    def delete(study: str, caller: Caller = admins) -> None:
+    async def delete(study: str, caller: Caller = admins) -> None:
         """Remove a study with all that it measured; not while it runs."""
-        found = service.study(study)
+        found = await run_in_threadpool(service.study, study)
         if found.testbed == EXTERNAL:
-            service.external.leave(found.id)
-        tailor.delete(found.id)
+            await run_in_threadpool(service.external.leave, found.id)
+            if len(found.space["parameters"]) >= LARGE:
+                await service.asking.leave(found.id)
+        await run_in_threadpool(tailor.delete, found.id)
 
     @routes.get("/compare", response_model=dict[str, Any])
     async def compare(first: str, second: str, caller: Caller = reads) -> Response:

@@ -23,7 +23,7 @@ OUT = "it leads out of its container"
 # Values that stay inside the container, whatever they are.
 PLAIN = (
     "cap_drop", "command", "cpu_count", "cpu_percent", "cpu_period", "cpu_quota", "cpu_shares", "cpus", "cpuset",
-    "depends_on", "dns", "dns_opt", "dns_search", "domainname", "entrypoint", "expose", "group_add", "healthcheck",
+    "dns", "dns_opt", "dns_search", "domainname", "entrypoint", "expose", "group_add", "healthcheck",
     "hostname", "image", "init", "mem_limit", "mem_reservation", "mem_swappiness", "memswap_limit", "pids_limit",
     "platform", "profiles", "read_only", "scale", "shm_size", "stdin_open", "stop_grace_period", "stop_signal", "tty",
     "ulimits", "user", "working_dir",
@@ -196,9 +196,12 @@ def _restart(check: Check, service: str, key: str, value: Any) -> Any:
 
 
 def _logging(check: Check, service: str, key: str, value: Any) -> Any:
-    given = value if isinstance(value, Mapping) else {}
-    driver, options = given.get("driver"), given.get("options") or {}
     place = f"services.{service}.logging"
+    if not _is_mapping(check, place, value):
+        return value or None
+    driver, options = value.get("driver"), value.get("options") or {}
+    if not _is_mapping(check, f"{place}.options", options):
+        return value
     if driver not in (None, *LOG_DRIVERS):
         check.refuse(f"{place}.driver: {driver}", OUT)
     for option in options:
@@ -212,14 +215,32 @@ def _deploy(check: Check, service: str, key: str, value: Any) -> Any:
     given = value if isinstance(value, Mapping) else {}
     place = f"services.{service}.deploy"
     resources = given.get("resources") or {}
-    for side, about in resources.items() if isinstance(resources, Mapping) else ():
-        for name in about or ():
+    for side, about in resources.items() if _is_mapping(check, f"{place}.resources", resources) else ():
+        for name in (about or ()) if _is_mapping(check, f"{place}.resources.{side}", about) else ():
             if name not in ("cpus", "memory", "pids"):
                 check.refuse(f"{place}.resources.{side}.{name}", UNLISTED)
     if given.get("mode") not in (None, "replicated"):
         check.refuse(f"{place}.mode: {given['mode']}", UNLISTED)
     kept = {name: given[name] for name in ("replicas", "resources") if given.get(name) is not None}
     return kept or None
+
+
+def _depends_on(check: Check, service: str, key: str, value: Any) -> Any:
+    """Services, or what is wanted of each."""
+    place = f"services.{service}.depends_on"
+    if isinstance(value, Mapping):
+        for name, how in value.items():
+            _is_mapping(check, f"{place}.{name}", how)
+    elif value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        check.refuse(place, "neither a list of services nor a mapping")
+    return value or None
+
+
+def _is_mapping(check: Check, place: str, value: Any) -> bool:
+    """Whether it is one; else it is refused, unless there is nothing."""
+    if value and not isinstance(value, Mapping):
+        check.refuse(place, "no mapping")
+    return isinstance(value, Mapping)
 
 
 def members(value: Any) -> list[Any]:
@@ -243,6 +264,7 @@ RULES: Mapping[str, Rule] = {
     "cgroup": _only("private"),
     "configs": _of("configs"),
     "container_name": _left_out("container_name"),
+    "depends_on": _depends_on,
     "deploy": _deploy,
     "env_file": _env_file,
     "environment": _environment,

@@ -42,7 +42,7 @@ def with_absolute_sources(entries: Mapping[str, Any], directory: Path) -> dict[s
     """Top-level ``configs`` and ``secrets`` with absolute ``file``."""
     return {
         name: {**entry, "file": absolute(entry["file"], directory)}
-        if isinstance(entry, dict) and "file" in entry
+        if isinstance(entry, dict) and isinstance(entry.get("file"), str)
         else entry
         for name, entry in entries.items()
     }
@@ -74,9 +74,9 @@ def _absolute_build(build: Any, directory: Path) -> Any:
 def _absolute_files(files: Any, directory: Path) -> Any:
     if isinstance(files, str):
         return absolute(files, directory)
-    if isinstance(files, dict):
-        return {**files, "path": absolute(files["path"], directory)} if "path" in files else files
-    return [_absolute_files(item, directory) for item in files or []]
+    if isinstance(files, dict) and isinstance(files.get("path"), str):
+        return {**files, "path": absolute(files["path"], directory)}
+    return [_absolute_files(item, directory) for item in files] if isinstance(files, list) else files
 
 
 # --------------------------------------------------------------------------- rendered files

@@ -75,6 +75,12 @@ class Desk:
         self._lapsed = False
         self._lowest = NO_RANK
 
+    @property
+    def weight(self) -> int:
+        """What its optimizer takes of the memory: parameters, again for each hundred configurations that it knows."""
+        kept = self._kept
+        return len(self._space) * (1 + (kept.asks // 100 if kept is not None else 0))
+
     def ask(self, wish: Wish) -> Sequence[Trial]:
         """First trials whose clients vanished, then new ones; fewer when the space or the budget ends."""
         return self._together(wish)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,15 +28,40 @@ from optimizer.space import SearchSpace
 
 MOST_ASKED = 1_000
 LONGEST_LEASE_S = 7 * 24 * 3600.0
+KEPT_PARAMETERS = 5_000
+"""Of all studies whose optimizers a process keeps: those of hyperopt take 9 kB for each, and the garbage collector,
+which stops the process, 0.1 ms."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A study's desk, with how many threads are at it, and its weight when the last one left."""
+
+    desk: Desk
+    users: int = 0
+    weight: int = 0
 
 
 class External:
-    """All such studies of one store, in this process."""
+    """All such studies of one store, in this process.
 
-    def __init__(self, store: StudyStore, offers: OfferStore, clock: Clock, machine: Callable[[], Machine]) -> None:
+    ``kept_parameters``: the optimizers of studies that have so many together are kept, those used last; another one is
+    brought to its place again by replay.
+    """
+
+    def __init__(
+        self,
+        store: StudyStore,
+        offers: OfferStore,
+        clock: Clock,
+        machine: Callable[[], Machine],
+        kept_parameters: int = KEPT_PARAMETERS,
+    ) -> None:
         self._store, self._offers, self._clock, self._machine = store, offers, clock, machine
         self._lease = Lease(store)
-        self._desks: dict[str, Desk] = {}
+        self._kept_parameters = kept_parameters
+        self._desks: OrderedDict[str, _Kept] = OrderedDict()  # those used last at the end
+        self._weight = 0  # of them
         self._guard = threading.Lock()
 
     def create(
@@ -102,11 +129,13 @@ class External:
         """
         if not 1 <= count <= MOST_ASKED or not 0 < seconds <= LONGEST_LEASE_S:
             raise InputError(f"count, lease_s: allowed: 1 to {MOST_ASKED}, above 0 to {LONGEST_LEASE_S:g}")
-        return self._desk(study).ask(Wish(count, client, seconds))
+        with self._desk(study) as desk:
+            return desk.ask(Wish(count, client, seconds))
 
     def heartbeat(self, study: str, trials: Sequence[int], client: str, seconds: float) -> Sequence[int]:
         """Renew the leases that this client still has; returns their trials.  A lost one was offered to another."""
-        self._desk(study).running()
+        with self._desk(study) as desk:
+            desk.running()
         return self._offers.renew(study, client, trials, seconds)
 
     def tell(self, study: str, found: Sequence[Told]) -> None:
@@ -115,11 +144,13 @@ class External:
         Raises NotFound for a trial that was never asked, IllegalTransition for another result than the first,
         InputError.
         """
-        self._desk(study).tell(found)
+        with self._desk(study) as desk:
+            desk.tell(found)
 
     def finish(self, study: str) -> None:
         """Nothing more is asked."""
-        self._desk(study).running()
+        with self._desk(study) as desk:
+            desk.running()
         self._store.set_state(study, StudyState.COMPLETED)
         self.leave(study)
 
@@ -127,16 +158,49 @@ class External:
         """This process has nothing to do with a study any more."""
         self._lease.release(study)
         with self._guard:
-            self._desks.pop(study, None)
+            self._forget(study)
 
-    def _desk(self, study: str) -> Desk:
+    @contextmanager
+    def _desk(self, study: str) -> Iterator[Desk]:
         """Raises NotFound."""
         with self._guard:
-            if study in self._desks:
-                return self._desks[study]
+            known = self._desks.get(study)
+            if known is not None:
+                known.users += 1
+        if known is None:
+            made = _Kept(self._made(study))
+            with self._guard:
+                known = self._desks.setdefault(study, made)
+                known.users += 1
+        try:
+            yield known.desk
+        finally:
+            with self._guard:
+                known.users -= 1
+                if self._desks.get(study) is known:  # else the study was left meanwhile
+                    self._desks.move_to_end(study)
+                    self._weight += known.desk.weight - known.weight
+                    known.weight = known.desk.weight
+                    self._make_room()
+
+    def _made(self, study: str) -> Desk:
+        """Raises NotFound."""
         found = self._store.get(study)
         if found.id != study or found.testbed != EXTERNAL:
             raise NotFound(f"no external study {study!r}")
-        made = Desk(found, self._store, self._offers, self._lease, self._clock)
-        with self._guard:
-            return self._desks.setdefault(study, made)
+        return Desk(found, self._store, self._offers, self._lease, self._clock)
+
+    def _make_room(self) -> None:
+        """Forget what was used longest ago and is not used now; never the one that was used last.
+
+        Leases end by themselves: to give one back here could take it from a thread that has just begun anew.
+        """
+        if self._weight > self._kept_parameters:
+            for study in [name for name, kept in self._desks.items() if not kept.users][:-1]:
+                self._forget(study)
+                if self._weight <= self._kept_parameters:
+                    return
+
+    def _forget(self, study: str) -> None:
+        found = self._desks.pop(study, None)
+        self._weight -= found.weight if found is not None else 0

@@ -293,13 +293,19 @@ def test_a_process_that_dies_meanwhile(settings: Settings, kept: Opened) -> None
 
 
 def test_errors_come_through(settings: Settings, kept: Opened) -> None:
-    study = external(kept).id
+    elsewhere = external(kept)
+    study = elsewhere.id
+    gone = replace(elsewhere, id=f"{study}-0", testbed="twin", plan=replace(elsewhere.plan, application="/gone/mine"))
+    kept.tailor.store.create(gone)
     made = Child(settings)
     try:
         with pytest.raises(errors.NotFound, match="no study 'nothing'"):
             asked(made, "external", "nothing")
         with pytest.raises(errors.MeasuredElsewhere, match="measured elsewhere"):
             asked(made, "report", study)
+        with pytest.raises(errors.FileError) as of_a_file:
+            asked(made, "report", gone.id)
+        assert of_a_file.value.file.endswith("/mine")
         with pytest.raises(child.Bug, match="KeyError"):
             asked(made, "nothing")
         made.close()

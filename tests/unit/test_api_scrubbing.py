@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import io
 import logging
+import shutil
+import socket
+import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +20,8 @@ from framework.api.events import as_text
 from framework.api.problems import problem
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.model import StudyState
-from tests.serving import JOB, Here, serving
+from tests.serving import JOB, PATIENCE_S, Here, serving
+from tests.unit.test_sharing import SMALL
 
 LEAKS = ("/srv", "secret-home", "hunter2", "10.1.2.3", "postgresql://", "content of a file")
 TOLD = (
@@ -137,3 +143,47 @@ def test_no_answer_names_where_things_lie(here: Here, tmp_path: Path) -> None:
         assert str(tmp_path) not in answer.text, path
     refused = here.client.post("/v1/studies", json={**JOB, "prior": "twin", "testbed": "docker"})
     assert str(tmp_path) not in refused.text
+
+
+def test_what_a_compose_file_asks_for_is_named_without_its_path(here: Here, tmp_path: Path) -> None:
+    """A compose file's mounts say where things lie on this machine."""
+    directory = here.roots[0] / "asks"
+    shutil.copytree(SMALL, directory)
+    about, compose = directory / "application.yaml", directory / "compose.yaml"
+    about.write_text(about.read_text().replace("name: small", "name: asks"))
+    mounts = f'volumes: ["{tmp_path}/elsewhere:/e"], env_file: [{tmp_path}/elsewhere/env]'
+    compose.write_text(compose.read_text().replace("cache: {", f"cache: {{{mounts}, "))
+    [asks] = [one["asks_for"] for one in here.get("/applications")["items"] if one["name"] == "asks"]
+    assert asks == ["services.cache.volumes: elsewhere", "services.cache.env_file: env"]
+    for path in ("/v1/applications", "/v1/applications/asks", "/launch", "/launch?application=asks"):
+        said = here.client.get(path).text
+        assert "services.cache.volumes: elsewhere" in said
+        assert str(tmp_path) not in said
+    refused = here.client.post("/v1/studies", json={**JOB, "application": "asks"})
+    assert refused.status_code == 422
+    assert str(tmp_path) not in refused.text
+
+
+def test_the_best_as_files_names_the_applications_files_from_its_directory(here: Here, tmp_path: Path) -> None:
+    study = here.launch()
+    here.kept.worker.run(until_empty=True)
+    packed = here.client.get(f"/v1/studies/{study}/best.tar.gz").content
+    with tarfile.open(fileobj=io.BytesIO(packed)) as file:
+        parts = {name: file.extractfile(name) for name in file.getnames()}
+        texts = {name: part.read().decode() for name, part in parts.items() if part is not None}
+    assert str(tmp_path) not in str(texts)
+    assert "./jaeger.yaml:/etc/jaeger/jaeger.yaml:ro" in texts[f"{study}/compose.yaml"]
+    assert "put these files there" in texts[f"{study}/README.md"]
+
+
+def test_a_form_that_is_not_sent_to_its_end_is_no_bug(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    address = here.client.base_url
+    caplog.set_level(logging.INFO)
+    with socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S) as half:
+        half.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken=")
+    deadline = time.monotonic() + PATIENCE_S
+    while not (noted := [vars(one) for one in caplog.records if vars(one).get("path") == "/login"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [one["status"] for one in noted] == [400]
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]

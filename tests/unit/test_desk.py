@@ -154,3 +154,42 @@ def test_results_are_taken_all_or_none(here: Place) -> None:
     here.external.tell(study, [Told(first.number, 1.0)])
     assert [one.value for one in here.tailor.store.trials(study)] == [1.0, 0.5]
     assert here.tailor.store.get(study).best == second.number
+
+
+def test_the_optimizers_that_are_kept_are_bounded_and_others_are_brought_to_their_place(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    offers = place.external._offers
+    kept = External(place.store, offers, VirtualClock(), lambda: MACHINE, kept_parameters=3)  # type: ignore[arg-type]  # as above
+    studies = [place.create("dds") for _ in range(10)]
+    for number in range(1, 5):
+        for study in studies:
+            [trial] = kept.ask(study, 1, "a", 60.0)
+            assert trial.number == number
+            kept.tell(study, [Told(number, float(number))])
+            assert len(kept._desks) <= 3
+    (tmp_path / "undisturbed").mkdir()
+    undisturbed = Place(tmp_path / "undisturbed")
+    other = undisturbed.create("dds")
+    for number in range(1, 5):
+        [trial] = undisturbed.external.ask(other, 1, "a", 60.0)
+        undisturbed.external.tell(other, [Told(number, float(number))])
+    wanted = [trial.configuration for trial in undisturbed.store.trials(other)]  # type: ignore[operator]  # passed on
+    for study in studies:
+        assert [trial.configuration for trial in place.store.trials(study)] == wanted  # type: ignore[operator]
+        assert "replay diverged" not in [event["kind"] for event in place.store.events(study)]  # type: ignore[operator]
+    undisturbed.tailor.close()
+    place.tailor.close()
+
+
+def test_an_optimizer_that_is_asked_is_not_forgotten(tmp_path: Path) -> None:
+    """Two of one study in a process would give the same configurations."""
+    place = Place(tmp_path)
+    kept = External(place.store, place.external._offers, VirtualClock(), lambda: MACHINE, kept_parameters=1)  # type: ignore[arg-type]
+    studies = [place.create("random") for _ in range(6)]
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda study: kept.ask(study, 2, "a", 60.0), studies * 10))
+    for place_in, study in enumerate(studies):
+        numbers = sorted(trial.number for trials in found[place_in::6] for trial in trials)
+        assert numbers == list(range(1, 21))
+        assert len({trial.configuration for trial in place.store.trials(study)}) == 20  # type: ignore[operator]
+    place.tailor.close()

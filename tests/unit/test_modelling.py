@@ -25,7 +25,8 @@ from framework.modelling import Modelling
 from framework.placement.profile import About, Probe, Profile, Window
 from framework.proposal import propose
 from framework.service import Tailor
-from framework.study.procedure import Procedure
+from framework.study.procedure import Procedure, new_optimizer
+from framework.telling import PRIOR
 from framework.twin.screen import screened
 from optimizer.space import SearchSpace
 from tests.fakes import MACHINE, VirtualClock
@@ -229,3 +230,16 @@ def test_the_command_line_says_modelled(application: Path, home: Path) -> None:
     assert json.loads(asked.stdout)["modelled"] is True
     shown = runner.invoke(main.app, short)
     assert shown.stdout.startswith("MODELLED")
+
+
+@pytest.mark.parametrize("ratios", [[0.0], [0.0, math.inf], [math.nan, -math.inf]])
+@pytest.mark.parametrize("optimizer", ["tailor", "dds"])
+def test_a_prior_that_tells_nothing_apart_is_none(optimizer: str, ratios: list[float]) -> None:
+    """A space in which there is next to nothing to choose, or a rate that the model cannot serve."""
+    space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
+    names = space.names
+    points = [{"values": {names[0]: space.parameters[0].default}, "log_ratio": one} for one in ratios]
+    plan = StudyPlan("a", optimizer, {}, 5, 1, 1.0, 1.0, 10.0, 1, 0, prior="twin", extra={PRIOR: points})
+    [first] = new_optimizer(plan, space).ask()
+    assert first.configuration == space.default()
+    assert new_optimizer(plan, space).ask(3)

@@ -17,6 +17,7 @@ from optimizer.algorithms.optuna import OptunaTPE
 from optimizer.algorithms.serial import Serial
 from optimizer.algorithms.tailor import Tailor
 from optimizer.base import Optimizer
+from optimizer.errors import InvalidInput
 from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.testing.problems import mixed_space, value_of
 from optimizer.trial import Observation, ObservationState, Suggestion
@@ -124,3 +125,11 @@ def test_a_library_that_is_slow_with_wide_integers_sees_real_numbers() -> None:
     assert [search.to_value(many, search.to_drawn(many, value)) for value in (16, 513, 65536)] == [16, 513, 65536]
     for suggestion in islice(conversation(search, lambda one: float(one["many"])), 6):
         assert isinstance(suggestion.configuration["many"], int)
+
+
+def test_a_latin_hypercube_draws_its_design_as_a_whole_and_so_of_a_bounded_size() -> None:
+    wide = SearchSpace(Parameter(f"p{number}", "real", 0.5, low=0.0, high=1.0) for number in range(2_000))
+    with pytest.raises(InvalidInput, match=r"1001 points of 2000 parameters; allowed: at most 2,000,000 values"):
+        LatinHypercube(wide, seed=1, budget=1_001)
+    [first] = LatinHypercube(wide, seed=1, budget=1_000).ask()
+    assert len(first.configuration) == 2_000
