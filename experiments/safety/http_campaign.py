@@ -23,7 +23,7 @@ from experiments.safety.wire import Connection
 
 CLIENTS = 4
 BUSY = "the database does not answer"  # within two seconds: then not to be ready is the right answer
-MOST_BYTES = 2**30  # of the service and the processes that it begins, together
+MOST_BYTES = 2**30  # of the service, and of each process that it begins
 
 
 def campaign(
@@ -112,8 +112,8 @@ def _result(
         by_status[what.rpartition(": ")[2]] += count
     of_health = sorted((seconds for path, _, seconds, _ in asked if path == "/v1/health"), reverse=True)
     of_ready = sorted((seconds for path, _, seconds, _ in asked if path == "/v1/ready"), reverse=True)
-    if memory.most_together > MOST_BYTES:
-        judge.note("more memory than 1 GiB", bytes=memory.most_together)
+    if memory.most_of_one > MOST_BYTES:
+        judge.note("more memory than 1 GiB", bytes=memory.most_of_one)
     if wrong := [one for one in asked if one[1] != 200 and not (one[0] == "/v1/ready" and BUSY in str(one[1]))]:
         judge.note("health or readiness was not 200", answers=repr(wrong[:10]))
     unready = [one for one in asked if one[0] == "/v1/ready" and one[1] != 200]
