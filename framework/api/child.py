@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from multiprocessing.connection import Connection
@@ -34,6 +35,7 @@ Revision = tuple[tuple[int, int], ...]
 Answers = Mapping[str, Callable[..., bytes]]
 
 NICE = 19
+REAP_S = 1.0
 BEGIN = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who began it, who ends it
@@ -137,6 +139,8 @@ class Child:
             self._closed = True
             if self._process is not None:
                 self._process.kill()
+                with suppress(subprocess.TimeoutExpired):  # where the kernel holds it, whoever closes is not held
+                    self._process.wait(REAP_S)
 
     @property
     def pid(self) -> int | None:

@@ -41,7 +41,10 @@ def screened(
     design: int = DESIGN,
     per_round: int = PER_ROUND,
 ) -> list[Modelled]:
-    """The best that the twin knows and a part of the design, each with the logarithm of p95 over the default's."""
+    """The best that the twin knows and a part of the design, each with the logarithm of p95 over the default's.
+
+    A default under which requests fail has no p95: the highest that was found stands for it.  Nothing where none was.
+    """
     rng = np.random.default_rng([seed, 11])
     seconds = min(30.0, max(2.0, REQUESTS / rate_rps))
     total = design + ROUNDS * per_round + AGAIN * KEPT_BEST
@@ -65,25 +68,32 @@ def screened(
     def keep(configurations: Sequence[Configuration]) -> None:
         fresh = [one for one in dict.fromkeys(configurations) if one not in found and space.is_feasible(one)]
         for one, value in zip(fresh, ask(fresh, seed), strict=True):
-            found[one] = _log_ratio(value, level)
+            found[one] = value if value > 0 else math.inf  # NaN: no request was answered
 
-    level = p95(space.default(), seed)
     first = latin_hypercube(space, design, rng)
     keep(first)
     for round_ in range(ROUNDS):
         parents = _lowest(found, PARENTS) or [space.default()]
         step = 0.3 / (1 + round_)
         keep([_child(space, parents, step, rng) for _ in range(per_round)])
+    highest = max(filter(math.isfinite, found.values()), default=None)
+    if highest is None:
+        return []
+
+    def level(number: int) -> float:
+        default = p95(space.default(), number)
+        return default if math.isfinite(default) else highest
+
     best = _lowest(found, KEPT_BEST)
-    levels = [p95(space.default(), seed + 1 + number) for number in range(AGAIN)]
-    runs = [ask(best, seed + 1 + number) for number in range(AGAIN)]
+    runs = [(ask(best, number), level(number)) for number in range(seed + 1, seed + 1 + AGAIN)]
     again = {
-        one: math.fsum(_log_ratio(values[place], base) for values, base in zip(runs, levels, strict=True)) / AGAIN
+        one: math.fsum(_log_ratio(values[place], base) for values, base in runs) / AGAIN
         for place, one in enumerate(best)
     }
+    base = level(seed)
     others = [one for one in first if one in found and one not in again][:KEPT_DESIGN]
     points = [Modelled(one, value) for one, value in again.items()]
-    return [*points, *(Modelled(one, found[one]) for one in others), Modelled(space.default(), 0.0)]
+    return [*points, *(Modelled(one, _log_ratio(found[one], base)) for one in others), Modelled(space.default(), 0.0)]
 
 
 def _log_ratio(value: float, level: float) -> float:

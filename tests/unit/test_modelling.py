@@ -222,6 +222,14 @@ def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: p
         assert changed == best["values"], "the search starts at the best that the twin knows"
 
 
+@pytest.mark.parametrize("rate_rps", [200.0, 5000.0, 20_000.0])
+def test_a_default_under_which_requests_fail(rate_rps: float) -> None:
+    """What the model says of a rate that the default, or any configuration, cannot serve is a number or nothing."""
+    space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
+    found = screened(TWIN, SLICE, TYPES, space, rate_rps, 1, design=30, per_round=5)
+    assert all(math.isfinite(one.log_ratio) for one in found)
+
+
 def test_the_command_line_says_modelled(application: Path, home: Path) -> None:
     runner = CliRunner()
     short = ["twin", "what-if", str(application), "--duration", "3s", "--replications", "2"]
