@@ -27,7 +27,7 @@ from framework.study.external import External
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own
 KEPT_PARAMETERS = 5_000  # of the studies whose optimizers that process keeps beside the one that is asked
-MOST_BYTES = 320 * 2**20  # that optimizers and answers may take there
+MOST_BYTES = 256 * 2**20  # that optimizers and answers may take there
 NICE = 5  # after what is measured, and before pages
 LIMIT_S = 600.0  # of one answer: a long study is replayed with its first
 MOST = 40  # that wait for an answer

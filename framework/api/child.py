@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import errors
+from framework.api.memory import ENVIRONMENT
 from framework.api.problems import Refused
 from framework.bootstrap import Opened, opened
 from framework.config import Settings
@@ -79,7 +80,8 @@ class Child:
 
     ``answers``: where its answers are, MODULE:NAME of a mapping from names to functions, which take what is open and a
     question's arguments.  ``nice``: its priority.  ``kept_parameters``: of studies that are measured elsewhere, whose
-    optimizers it keeps.  ``most_bytes``: of memory that answers may take; None: any number.
+    optimizers it keeps.  ``most_bytes``: of memory that answers may take; None: any number.  ``most_left``: of memory
+    that it may have after an answer; where it has more, it ends, and the next question begins another.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class Child:
         nice: int = NICE,
         kept_parameters: int = KEPT_PARAMETERS,
         most_bytes: int | None = None,
+        most_left: int | None = None,
     ) -> None:
+        self._most_left = most_left
         self._task = Task(settings, answers, kept_parameters, most_bytes)
         self._nice = nice
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,6 +120,8 @@ class Child:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "this could not be computed; try again", **AGAIN) from None
         if kind == "answer":
             revision, answer = said
+            if self._most_left is not None and self._resident() > self._most_left:
+                self.end()
             return revision, answer
         if kind == "full":
             self.end()
@@ -147,6 +153,13 @@ class Child:
         """Of the process; None where there is none."""
         return self._process.pid if self._process is not None else None
 
+    def _resident(self) -> int:
+        """The process's memory [bytes]; 0 where it is gone."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+        except OSError:
+            return 0
+
     def _ready(self) -> Connection:
         """Raises EOFError after ``close``."""
         if self._process is not None and self._process.poll() is not None:
@@ -173,7 +186,7 @@ def _begun(nice: int) -> tuple[Connection, subprocess.Popen[bytes]]:
             [sys.executable, "-P", "-c", BEGIN, str(theirs.fileno()), str(nice)],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | path,
+            env=os.environ | ENVIRONMENT | path,
         )
     return ours, process
 

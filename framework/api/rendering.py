@@ -33,6 +33,7 @@ BESIDE_S = 30.0  # of a study that runs an answer may be as old, so that looking
 OLDER_S = 5.0  # so long is waited for a newer one before the older one is given
 MOST = 32  # different questions that are waited for
 MOST_OF_ONE = 8  # of them, that one caller asked
+MOST_LEFT = 280 * 2**20  # of memory that the process has after an answer; it begins with 200 MiB
 ENTRY_BYTES = 1024  # that an answer takes besides its own
 GIVEN_UP_S = 60.0  # so long what took too long is not tried again
 IDLE_S = 1_800.0  # without a question, after which the process ends
@@ -65,7 +66,7 @@ class Rendering:
         limit_s: float = LIMIT_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.child = Child(settings)
+        self.child = Child(settings, most_left=MOST_LEFT)
         self._revision, self._limit_s, self._now = revision, limit_s, now
         self._kept: OrderedDict[Question, _Kept] = OrderedDict()
         self._bytes = 0  # of them

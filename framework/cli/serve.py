@@ -43,8 +43,10 @@ def register(
         from framework.api.app import app_of  # here: other commands need not wait for the web server
         from framework.api.connections import Limits
         from framework.api.listening import listening_on
+        from framework.api.memory import few_arenas
         from framework.api.server import server_of
 
+        few_arenas()
         _log(log, messages)
         kept, settings = opened(), Settings.from_environment()
         if not _is_loopback(host) and not kept.tokens.tokens():

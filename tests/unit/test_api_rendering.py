@@ -292,6 +292,28 @@ def test_a_process_that_dies_meanwhile(settings: Settings, kept: Opened) -> None
         made.end()
 
 
+def test_a_process_that_keeps_much_memory_ends(settings: Settings, kept: Opened) -> None:
+    study = external(kept).id
+    small, large = Child(settings, most_left=2**40), Child(settings, most_left=2**20)
+    try:
+        answers = {asked(child, "external", study) for child in (small, large, small, large)}
+        assert len(answers) == 1
+        assert small.pid is not None
+        assert large.pid is None
+    finally:
+        small.end()
+        large.end()
+
+
+def test_a_closed_process_is_gone(settings: Settings, kept: Opened) -> None:
+    made = Child(settings)
+    asked(made, "external", external(kept).id)
+    pid = made.pid or 0
+    made.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 def test_errors_come_through(settings: Settings, kept: Opened) -> None:
     elsewhere = external(kept)
     study = elsewhere.id
