@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from experiments.plots import Gain, gains_figure
 from framework import bootstrap
-from framework.cli.present import limits
+from framework.cli.terminal import limits
 from framework.config import Settings
 from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
 from framework.objective import compare_groups
-from framework.report.document import summary_document
-from framework.service import Tailor
+from framework.report.summary_json import summary_document
+from framework.use_cases.studies import Tailor
 from optimizer.space import SearchSpace
 
 RESAMPLES = 2_000  # of a bootstrap

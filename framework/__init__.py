@@ -13,13 +13,13 @@
 | tell        | Trial                         | Observation                          | optimizer                 |
 
 ``framework.controller`` reads as that sentence for one trial, ``framework.study.procedure`` gives the order of a study,
-``framework.service`` holds the use cases that the command line calls, and ``framework.bootstrap`` alone chooses
+``framework.use_cases.studies`` holds the use cases that the command line calls, and ``framework.bootstrap`` alone chooses
 the adapters.
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
-from framework.compiled import choose_cache
+from framework.numba_cache import choose_cache
 
 choose_cache()
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from framework.adapters import Adapters
+from framework.bench import Adapters
 from framework.compose.gate import Gate
 from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.controller import Bench, Watch
 from framework.errors import InputError
-from framework.lately import Lately
+from framework.testbeds.host.lately import Lately
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
-from framework.observing import observed
-from framework.placement.topology import Topology, read_topology
+from framework.telemetry import observed
+from framework.testbeds.host.topology import Topology, read_topology
 from framework.ports import Screen, SpanSink, Testbed
-from framework.service import Tailor
+from framework.use_cases.studies import Tailor
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
@@ -32,18 +32,18 @@ from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
-from framework.study.sharing import Sharing
-from framework.testbeds.beside import DockerNeighbours
-from framework.testbeds.docker import DockerTestbed
-from framework.testbeds.engine import Engine
-from framework.testbeds.machine import describe
-from framework.testbeds.side_containers import DockerSideContainers
+from framework.study.export import Sharing
+from framework.testbeds.docker.colocation import DockerNeighbours
+from framework.testbeds.docker.testbed import DockerTestbed
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.host.machine import describe
+from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
-from framework.twin.places import topology_of
+from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
-from framework.worker import Worker
+from framework.use_cases.worker import Worker
 
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
 
@@ -158,11 +158,11 @@ def sinks(settings: Settings) -> list[SpanSink]:
     """Where spans of Tailor's own work go; their libraries are loaded where they are wanted only."""
     found: list[SpanSink] = []
     if settings.otlp:
-        from framework.observing.otlp import OtlpSpans
+        from framework.telemetry.otlp import OtlpSpans
 
         found.append(OtlpSpans())
     if settings.jaeger_agent:
-        from framework.observing.jaeger_client import JaegerClientSpans
+        from framework.telemetry.jaeger_client import JaegerClientSpans
 
         found.append(JaegerClientSpans(settings.jaeger_agent))
     return found

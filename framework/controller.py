@@ -31,7 +31,7 @@ from framework.model import (
 )
 from framework.objective import evaluate, trial_value
 from framework.ports import ArtefactStore, Clock, LoadGenerator, Screen, StudyStore, Testbed, TraceReader
-from framework.spans import SpanTable, packed
+from framework.model.spans import SpanTable, packed
 from optimizer.space import Configuration
 
 KEPT_TRACES = 2_500

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import SearchExhausted
-from optimizer.namesakes import Namesakes
+from optimizer.models.tied_parameters import Namesakes
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 _DRAWS = 1000  # uniform draws before a space is taken to be (almost) used up

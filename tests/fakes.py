@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.adapters import Adapters
+from framework.bench import Adapters
 from framework.controller import Bench, Watch
 from framework.model import (
     Application,
@@ -35,10 +35,10 @@ from framework.model import (
     Workload,
 )
 from framework.model import Container as RunningContainer
-from framework.placement.topology import Cpu, Topology
+from framework.testbeds.host.topology import Cpu, Topology
 from framework.ports import Neighbours, Progress
-from framework.service import Tailor
-from framework.spans import SpanTable
+from framework.use_cases.studies import Tailor
+from framework.model.spans import SpanTable
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore

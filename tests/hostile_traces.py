@@ -21,7 +21,7 @@ from framework.critical_path.analysis import View, analyse
 from framework.critical_path.extract import path_time_ns
 from framework.critical_path.per_trace import self_time_ns
 from framework.errors import TracesMissing
-from framework.spans import TraceSet
+from framework.model.spans import TraceSet
 from framework.traces.columns import SpanColumns
 from framework.traces.files import read_into
 from tests.unit.test_traces_formats import WRITERS, Span

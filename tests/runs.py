@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from framework.model import LoadResult, Usage
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 
 STARTED_NS = 1_700_000_000_000_000_000

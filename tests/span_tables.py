@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.spans import KINDS, SpanTable
+from framework.model.spans import KINDS, SpanTable
 
 
 class Row(NamedTuple):

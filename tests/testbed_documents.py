@@ -21,7 +21,7 @@ from framework.model import (
     Tracing,
     Workload,
 )
-from framework.testbeds.document import Wanted, one_document, wanted
+from framework.testbeds.docker.document import Wanted, one_document, wanted
 from optimizer.space import Configuration
 
 MEMCACHED_READY = Probe("tcp", port=11211, send="version\r\n", until="\n", pattern="VERSION (.+)")

@@ -25,9 +25,9 @@ from framework.config import load_application, load_service_types, resolved
 from framework.config.writing import to_yaml
 from framework.errors import FileError, InputError, TailorError
 from framework.model import Application, Deployment
-from framework.testbeds.compose_command import ComposeCommand
-from framework.testbeds.document import wanted
-from framework.testbeds.run_directory import compose_file, write
+from framework.testbeds.docker.compose_command import ComposeCommand
+from framework.testbeds.docker.document import wanted
+from framework.testbeds.docker.run_directory import compose_file, write
 from optimizer.space import Configuration
 
 PROJECT = "tailor-campaign"

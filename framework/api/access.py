@@ -15,7 +15,7 @@ from typing import Literal
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from framework.api.pace import Pace
+from framework.api.rate_limit import Pace
 from framework.api.problems import Refused
 from framework.model.token import Token
 from framework.ports import TokenStore

@@ -25,13 +25,13 @@ from framework.bootstrap import Opened
 from framework.errors import TailorError
 from framework.model import EXTERNAL, Study
 from framework.model.documents import encode
-from framework.report.contenders import contenders, race_plot
-from framework.report.document import summary_document
-from framework.report.importance import importance
+from framework.report.optimizer_comparison import contenders, race_plot
+from framework.report.summary_json import summary_document
+from framework.study.importance import importance
 from framework.report.page import contents, interval
 from framework.report.page import page as report_page
 from framework.report.trace_plots import contrast
-from framework.study.sharing import without_directory
+from framework.study.export import without_directory
 
 ON_A_PAGE = 50
 MOST_COMPARED = 200  # studies, the latest

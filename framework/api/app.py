@@ -11,8 +11,8 @@ import framework
 from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
 from framework.api.access import Access
 from framework.api.asking import Asking
-from framework.api.guards import Addressed, Bounded, Guarded, Noted
-from framework.api.pace import Pace
+from framework.api.middleware import Addressed, Bounded, Guarded, Noted
+from framework.api.rate_limit import Pace
 from framework.api.plain import Plain
 from framework.api.rendering import Rendering
 from framework.api.service import Service

@@ -15,14 +15,14 @@ from http import HTTPStatus
 
 from anyio import CapacityLimiter, to_thread
 
-from framework.api.bodies import Ask, Tell
+from framework.api.requests import Ask, Tell
 from framework.api.child import AGAIN, Child, Question
 from framework.api.problems import Refused
 from framework.bootstrap import Opened
 from framework.config import Settings
 from framework.errors import TailorError
 from framework.model import Trial, TrialState
-from framework.study.desk import Told
+from framework.study.external_session import Told
 from framework.study.external import External
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own

@@ -10,16 +10,16 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Response
 
-from framework.api import bodies
+from framework.api import requests
 from framework.api.access import Caller
 from framework.api.asking import LARGE, MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, Turns, asked, encoded, told
-from framework.api.bodies import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
+from framework.api.requests import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
 from framework.errors import InputError
 from framework.model import Objective, Trial
 from framework.objective import keeps
 from framework.report.outcomes import front
-from framework.study.desk import objective_of
+from framework.study.external_session import objective_of
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 
@@ -134,7 +134,7 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def _parameter(asked: bodies.Parameter) -> Parameter:
+def _parameter(asked: requests.Parameter) -> Parameter:
     group = asked.group or (asked.name.partition(".")[0] if "." in asked.name else "")
     return Parameter(**{**asked.model_dump(), "choices": tuple(asked.choices), "group": group})
 

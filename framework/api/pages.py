@@ -9,7 +9,7 @@ from jinja2 import ChoiceLoader, PackageLoader
 from framework.model import Study, Trial
 from framework.report.page import ENVIRONMENT
 from framework.report.plots import parallel
-from optimizer.importance import Explained
+from optimizer.analysis.importance import Explained
 
 PAGES = ENVIRONMENT.overlay(
     loader=ChoiceLoader([PackageLoader("framework.api", "templates"), PackageLoader("framework.report", "templates")])

@@ -19,10 +19,10 @@ from framework.errors import IllegalTransition, NotFound, TailorError, UnknownNa
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports import JobQueue, LaunchStore
-from framework.service import Tailor
+from framework.use_cases.studies import Tailor
 from framework.study.external import External
-from framework.study.sharing import Sharing
-from framework.worker import needs
+from framework.study.export import Sharing
+from framework.use_cases.worker import needs
 
 
 @dataclass(frozen=True)

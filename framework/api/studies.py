@@ -13,12 +13,12 @@ from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
 from framework.api.asking import LARGE
-from framework.api.bodies import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
+from framework.api.requests import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
 from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.model import EXTERNAL, Purpose, Study, StudyState, Trial, TrialState
 from framework.model.documents import encode
-from framework.report.document import summary_document
+from framework.report.summary_json import summary_document
 from framework.study.planning import quick
 
 MOST = 200  # of a page

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from framework.benchmark import Entry, race, recorded, replayed
+from framework.benchmark.races import Entry, race, recorded, replayed
 from framework.errors import InputError
-from framework.report.bench import standings, write_tables
+from framework.report.race_tables import standings, write_tables
 from framework.report.export import write_text
-from framework.service import Tailor
+from framework.use_cases.studies import Tailor
 from optimizer.benchmark.lists import LISTS, fingerprint
 from optimizer.benchmark.race import Run, kind_of
 from optimizer.errors import OptimizerError

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from framework.cli import present
-from framework.service import Tailor
+from framework.cli import terminal
+from framework.use_cases.studies import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 _COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
@@ -44,7 +44,7 @@ def register(
             for finding in findings:
                 colour = _COLOURS[finding.state]
                 table.add_row(
-                    f"[{colour}]{finding.state}[/]", finding.what, present.escape(finding.found), finding.remedy
+                    f"[{colour}]{finding.state}[/]", finding.what, terminal.escape(finding.found), finding.remedy
                 )
             output.print(table)
         if any(finding.state == "missing" and finding.needed for finding in findings):
@@ -89,9 +89,9 @@ def register(
         repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
         maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
         seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
+        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
         plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-        testbed: Annotated[str, typer.Option(help=present.TESTBED_HELP)] = "auto",
+        testbed: Annotated[str, typer.Option(help=terminal.TESTBED_HELP)] = "auto",
         as_json: Json = False,
     ) -> None:
         """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
@@ -106,12 +106,12 @@ def register(
             watch,
             start_rps=start,
             factor=factor,
-            limit_ms=1e3 * present.seconds("--limit", limit),
-            window_s=present.seconds("--duration", duration),
+            limit_ms=1e3 * terminal.seconds("--limit", limit),
+            window_s=terminal.seconds("--duration", duration),
             repetitions=repetitions,
             maximum_rps=maximum,
             seed=seed,
-            limits=present.limits(limit_of or []),
+            limits=terminal.limits(limit_of or []),
             testbed=testbed,
         )
         written = with_tailor.plot_sweep(found, plot)

@@ -1,4 +1,4 @@
-"""``tailor`` on the command line: the commands, thin over ``framework.service``."""
+"""``tailor`` on the command line: the commands, thin over ``framework.use_cases.studies``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from rich.console import Console
 
 import framework
 from framework import bootstrap
-from framework.cli import bench, keeping, look, machine, placing, present, serve, traces, twin
+from framework.cli import (
+    bench,
+    export,
+    studies,
+    machine,
+    placement,
+    terminal,
+    serve,
+    traces,
+    twin,
+)
 from framework.cli.exits import exit_code
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
 from framework.errors import InputError, StoreError, TailorError, Transient
 from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 from framework.model.documents import encode
-from framework.report.document import summary_document
-from framework.service import Tailor
+from framework.report.summary_json import summary_document
+from framework.use_cases.studies import Tailor
 from framework.study.planning import quick as quick_request
 
 app = typer.Typer(
@@ -120,7 +130,7 @@ def tune(
         typer.Option(help="Start from what a STUDY or a FILE of results knows, as ratios to its default (repeatable)."),
     ] = None,
     option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=present.LIMITS_HELP)] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
     prior: Annotated[
         str,
         typer.Option(help="twin: start from what the application's twin says of thousands of configurations."),
@@ -134,7 +144,7 @@ def tune(
     domains: Annotated[
         str, typer.Option(help="The CPU sets that services are placed on: how many, or which (0-3/4-7).")
     ] = "2",
-    testbed: Annotated[str, typer.Option(help=present.TESTBED_HELP)] = "auto",
+    testbed: Annotated[str, typer.Option(help=terminal.TESTBED_HELP)] = "auto",
     seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -144,29 +154,29 @@ def tune(
         optimizer=optimizer,
         iterations=iterations,
         repetitions=repetitions,
-        window_s=present.seconds("--duration", duration),
-        warmup_s=present.seconds("--warm-up", warm_up),
+        window_s=terminal.seconds("--duration", duration),
+        warmup_s=terminal.seconds("--warm-up", warm_up),
         rate_rps=rate,
         pairs=pairs,
         minimal=minimal,
         only=tuple(only or ()),
         without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
-        initial=present.initial(initial),
+        initial=terminal.initial(initial),
         rivals=tuple(versus or ()),
-        target_ms=None if target is None else 1e3 * present.seconds("--target", target),
-        time_limit_s=None if time_limit is None else present.seconds("--time-limit", time_limit),
+        target_ms=None if target is None else 1e3 * terminal.seconds("--target", target),
+        time_limit_s=None if time_limit is None else terminal.seconds("--time-limit", time_limit),
         drift_every=drift_every,
         incremental=incremental,
         seed=seed,
         trace=not no_trace,
-        limits=present.limits(limits or []),
-        options=present.values(option or [], "--option"),
-        **present.reduction(reduce),
-        thresholds=present.limits(threshold or [], "--threshold"),
+        limits=terminal.limits(limits or []),
+        options=terminal.values(option or [], "--option"),
+        **terminal.reduction(reduce),
+        thresholds=terminal.limits(threshold or [], "--threshold"),
         subject_to=tuple(subject_to or ()),
         also=tuple(also or ()),
-        history=present.history(history or []),
+        history=terminal.history(history or []),
         prior=prior,
         testbed=testbed,
         placement=placement,
@@ -209,7 +219,7 @@ def edit(
 
 def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
     study = with_tailor.store.get(study_id)
-    present.opening(messages, study)
+    terminal.opening(messages, study)
     with StudyProgress(messages, study.plan) as progress:
         try:
             study = with_tailor.run(study_id, progress)
@@ -221,7 +231,7 @@ def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
     if as_json:
         print_json({**summary_document(summary), "report": str(path)})
     else:
-        present.summary(output, summary)
+        terminal.summary(output, summary)
         output.print(f"report: {path}\nfiles:  tailor best {study.id} --output DIR", soft_wrap=True)
 
 
@@ -235,10 +245,10 @@ def _stop(signum: int, frame: object) -> None:
 
 
 bench.register(app, tailor, output, messages, print_json)
-keeping.register(app, opened, output, print_json)
-look.register(app, tailor, output, print_json)
+export.register(app, opened, output, print_json)
+studies.register(app, tailor, output, print_json)
 machine.register(app, tailor, output, messages, print_json)
-placing.register(app, tailor, output, messages, print_json, _run)
+placement.register(app, tailor, output, messages, print_json, _run)
 serve.register(app, opened, output, messages, print_json)
 traces.register(app, tailor, output, print_json)
 twin.register(app, tailor, output, messages, print_json)
@@ -251,7 +261,7 @@ def main() -> None:
         status = app(prog_name="tailor", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)  # the library gives a command's own exit code back
     except TailorError as error:
-        messages.print(f"[red]tailor:[/] {present.escape(str(error))}", soft_wrap=True)
+        messages.print(f"[red]tailor:[/] {terminal.escape(str(error))}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist
         error.show()

@@ -23,7 +23,7 @@ from rich.progress import (
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
 from framework.study.planning import expected_repetitions
-from framework.telling import PRIOR
+from framework.study.observations import PRIOR
 
 
 class StudyProgress:

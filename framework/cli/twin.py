@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from framework.cli import present
+from framework.cli import terminal
 from framework.errors import InputError
-from framework.modelling import Answer, Calibration, WhatIf
-from framework.service import Tailor
+from framework.use_cases.twin import Answer, Calibration, WhatIf
+from framework.use_cases.studies import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
@@ -102,19 +102,19 @@ def register(
         with messages.status("asking the twin") as status:
             found = modelling.what_if(
                 application,
-                present.values(settings or [], "--set"),
+                terminal.values(settings or [], "--set"),
                 rate_rps=rate,
-                seconds=present.seconds("--duration", duration),
+                seconds=terminal.seconds("--duration", duration),
                 count=count,
                 seed=seed,
-                limit_ms=1e3 * present.seconds("--limit", limit) if sweep else None,
+                limit_ms=1e3 * terminal.seconds("--limit", limit) if sweep else None,
                 progress=lambda step: status.update(f"asking the twin: {step}"),
             )
         drawn = modelling.plot(found, plot) if sweep or plot else None
         if as_json:
             print_json({"modelled": True, **_document(found), "plot": drawn})
             return
-        output.print(present.MODELLED)
+        output.print(terminal.MODELLED)
         _show(output, found)
         if drawn is not None:
             output.print(f"plot: {drawn}", soft_wrap=True)
@@ -123,7 +123,7 @@ def register(
 def _show_calibration(output: Console, found: Calibration) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("service", "measured [ms]", "modelled [ms]", "ratio"):
-        table.add_column(present.escape(column), justify="left" if column == "service" else "right")
+        table.add_column(terminal.escape(column), justify="left" if column == "service" else "right")
     for name, (measured, modelled) in sorted(found.services.items(), key=lambda one: -one[1][0]):
         ratio = f"{modelled / measured:.2f}" if measured > 0 else ""
         table.add_row(name, f"{measured:.3f}", f"{modelled:.3f}", ratio)
@@ -148,8 +148,8 @@ def _show(output: Console, found: WhatIf) -> None:
     for name in arms:
         table.add_column(name)
     for quantity, unit in (("p50", "ms"), ("p95", "ms"), ("p99", "ms"), ("throughput", "1/s"), ("cores", "busy")):
-        row = [present.estimate(arm.quantities[quantity], unit) for arm in arms.values()]
-        table.add_row(quantity, *map(present.escape, row))
+        row = [terminal.estimate(arm.quantities[quantity], unit) for arm in arms.values()]
+        table.add_row(quantity, *map(terminal.escape, row))
     output.print(table)
     if found.ratio is not None:
         ratio = found.ratio

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from framework.config.checked import Strict, Value, load
-from optimizer.history import Known
+from optimizer.transfer import Known
 
 Positive = Annotated[float, Field(gt=0)]
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.critical_path import contrast, graph
-from framework.critical_path.charge import Charges, charged
-from framework.critical_path.contrast import Groups
+from framework.critical_path import comparison, graph
+from framework.critical_path.attribution import Charges, charged
+from framework.critical_path.comparison import Groups
 from framework.critical_path.extract import Sections, sections
 from framework.critical_path.graph import Edge
 from framework.critical_path.per_trace import PerTrace, per_trace
-from framework.critical_path.profile import Profile, kinds, profiles
+from framework.critical_path.breakdown import Profile, kinds, profiles
 from framework.critical_path.shapes import Shape, shapes
 from framework.critical_path.skew import Mode, adjusted
 from framework.errors import InputError
-from framework.estimates import mean, quantile
+from framework.model.estimates import mean, quantile
 from framework.model import Estimate
-from framework.spans import SpanTable, TraceSet
+from framework.model.spans import SpanTable, TraceSet
 
 ENOUGH_FOR_A_TAIL = 20
 
@@ -83,7 +83,7 @@ def analyse(traces: TraceSet, view: View = View()) -> Analysis:
         requests={kind: int((table.request == table.requests.index(kind)).sum()) for kind in kinds(table)},
         services=profiles(table, view.mix),
         operations=profiles(per_trace(spans, by_operation(spans, charges), tolerance=view.tolerance), view.mix),
-        tail=contrast.tail(table) if table.traces >= ENOUGH_FOR_A_TAIL else None,
+        tail=comparison.tail(table) if table.traces >= ENOUGH_FOR_A_TAIL else None,
         shapes=shapes(spans, charges, path),
         edges=graph.edges(spans, charges),
     )

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.waiting import waited_for
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 Int64s = NDArray[np.int64]
 SMALL = 24

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.critical_path.charge import Charges
+from framework.critical_path.attribution import Charges
 from framework.critical_path.waiting import CLIENT
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 
 @dataclass(frozen=True, slots=True)

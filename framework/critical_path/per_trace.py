@@ -9,10 +9,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.critical_path.charge import Charges
+from framework.critical_path.attribution import Charges
 from framework.critical_path.extract import children_of, path_time_ns
 from framework.critical_path.waiting import waited_for
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 Int64s = NDArray[np.int64]
 

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.critical_path.charge import Charges
+from framework.critical_path.attribution import Charges
 from framework.critical_path.extract import Sections
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 Int64s = NDArray[np.int64]
 

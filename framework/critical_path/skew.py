@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.extract import children_of
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 Mode = Literal["auto", "on", "off"]
 UNKNOWN = -1

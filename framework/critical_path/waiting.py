@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.spans import KINDS, SpanTable
+from framework.model.spans import KINDS, SpanTable
 
 SERVER, CLIENT, PRODUCER, CONSUMER = (KINDS.index(name) for name in ("server", "client", "producer", "consumer"))
 

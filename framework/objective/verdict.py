@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
-from framework.estimates import CONFIDENCE, quantile
+from framework.model.estimates import CONFIDENCE, quantile
 from framework.model import Estimate, Verdict
 from framework.objective import signed_rank
 

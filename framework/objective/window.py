@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.model import LoadResult, Usage
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 
 GENERATOR = "loadgen"
 """The service name under which the load generator exports its root client spans."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from framework.errors import InputError
 from framework.model.documents import decode
 from framework.model.neighbours import Stressor
-from framework.placement.cpus import read_cpus
-from framework.placement.scores import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
+from framework.model.cpus import read_cpus
+from framework.placement.interference import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
 
 VERSION = 1
 LONGEST = 300  # characters of a reason
@@ -278,7 +278,7 @@ def pressures(profile: Profile) -> Mapping[str, Mapping[str, float]]:
 
 
 def attributes(profile: Profile) -> Mapping[str, Mapping[str, float]]:
-    """Service -> what placement solvers know of it (``optimizer.assignment``)."""
+    """Service -> what placement solvers know of it (``optimizer.placement.assignment``)."""
     suffered, put = sensitivities(losses(profile.windows)), pressures(profile)
     scores = thesis_scores(losses(profile.windows))
     found: dict[str, dict[str, float]] = {}

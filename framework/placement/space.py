@@ -12,12 +12,12 @@ from framework.compose.placed import ALL, CPUSET
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.errors import InputError, UnknownName
 from framework.model import Application
-from framework.placement.cpus import read_cpus, write_cpus
+from framework.model.cpus import read_cpus, write_cpus
 from framework.placement.profile import Profile, attributes, read_profile
-from framework.placement.topology import Topology
-from optimizer.assignment import APART, ONLY, PRESSURE, SENSITIVITY, assignment_of, named
+from framework.testbeds.host.topology import Topology
+from optimizer.placement.assignment import APART, ONLY, PRESSURE, SENSITIVITY, assignment_of, named
 from optimizer.errors import SearchExhausted
-from optimizer.namesakes import ALONE
+from optimizer.models.tied_parameters import ALONE
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
 

@@ -11,16 +11,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from framework.critical_path.contrast import windows
+from framework.critical_path.comparison import windows
 from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
 from framework.report.figure import marked
-from framework.report.importance import SCREENING, importance
+from framework.study.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
-from optimizer.importance import Explained
+from optimizer.analysis.importance import Explained
 
 ENVIRONMENT = Environment(
     loader=PackageLoader("framework.report", "templates"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from framework.model import Sweep, Trial
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, marked, svg
-from optimizer.importance import Importance
+from optimizer.analysis.importance import Importance
 from optimizer.space import SearchSpace
 
 

@@ -27,7 +27,7 @@ from framework.report.arms import chosen
 from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
-from framework.telling import EDITS
+from framework.study.observations import EDITS
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value

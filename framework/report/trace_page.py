@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from framework.critical_path.analysis import Analysis
-from framework.critical_path.contrast import Groups
+from framework.critical_path.comparison import Groups
 from framework.model import Estimate
 from framework.report import trace_plots
 from framework.report.page import ENVIRONMENT

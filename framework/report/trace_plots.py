@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framework.critical_path.analysis import Analysis
-from framework.critical_path.contrast import Groups
+from framework.critical_path.comparison import Groups
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
 
 if TYPE_CHECKING:

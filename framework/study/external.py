@@ -20,7 +20,7 @@ from framework.errors import InputError, NotFound
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
 from framework.model.identity import is_plain_name
 from framework.ports import Clock, OfferStore, StudyStore
-from framework.study.desk import VALUE, Desk, Told, Wish, objective_of
+from framework.study.external_session import VALUE, Desk, Told, Wish, objective_of
 from framework.study.lease import Lease
 from framework.study.procedure import new_optimizer
 from optimizer.errors import OptimizerError

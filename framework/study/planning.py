@@ -35,8 +35,8 @@ from framework.placement.space import (
     with_placement,
     with_wishes,
 )
-from framework.placement.topology import Topology
-from framework.telling import EDITS
+from framework.testbeds.host.topology import Topology
+from framework.study.observations import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 

@@ -22,11 +22,11 @@ from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
-from framework.study.proof import Proof
-from framework.telling import EDITS, PRIOR, believed, imported, in_space, observation
+from framework.study.verdict import Proof
+from framework.study.observations import EDITS, PRIOR, believed, imported, in_space, observation
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
-from optimizer.minimal import smaller
+from optimizer.analysis.backward_elimination import smaller
 from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation

@@ -27,11 +27,11 @@ from framework.model import (
 from framework.model.twin import Twin
 from framework.objective.window import GENERATOR
 from framework.ports import Clock, Progress
-from framework.spans import SpanTable, no_spans
-from framework.twin.compile import compiled, slowed
-from framework.twin.draws import arrivals
-from framework.twin.simulate import Outcome, simulate, traced_of
-from framework.twin.spans import span_table
+from framework.model.spans import SpanTable, no_spans
+from framework.twin.translate import compiled, slowed
+from framework.twin.simulator.draws import arrivals
+from framework.twin.simulator.simulate import Outcome, simulate, traced_of
+from framework.twin.simulator.spans import span_table
 
 DRAIN_S = 10.0  # after the window: what has not ended by then did not end
 

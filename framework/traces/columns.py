@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from framework import spans
-from framework.spans import KINDS, SpanTable
+from framework.model import spans
+from framework.model.spans import KINDS, SpanTable
 from framework.traces.link import TWICE, RawSpans, link
 
 KIND: Mapping[str, int] = {name: index for index, name in enumerate(KINDS)}

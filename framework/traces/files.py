@@ -16,7 +16,7 @@ import httpx
 
 from framework.config.reading import TRACES_BYTES, read_bytes
 from framework.errors import FileError, InputError, TracesMissing
-from framework.spans import Format, TraceSet
+from framework.model.spans import Format, TraceSet
 from framework.traces import jaeger_json, otlp, zipkin
 from framework.traces.columns import SpanColumns
 from framework.traces.link import RawSpans

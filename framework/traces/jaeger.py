@@ -19,7 +19,7 @@ import numpy as np
 
 from framework.errors import TracesMissing
 from framework.model import Application, Running
-from framework.spans import SpanTable, only_traces
+from framework.model.spans import SpanTable, only_traces
 from framework.traces.columns import SpanColumns
 from framework.traces.jaeger_json import read_into
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from framework.errors import TracesMissing
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 from framework.traces.columns import CALLS, KIND, LATEST_NS, PEER_RANK, ROOT, SpanColumns
 from framework.traces.link import MALFORMED, TWICE
 

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.spans import SpanTable, only_traces
+from framework.model.spans import SpanTable, only_traces
 
 MALFORMED = "malformed field"
 ROOTS = "roots other than one"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.twin.draws import arrivals
-from framework.twin.program import Program
-from framework.twin.simulate import simulate
+from framework.twin.simulator.draws import arrivals
+from framework.twin.simulator.program import Program
+from framework.twin.simulator.simulate import simulate
 
 WARMUP_S = 2.0  # does not count
 QUANTILES = (0.5, 0.95, 0.99)

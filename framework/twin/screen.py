@@ -15,9 +15,9 @@ import numpy as np
 
 from framework.model import Application, ServiceType
 from framework.model.twin import Twin
-from framework.twin.compile import compiled
+from framework.twin.translate import compiled
 from framework.twin.replication import replication
-from optimizer.belief import Modelled
+from optimizer.models.simulator_prior import Modelled
 from optimizer.sampling import latin_hypercube, mutated
 from optimizer.space import Configuration, SearchSpace
 

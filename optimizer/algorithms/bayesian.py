@@ -15,7 +15,7 @@ import numpy as np
 from optimizer.base import Optimizer, Option
 from optimizer.sampling import design_size, latin_hypercube, unseen
 from optimizer.space import Configuration, Value
-from optimizer.surrogate import (
+from optimizer.models.surrogate import (
     Array,
     BoostedTrees,
     Encoder,

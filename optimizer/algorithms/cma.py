@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from optimizer.base import Option
-from optimizer.libraries import LibraryOptimizer, library
+from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation
 

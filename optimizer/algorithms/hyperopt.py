@@ -17,7 +17,7 @@ import numpy as np
 from optimizer.base import Optimizer, Option
 from optimizer.sampling import design_size, unseen
 from optimizer.space import Configuration, Parameter, Value
-from optimizer.surrogate import worst_for_failed
+from optimizer.models.surrogate import worst_for_failed
 
 _DRAWS = 20  # suggestions that were seen before or break a constraint, until a uniform draw replaces them
 

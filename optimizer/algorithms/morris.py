@@ -1,7 +1,7 @@
 """Screening by experiment: the Morris method, one group of parameters moved at a time along random trajectories.
 
 With r trajectories over G groups it takes r (G + 1) trials; a budget below one trajectory screens as many groups as it
-allows, in random order.  It searches nothing: what it finds is read off with ``optimizer.importance.effects``.
+allows, in random order.  It searches nothing: what it finds is read off with ``optimizer.analysis.importance.effects``.
 
 Sources: Morris, Technometrics 33(2) (1991) [M91]; groups: Campolongo, Cariboni & Saltelli, Environmental Modelling &
 Software 22 (2007) [C07].

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from optimizer.base import Option
-from optimizer.libraries import LibraryOptimizer, library
+from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration
 from optimizer.trial import Observation

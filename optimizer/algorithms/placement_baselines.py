@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.assignment import Assignment
-from optimizer.solvers import PlacementSolver
+from optimizer.placement.assignment import Assignment
+from optimizer.placement.one_shot import PlacementSolver
 
 
 class PlacementSpread(PlacementSolver):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimizer.libraries import LibraryOptimizer, library
+from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation

@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from typing import Any
 
-from optimizer.libraries import LibraryOptimizer, library
+from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation, ObservationState

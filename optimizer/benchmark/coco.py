@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.libraries import library
+from optimizer.library_optimizer import library
 from optimizer.space import Configuration, Parameter, SearchSpace
 
 FLOOR = 1e-2

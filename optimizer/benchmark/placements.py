@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from optimizer.assignment import APART, CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment
+from optimizer.placement.assignment import APART, CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment
 from optimizer.space import Capacity, Parameter, SearchSpace
 
 RESOURCES = ("core", "memory", "cache")

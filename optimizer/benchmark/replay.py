@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizer.errors import InvalidInput
 from optimizer.space import Configuration, SearchSpace, Value
-from optimizer.surrogate import Encoder, one_thread
+from optimizer.models.surrogate import Encoder, one_thread
 
 FEWEST = 10  # configurations with a value
 TREES = 200

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from framework.critical_path.analysis import View, analyse
-from framework.critical_path.contrast import between
+from framework.critical_path.comparison import between
 from framework.report.page import page as study_page
 from framework.report.summary import summarise
 from framework.report.trace_page import trace_page

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from framework.errors import MissingPrerequisite
-from framework.testbeds.compose_command import CANDIDATES, ComposeCommand
-from framework.testbeds.docker import DockerTestbed
+from framework.testbeds.docker.compose_command import CANDIDATES, ComposeCommand
+from framework.testbeds.docker.testbed import DockerTestbed
 from tests.docker.studies import ROOT, TAILOR, WIDE, edit, environment
 from tests.testbed_documents import TYPES, new_project
 

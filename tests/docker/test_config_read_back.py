@@ -14,9 +14,9 @@ from framework.compose import render
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.writing import to_yaml
 from framework.model import Application, Deployment, ServiceType
-from framework.testbeds.compose_command import ComposeCommand
-from framework.testbeds.engine import Engine
-from framework.testbeds.probes import NoAnswer, agrees, ask, found
+from framework.testbeds.docker.compose_command import ComposeCommand
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.probes import NoAnswer, agrees, ask, found
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 pytestmark = pytest.mark.docker

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framework.testbeds.compose_command import ComposeCommand
+from framework.testbeds.docker.compose_command import ComposeCommand
 from tests.docker.studies import PATIENT, ROOT, WIDE, left_behind, tailor, trials_of, tune
 
 pytestmark = [pytest.mark.docker, PATIENT]

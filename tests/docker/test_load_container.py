@@ -16,7 +16,7 @@ import pytest
 from framework.errors import InputError, LoadFailed, MissingPrerequisite
 from framework.load.container import IMAGE, ContainerLoad
 from framework.model import Application, Deployment, LoadPlan, Objective, Running, Tracing, Usage, Workload
-from framework.testbeds.side_containers import DockerSideContainers
+from framework.testbeds.docker.side_containers import DockerSideContainers
 from optimizer.space import Configuration
 from tests.testbed_documents import new_project
 

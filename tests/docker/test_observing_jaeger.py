@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from framework.model import TuneRequest
-from framework.observing import observed
-from framework.observing.jaeger_client import JaegerClientSpans
-from framework.observing.otlp import OtlpSpans
+from framework.telemetry import observed
+from framework.telemetry.jaeger_client import JaegerClientSpans
+from framework.telemetry.otlp import OtlpSpans
 from framework.ports import SpanSink
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 

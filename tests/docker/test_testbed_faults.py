@@ -20,8 +20,8 @@ from framework.errors import (
     StoreError,
     TestbedUnavailable,
 )
-from framework.testbeds.docker import DockerTestbed
-from framework.testbeds.engine import Engine
+from framework.testbeds.docker.testbed import DockerTestbed
+from framework.testbeds.docker.engine import Engine
 from tests.testbed_documents import NGINX, TYPES, application, deployment, document, new_project, quiet, with_web
 
 pytestmark = pytest.mark.docker
@@ -128,7 +128,7 @@ def test_a_run_directory_that_cannot_be_written_is_an_error(tmp_path: Path, proj
 KILLED = """
 import sys, os, signal
 from pathlib import Path
-from framework.testbeds.docker import DockerTestbed
+from framework.testbeds.docker.testbed import DockerTestbed
 from tests.testbed_documents import TYPES, deployment, document, quiet
 def progress(step):
     if step.startswith(sys.argv[3]):

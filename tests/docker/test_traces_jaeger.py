@@ -17,7 +17,7 @@ from framework.critical_path.analysis import View, analyse
 from framework.critical_path.service_time import service_times
 from framework.errors import TracesMissing
 from framework.model import Application, Container, Deployment, Objective, Running, Tracing, Workload
-from framework.spans import KINDS, Format
+from framework.model.spans import KINDS, Format
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from optimizer.space import Configuration

@@ -17,7 +17,7 @@ from framework.config import load_application, load_configuration, load_service_
 from framework.config.writing import to_yaml
 from framework.errors import MissingPrerequisite
 from framework.model import Application, Deployment
-from framework.testbeds.compose_command import ComposeCommand
+from framework.testbeds.docker.compose_command import ComposeCommand
 
 ROOT = Path(__file__).parents[2]
 SHOP = ROOT / "tests" / "cases" / "good" / "shop"

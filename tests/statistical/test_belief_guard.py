@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimizer.belief import Modelled
+from optimizer.models.simulator_prior import Modelled
 from optimizer.benchmark.lists import problem
 from optimizer.benchmark.problem import Problem
 from optimizer.benchmark.race import run

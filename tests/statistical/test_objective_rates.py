@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from framework.estimates import quantile
+from framework.model.estimates import quantile
 from framework.objective.stationarity import change
 
 pytestmark = pytest.mark.statistical

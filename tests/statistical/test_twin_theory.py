@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from framework.twin.draws import EXPONENTIAL, LOGNORMAL, arrivals
-from framework.twin.program import AGAIN, CALL, CPU, DELAY, END, LOOP, Builder, Program
-from framework.twin.simulate import Outcome, simulate
+from framework.twin.simulator.draws import EXPONENTIAL, LOGNORMAL, arrivals
+from framework.twin.simulator.program import AGAIN, CALL, CPU, DELAY, END, LOOP, Builder, Program
+from framework.twin.simulator.simulate import Outcome, simulate
 
 pytestmark = pytest.mark.statistical
 

@@ -15,12 +15,12 @@ import pytest
 
 from framework import errors
 from framework.api.access import KEPT_S, new_token
-from framework.api.guards import MOST_BYTES
+from framework.api.middleware import MOST_BYTES
 from framework.api.problems import status_of
 from framework.client import Client as ApiClient
 from framework.client import Refused
 from framework.model import DEFAULT_OPTIMIZER
-from framework.report.document import summary_document
+from framework.report.summary_json import summary_document
 from tests.serving import JOB, Here, serving
 from tests.unit.test_modelling import profile_of
 

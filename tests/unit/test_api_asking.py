@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from framework.api.asking import LARGE, MOST, MOST_MADE_OF_ONE, MOST_OF_ONE, Asking, Turns
-from framework.api.bodies import Ask
+from framework.api.requests import Ask
 from framework.api.child import Child, Question, Revision
 from framework.api.problems import Refused
 from framework.bootstrap import Opened

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.api.bodies import NewExternal, NewStudy
+from framework.api.requests import NewExternal, NewStudy
 from tests.serving import JOB, Here, serving
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from framework.api.guards import Noted
+from framework.api.middleware import Noted
 from framework.cli.logs import JsonLines, Text
 from tests.serving import PATIENCE_S, served
 

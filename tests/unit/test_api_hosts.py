@@ -12,7 +12,7 @@ from httpx import Client
 
 from framework.api.app import reached_at
 from framework.api.connections import Limits
-from framework.api.guards import Addressed
+from framework.api.middleware import Addressed
 from framework.client import Client as ApiClient
 from tests.serving import JOB, PATIENCE_S, Here, served, serving
 

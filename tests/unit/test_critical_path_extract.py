@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from framework.critical_path.extract import path_time_ns, sections
 from framework.critical_path.waiting import waited_for
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 from tests.span_tables import Row, shuffled, span_table
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "critical_path").glob("*.yaml"))

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.critical_path import contrast, graph
+from framework.critical_path import comparison, graph
 from framework.critical_path.analysis import by_operation
-from framework.critical_path.charge import charged
+from framework.critical_path.attribution import charged
 from framework.critical_path.extract import sections
 from framework.critical_path.per_trace import PerTrace, per_trace
-from framework.critical_path.profile import profiles, variation, weights
+from framework.critical_path.breakdown import profiles, variation, weights
 from framework.critical_path.reduce import Evidence, Thresholds, overlap, reduce
 from framework.critical_path.shapes import shapes
 from framework.errors import InputError
 from framework.model import Estimate
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 
 MS = 1_000_000
@@ -88,18 +88,18 @@ def test_the_interval_of_the_variation_covers_the_truth() -> None:
 
 def test_the_tail_is_explained_without_a_rest() -> None:
     times = [(1, 2, 1)] * 95 + [(1, 20, 1)] * 5
-    found = contrast.tail(table_of(many(*times)))
+    found = comparison.tail(table_of(many(*times)))
     assert found.services[0].name == "post"
     assert found.services[0].difference_ms.value == pytest.approx(18.0)
     differences = sum(one.difference_ms.value for one in found.services)
     assert differences == pytest.approx(found.second_ms.value - found.first_ms.value)
     with pytest.raises(InputError, match="takes 20 or more"):
-        contrast.tail(table_of(many((1, 2, 1))))
+        comparison.tail(table_of(many((1, 2, 1))))
 
 
 def test_two_sets_are_compared_service_by_service() -> None:
     before, after = table_of(many(*[(1, 2, 4), (1, 4, 4)] * 10)), table_of(many(*[(1, 2, 0), (1, 4, 0)] * 10))
-    found = contrast.between(before, after)
+    found = comparison.between(before, after)
     assert found.services[0].name == "cache"
     assert found.services[0].difference_ms.value == pytest.approx(-4.0)
     assert found.services[0].difference_ms.high < 0

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.critical_path.charge import charged
+from framework.critical_path.attribution import charged
 from framework.critical_path.per_trace import self_time_ns
 from framework.critical_path.service_time import service_times
-from framework.spans import SpanTable
+from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 
 # What it shows: (rows, self time of each).

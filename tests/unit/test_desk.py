@@ -13,7 +13,7 @@ from framework.errors import IllegalTransition, InputError, NotFound, StoreBusy
 from framework.model import Offer, Trial, TrialState
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
-from framework.study.desk import Told
+from framework.study.external_session import Told
 from framework.study.external import External
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_tailor
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from framework.errors import InputError
-from framework.estimates import mean, probability_of, quantile, ranks, rate
+from framework.model.estimates import mean, probability_of, quantile, ranks, rate
 
 samples = st.lists(st.floats(0.001, 1e6) | st.just(math.inf), min_size=1, max_size=300)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.evidence import OTHERS, _answered, _used
+from framework.twin.calibration.data import OTHERS, _answered, _used
 from optimizer.space import Parameter, SearchSpace
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.study.held import held, known
+from framework.study.locks import held, known
 
 HOLD = """
 import pathlib, sys
-from framework.study.held import held
+from framework.study.locks import held
 with held(pathlib.Path(sys.argv[1]), "one"):
     print("held", flush=True)
     input()

@@ -13,11 +13,11 @@ from framework.config.results_file import load_results
 from framework.controller import Bench
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
-from framework.study.earlier import history
+from framework.study.warm_start import history
 from framework.study.procedure import Procedure
-from framework.telling import HISTORY, imported, left_out
+from framework.study.observations import HISTORY, imported, left_out
 from optimizer.errors import NotOfThisSpace
-from optimizer.history import ELSEWHERE, Known, carried, observed
+from optimizer.transfer import ELSEWHERE, Known, carried, observed
 from optimizer.space import Condition, Parameter, SearchSpace
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 

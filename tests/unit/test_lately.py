@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.lately import Lately
+from framework.testbeds.host.lately import Lately
 from tests.fakes import VirtualClock
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from framework.errors import Interrupted
 from framework.model import Study, TuneRequest
-from framework.observing import observed
-from framework.observing.otlp import resource
-from framework.service import Tailor
+from framework.telemetry import observed
+from framework.telemetry.otlp import resource
+from framework.use_cases.studies import Tailor
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizer.additive import FITTED, AdditiveProcess, Layout, _Known, _spread
-from optimizer.namesakes import Namesakes
+from optimizer.models.additive import FITTED, AdditiveProcess, Layout, _Known, _spread
+from optimizer.models.tied_parameters import Namesakes
 
 RNG = np.random.default_rng(0)
 TWO_GROUPS = Layout(np.array([0, 1, 2, 3, 3]), np.array([0, 0, 1, 1]), np.ones(4))

@@ -7,7 +7,7 @@ import pytest
 
 from optimizer.algorithms.bayesian import BayesianGP
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
-from optimizer.surrogate import Encoder, GaussianProcess, standardised, worst_for_failed
+from optimizer.models.surrogate import Encoder, GaussianProcess, standardised, worst_for_failed
 from optimizer.testing.problems import mixed_space
 from optimizer.trial import Observation, ObservationState
 

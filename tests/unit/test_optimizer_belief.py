@@ -9,7 +9,7 @@ import pytest
 
 from optimizer.algorithms.dds import DDS
 from optimizer.algorithms.tailor import Tailor
-from optimizer.belief import Belief, Modelled, trusted
+from optimizer.models.simulator_prior import Belief, Modelled, trusted
 from optimizer.errors import InvalidInput
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framework.benchmark import Entry, race, read
+from framework.benchmark.races import Entry, race, read
 from optimizer.benchmark.lists import DEVELOPMENT, HELD_OUT, problem
 from optimizer.benchmark.microservices import Microservices
 from optimizer.benchmark.origin import code_of, identity_of

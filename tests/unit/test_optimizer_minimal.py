@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from optimizer.minimal import smaller
+from optimizer.analysis.backward_elimination import smaller
 from optimizer.space import Configuration, LinearConstraint, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 

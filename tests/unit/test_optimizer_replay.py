@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framework.benchmark import recorded, replayed
+from framework.benchmark.races import recorded, replayed
 from framework.errors import StoreError
 from framework.model import TrialState
 from optimizer.benchmark.replay import Replay, Result

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.placement.counters import derived, read_perf
+from framework.testbeds.host.counters import derived, read_perf
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "perf"
 

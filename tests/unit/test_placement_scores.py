@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import InputError
-from framework.placement.scores import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
+from framework.placement.interference import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
 
 
 def test_the_thesis_score_by_hand() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from framework.errors import InputError, MissingPrerequisite
-from framework.placement.cpus import read_cpus, write_cpus
-from framework.placement.topology import Topology, read_topology
+from framework.model.cpus import read_cpus, write_cpus
+from framework.testbeds.host.topology import Topology, read_topology
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "topology").glob("*.yaml"))
 

@@ -23,8 +23,8 @@ from framework.placement.space import (
     parameter_of,
     reasons,
 )
-from framework.placement.topology import Cpu, Topology
-from framework.service import Tailor
+from framework.testbeds.host.topology import Cpu, Topology
+from framework.use_cases.studies import Tailor
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.cli.present import notes
+from framework.cli.terminal import notes
 from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import StudyPlan, TrialState

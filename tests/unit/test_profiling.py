@@ -30,9 +30,9 @@ from framework.placement.profile import (
     slowdowns,
 )
 from framework.ports import Progress
-from framework.service import Tailor
-from framework.spans import SpanTable
-from framework.stressing import busy, peak
+from framework.use_cases.studies import Tailor
+from framework.model.spans import SpanTable
+from framework.placement.profiler import busy, peak
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

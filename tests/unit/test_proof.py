@@ -15,7 +15,7 @@ from framework.model import Study, StudyPlan, StudyState
 from framework.report.page import page
 from framework.report.summary import Summary, summarise
 from framework.study.procedure import Procedure
-from framework.study.proof import FULL
+from framework.study.verdict import FULL
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 IDLE = ("mail", "queue", "search")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from framework.cli import present
+from framework.cli import terminal
 from framework.cli.progress import StudyProgress
 from framework.compose import render
 from framework.config import search_space
@@ -21,7 +21,7 @@ from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
 from framework.report.changes import Change, by_name
-from framework.report.document import summary_document
+from framework.report.summary_json import summary_document
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
@@ -111,7 +111,7 @@ def test_a_study_without_a_verdict_or_a_trial_has_a_page_too(bench: Bench, study
 def test_the_terminal_says_what_json_says(found: Summary) -> None:
     assert found.equal_speed is None, "nobody measured the speed"
     written = io.StringIO()
-    present.summary(Console(file=written, width=200), found)
+    terminal.summary(Console(file=written, width=200), found)
     document = json.loads(json.dumps(encode(summary_document(found)), allow_nan=False))
     assert document["headline"] in written.getvalue()
     assert f"{document['best']['value']:.2f} ms" in written.getvalue()
@@ -122,7 +122,7 @@ def test_the_terminal_says_what_json_says(found: Summary) -> None:
 def test_what_changes_is_readable_in_any_terminal(found: Summary, columns: int, explained: bool) -> None:
     several = [replace(found.changes[0], service=f"service-{i}", parameter="a" * 25) for i in range(9)]
     written = io.StringIO()
-    present.summary(Console(file=written, width=columns), replace(found, changes=tuple(several)))
+    terminal.summary(Console(file=written, width=columns), replace(found, changes=tuple(several)))
     said = written.getvalue()
     assert said.count("a" * 25) == 1, "namesakes share a row, and no name is cut"
     assert all(f"service-{i}" in said for i in range(9))
@@ -152,7 +152,7 @@ def test_what_the_machine_itself_did_is_taken_out(tmp_path: Path) -> None:
     told = [one.told_value for one in trials if one.purpose == "search" and one.told_value is not None]
     assert max(told) / min(told) < 1.3, "the optimizer is told what the configurations did"
     written = io.StringIO()
-    present.summary(Console(file=written, width=200), found)
+    terminal.summary(Console(file=written, width=200), found)
     assert "At equal speed of the machine: gain" in written.getvalue()
     assert "default to expert: gain" in written.getvalue()
     assert written.getvalue().count("at equal speed gain") == 2
@@ -191,19 +191,19 @@ def test_a_sweep_is_drawn_with_and_without_a_knee(found: Summary) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("20s", 20.0), ("500ms", 0.5), ("1.5m", 90.0), ("2h", 7200.0)])
 def test_durations(text: str, seconds: float) -> None:
-    assert present.seconds("--duration", text) == seconds
+    assert terminal.seconds("--duration", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "20", "s", "-1s", "1 year", "1e3s"])
 def test_durations_that_are_none_are_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(InputError, match="such as 20s"):
-        present.seconds("--duration", text)
+        terminal.seconds("--duration", text)
 
 
 def test_limits_are_numbers() -> None:
-    assert present.limits(["stolen_cpu=0.1"]) == {"stolen_cpu": 0.1}
+    assert terminal.limits(["stolen_cpu=0.1"]) == {"stolen_cpu": 0.1}
     with pytest.raises(InputError, match="name=value"):
-        present.limits(["stolen_cpu"])
+        terminal.limits(["stolen_cpu"])
 
 
 def test_changes_of_namesakes_stand_together() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
-from framework.report.contenders import contenders, race_plot
+from framework.report.optimizer_comparison import contenders, race_plot
 from optimizer.space import Configuration
 from tests.fakes import MACHINE
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.placement.cpus import write_cpus
-from framework.placement.topology import read_topology
+from framework.model.cpus import write_cpus
+from framework.testbeds.host.topology import read_topology
 from framework.report.machine_picture import described, machine_picture
 from tests.unit.test_placement_topology import CASES, case, sysfs
 

@@ -12,7 +12,7 @@ import pytest
 from framework.config import load_service_types
 from framework.errors import InputError, Interrupted
 from framework.model import StudyId, StudyState, Trial, TrialState, TuneRequest
-from framework.service import Tailor
+from framework.use_cases.studies import Tailor
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
-from framework.testbeds.compose_command import ComposeCommand, failure
+from framework.testbeds.docker.compose_command import ComposeCommand, failure
 
 CASES = [
     (

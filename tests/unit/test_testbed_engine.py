@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.testbeds.engine import Engine
+from framework.testbeds.docker.engine import Engine
 
 
 class Talk(http.server.BaseHTTPRequestHandler):

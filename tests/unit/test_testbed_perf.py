@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.testbeds.perf import TOPDOWN_GROUP, Perf, cgroup_of
+from framework.testbeds.host.perf import TOPDOWN_GROUP, Perf, cgroup_of
 
 PLAYED = """#!/usr/bin/env python3
 import json, pathlib, signal, sys, time

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.model import Container, Probe
-from framework.testbeds import probes
-from framework.testbeds.engine import Engine
+from framework.testbeds.docker import probes
+from framework.testbeds.docker.engine import Engine
 from optimizer.space import Value
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.placement.counters import read_toplev
-from framework.testbeds.toplev import Toplev
+from framework.testbeds.host.counters import read_toplev
+from framework.testbeds.host.toplev import Toplev
 
 RECORDED = Path(__file__).resolve().parents[1] / "cases" / "perf" / "toplev.csv"
 

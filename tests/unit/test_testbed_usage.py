@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.testbeds.usage import counter_file, host_cpu, parse_counter, pressure
+from framework.testbeds.host.usage import counter_file, host_cpu, parse_counter, pressure
 
 ID = "704d2547a659" + "0" * 52
 

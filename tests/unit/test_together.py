@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from framework.study.together import Together
+from framework.study.batching import Together
 
 CALLERS = 20
 

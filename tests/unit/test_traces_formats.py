@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from framework.errors import InputError, TracesMissing
-from framework.spans import KINDS, Format, SpanTable
+from framework.model.spans import KINDS, Format, SpanTable
 from framework.traces.columns import SpanColumns
 from framework.traces.files import detect, read_all, read_into
 

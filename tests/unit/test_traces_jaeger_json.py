@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from framework.critical_path.service_time import service_times
 from framework.errors import TracesMissing
-from framework.spans import KINDS, SpanTable
+from framework.model.spans import KINDS, SpanTable
 from framework.traces.jaeger_json import spans_of
 
 CASES = Path(__file__).parent.parent / "cases" / "traces"

@@ -20,7 +20,7 @@ from framework.critical_path.analysis import View, analyse
 from framework.critical_path.extract import path_time_ns, sections
 from framework.critical_path.service_time import service_times
 from framework.critical_path.skew import adjusted
-from framework.spans import SpanTable, TraceSet
+from framework.model.spans import SpanTable, TraceSet
 from framework.traces.files import read_all
 from optimizer.algorithms.serial import Serial
 from optimizer.space import Parameter, SearchSpace

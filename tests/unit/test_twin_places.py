@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from framework.errors import InputError
 from framework.model.twin import Twin, TwinHost, TwinService
-from framework.placement.cpus import write_cpus
-from framework.twin.places import places_of, slowdowns, topology_of
+from framework.model.cpus import write_cpus
+from framework.twin.cpu_sets import places_of, slowdowns, topology_of
 
 NAMES = ("a", "b", "c")
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from framework.twin.draws import CONSTANT, EXPONENTIAL, LOGNORMAL, arrivals, draw, normal, uniform
-from framework.twin.program import BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, SPAWN, Builder, Program
-from framework.twin.simulate import MOST_TRACED, Outcome, simulate, traced_of
+from framework.twin.simulator.draws import CONSTANT, EXPONENTIAL, LOGNORMAL, arrivals, draw, normal, uniform
+from framework.twin.simulator.program import BRANCH, CALL, CPU, DELAY, END, FORK, JOIN, SPAWN, Builder, Program
+from framework.twin.simulator.simulate import MOST_TRACED, Outcome, simulate, traced_of
 
 
 def go(program: Program, due: list[float], seed: int = 1, until: float = 1e6) -> Outcome:
@@ -273,7 +273,7 @@ def test_many_requests_leave_the_traces_of_some() -> None:
 def test_room_is_found_by_trying(monkeypatch: pytest.MonkeyPatch) -> None:
     program, due, kinds = overloaded()
     wide = simulate(program, due, kinds, seed=1, until_s=60.0)
-    monkeypatch.setattr("framework.twin.simulate.FRAMES", 8)
+    monkeypatch.setattr("framework.twin.simulator.simulate.FRAMES", 8)
     narrow = simulate(program, due, kinds, seed=1, until_s=60.0)
     assert narrow.latency_s.tolist() == wide.latency_s.tolist()
     assert narrow.span_end.tolist() == wide.span_end.tolist()
@@ -289,7 +289,7 @@ def test_timers_find_room_too(monkeypatch: pytest.MonkeyPatch, before: int) -> N
         return list(go(app.program(app.call(), (DELAY, 0, 0)), due).latency_s)
 
     wanted = latencies()
-    monkeypatch.setattr("framework.twin.simulate.FRAMES", 12)
+    monkeypatch.setattr("framework.twin.simulator.simulate.FRAMES", 12)
     assert latencies() == wanted
 
 

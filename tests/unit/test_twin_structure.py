@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.traces.files import read_all
-from framework.twin.structure import structure
+from framework.twin.calibration.structure import structure
 from tests.span_tables import Row, span_table
 
 REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real" / "social-network-load150.json.gz"

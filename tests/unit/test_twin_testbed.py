@@ -21,8 +21,8 @@ from framework.store.studies import SqlStudyStore
 from framework.study.procedure import Procedure
 from framework.testbeds.twin import TwinTestbed
 from framework.twin.cache import fitted, hit_ratio
-from framework.twin.compile import compiled, inert
-from framework.twin.simulate import simulate
+from framework.twin.translate import compiled, inert
+from framework.twin.simulator.simulate import simulate
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, VirtualClock
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import framework.worker
+import framework.use_cases.worker
 from framework.errors import Transient
 from framework.model import StudyState, TuneRequest
 from framework.model.job import ENGINE
-from framework.service import Tailor
+from framework.use_cases.studies import Tailor
 from framework.store.jobs import SqlJobQueue
-from framework.worker import MOST_RETRIES, Worker
+from framework.use_cases.worker import MOST_RETRIES, Worker
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -121,7 +121,7 @@ def tries(caplog: pytest.LogCaptureFixture) -> list[int]:
 def test_what_is_away_now_and_then_does_not_end_a_study(
     here: Here, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(framework.worker, "IDLE_S", 0.0)
+    monkeypatch.setattr(framework.use_cases.worker, "IDLE_S", 0.0)
     study = here.put()
     asked = itertools.count(1)
 
@@ -139,7 +139,7 @@ def test_what_is_away_now_and_then_does_not_end_a_study(
 def test_what_stays_away_is_not_asked_for_ever(
     here: Here, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(framework.worker, "IDLE_S", 0.0)
+    monkeypatch.setattr(framework.use_cases.worker, "IDLE_S", 0.0)
     study = here.put()
 
     def away(count: int) -> None:

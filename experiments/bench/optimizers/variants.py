@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from optimizer import additive
+from optimizer.models import additive
 from optimizer.algorithms import tailor
 from optimizer.algorithms.tailor import Tailor
 from optimizer.sampling import latin_hypercube

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 
-from framework.spans import KINDS, SpanTable
+from framework.model.spans import KINDS, SpanTable
 
 SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
 SERVICES = ("loadgen", "nginx", "compose", "text", "user", "storage", "timeline", "graph")

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import simpy
 
-from framework.twin.draws import EXPONENTIAL, LOGNORMAL
-from framework.twin.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN, Program
+from framework.twin.simulator.draws import EXPONENTIAL, LOGNORMAL
+from framework.twin.simulator.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN, Program
 
 Steps = Generator[simpy.Event, Any, None]
 

@@ -1,0 +1,299 @@
+"""Commands about placement: profile, place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from framework.cli import terminal
+from framework.errors import InputError
+from framework.model import Study, TuneRequest
+from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.profile import (
+    FEWEST_SPANS,
+    Profile,
+    Slowdown,
+    attributes,
+    judgement,
+    losses,
+    pressures,
+    ratios,
+    slowdowns,
+)
+from framework.placement.interference import thesis_scores
+from framework.placement.space import load_profile, reasons
+from framework.use_cases.place import propose
+from framework.use_cases.studies import Tailor
+from framework.study.planning import quick as quick_request
+from optimizer.space import SearchSpace
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
+
+
+def register(
+    app: typer.Typer,
+    tailor: Callable[[], Tailor],
+    output: Console,
+    messages: Console,
+    print_json: Callable[[Any], None],
+    run: Callable[[Tailor, str, bool], None],
+) -> None:
+    """Add the commands of this module.  ``run``: runs a study to its verdict and shows it."""
+
+    @app.command()
+    def profile(
+        application: Application,
+        service: Annotated[list[str] | None, typer.Option(help="Only this service (repeatable).")] = None,
+        stressor: Annotated[
+            list[str] | None, typer.Option(help=f"Only this one (repeatable): {', '.join(STRESSORS)}.")
+        ] = None,
+        blocks: Annotated[int, typer.Option(min=1, max=100, help="How often everything is repeated.")] = 3,
+        pairs: Annotated[
+            int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
+        ] = 8,
+        duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
+        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+        domains: Annotated[
+            str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
+        ] = "2",
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
+        again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
+        path: Annotated[
+            Path | None, typer.Option("--output", help="The profile's file [default: below TAILOR_HOME].")
+        ] = None,
+        seed: Annotated[int, typer.Option(help="Of the arrivals and the order of windows.")] = 1,
+        as_json: Json = False,
+    ) -> None:
+        """Measure what each service suffers beside stressors, and what it inflicts; goes on where it was stopped."""
+        request = ProfileRequest(
+            application,
+            blocks=blocks,
+            pairs=pairs,
+            window_s=terminal.seconds("--duration", duration),
+            rate_rps=rate,
+            seed=seed,
+            domains=domains,
+            limits=terminal.limits(limits or []),
+        )
+        request = request.quick() if quick else request
+        if stressor:
+            request = replace(request, stressors=tuple(stressor))
+        request = replace(request, services=tuple(service or ()))
+        profiling = tailor().profiling
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=messages) as bar:
+            found = profiling.run(request, _watching(bar), path, again=again)
+        plots = profiling.write_plots(found)
+        if as_json:
+            print_json({**_document(found), "plots": plots})
+            return
+        _show(output, found)
+        if plots:
+            output.print(f"a figure for each service: {plots}", soft_wrap=True)
+
+    @app.command()
+    def place(
+        application: Application,
+        profile: Annotated[
+            Path | None,
+            typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
+        ] = None,
+        pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
+        duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
+        optimizer: Annotated[
+            str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
+        ] = "placement-exact",
+        domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
+        pin: Annotated[
+            list[str] | None, typer.Option(help="service=CPUs: leave it in this domain (repeatable).")
+        ] = None,
+        apart: Annotated[
+            list[str] | None, typer.Option(help="service:service: keep the two apart (repeatable).")
+        ] = None,
+        option: Annotated[
+            list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
+        ] = None,
+        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
+        testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
+        seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
+        as_json: Json = False,
+    ) -> None:
+        """Propose where services run, say why, and measure it against all together and random placements."""
+        with_tailor = tailor()
+        given = terminal.limits(limits or [])
+        target = profile or with_tailor.profiling.path(with_tailor.application(application))
+        asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
+        asked = asked.quick() if quick else asked
+        if profile is None and with_tailor.profiling.unfinished(asked):
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=messages) as bar:
+                with_tailor.profiling.run(asked, _watching(bar), target)
+        found = load_profile(target, with_tailor.application(application))
+        if not attributes(found):
+            raise InputError(
+                f"{target}: no service was measured beside every stressor; run: tailor profile {application}"
+            )
+        request = TuneRequest(
+            application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
+            minimal=0, pairs=pairs, window_s=terminal.seconds("--duration", duration), rate_rps=rate, limits=given,
+            testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
+            options=terminal.values(option or [], "--option"), seed=seed, drift_every=0,
+            only=tuple(sorted(attributes(found))),
+        )  # fmt: skip
+        request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
+        study = propose(with_tailor, request)
+        run(with_tailor, study.id, as_json)
+        if not as_json:
+            _explain(output, with_tailor, study, found)
+            output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)
+
+
+def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profile) -> None:
+    """Why each service stands where the solver put it: from the profile, so predicted and not measured."""
+    searched = [one for one in with_tailor.store.trials(study.id) if one.purpose == "search"]
+    if not searched:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "CPUs", "harm", "left", "why"):
+        table.add_column(column)
+    why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, profile)
+    whole = sum(one.together for one in why_each)
+    for one in sorted(why_each, key=lambda one: -one.together):
+        kept = "kept apart from" if one.separated else "still beside"
+        why = f"{kept} {one.worst}, which harms it most ({one.resource})" if one.worst else ""
+        table.add_row(one.service, one.cpus, _share(one.together, whole), _share(one.left, one.together), why)
+    output.print(table)
+    output.print(
+        "harm: the service's share of what the profile predicts that all suffer on the same CPUs; left: how much of it "
+        "this placement leaves. Predicted, for the order of placements and not for sizes; what counts is the verdict.",
+        soft_wrap=True,
+    )
+    _warn(output, profile)
+    output.print(f"picture: {with_tailor.profiling.write_machine(study, searched[0].configuration)}", soft_wrap=True)
+
+
+def _recommended(study: Study) -> str:
+    """The placement that was shown to be better than everything everywhere, if one was."""
+    if study.verdict is not None and study.verdict.statement == "improvement":
+        return f"recommended: this placement; its files: tailor best {study.id} --output DIR"
+    return "no placement is recommended: this one was not shown to be better than every service on all CPUs"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole > 0 else "-"
+
+
+def _warn(output: Console, profile: Profile) -> None:
+    """What makes the profile say less."""
+    about = profile.about
+    if about.rare():
+        output.print(
+            f"left out, fewer than {FEWEST_SPANS // 2} requests in {about.window_s:g} s: {', '.join(about.rare())}; "
+            "a higher --rate or longer windows reach them",
+            soft_wrap=True,
+        )
+    if about.crowded():
+        output.print(
+            f"the undisturbed load used {about.busy:.1f} CPUs, and all but one service had CPU {about.rest} in the "
+            "profile: they mostly waited for each other there, and slowdowns are rough; a lower --rate says more",
+            soft_wrap=True,
+        )
+
+
+def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
+    """Shows each window; where no bar can be drawn (a log file), a line for each service and block."""
+    task = bar.add_task("deploying", total=None)
+    last = ""
+
+    def watch(kind: str, data: Mapping[str, Any]) -> None:
+        nonlocal last
+        if kind == "step":
+            bar.update(task, description=str(data["text"])[:60])
+        elif kind == "window":
+            beside = f"beside {data['stressor']}" if data["stressor"] else "alone"
+            description = f"{data['service']} {beside}"
+            bar.update(task, total=data["planned"], completed=data["done"] - 1, description=description)
+            if not bar.console.is_terminal and data["service"] != last:
+                last = str(data["service"])
+                bar.console.print(f"profile: window {data['done']} of {data['planned']}, {last}", soft_wrap=True)
+
+    return watch
+
+
+def _document(found: Profile) -> dict[str, Any]:
+    known = judgement(found)
+    return {
+        "about": asdict(found.about),
+        "slowdowns": [asdict(one) for one in slowdowns(found.windows)],
+        "scores": thesis_scores(losses(found.windows)),
+        "pressures": pressures(found),
+        "attributes": attributes(found),
+        "pairs": ratios(found.pairs),
+        "leave_one_out": None if known is None else asdict(known),
+        "pipelines": {one.service: one.shares for one in found.pipelines},
+        "windows": len(found.windows),
+        "invalid": sum(bool(one.invalid) for one in found.windows),
+    }
+
+
+def _leaves(shares: Mapping[str, float]) -> Mapping[str, float]:
+    """The nodes of a top-down tree that have no children in it."""
+    return {node: share for node, share in shares.items() if not any(other.startswith(f"{node}.") for other in shares)}
+
+
+def _harm(service: str, rows: Sequence[Slowdown]) -> str:
+    """What slows the service in every block at its strongest, the worst first."""
+    strongest = {one.stressor: one for one in sorted(rows, key=lambda one: one.intensity) if one.service == service}
+    harmful = sorted((one for one in strongest.values() if one.low > 1), key=lambda one: -one.mean)
+    return ", ".join(f"{one.stressor} x{one.mean:.2f}" for one in harmful) or "-"
+
+
+def _show(output: Console, found: Profile) -> None:
+    about = found.about
+    output.print(
+        f"{about.application} at {about.rate_rps:g} requests/s: each service alone on CPU {about.place}; all else, "
+        f"Jaeger and the load generator too, on CPU {about.rest}; {len(found.windows)} windows of {about.window_s:g} s",
+        soft_wrap=True,
+    )
+    scores = thesis_scores(losses(found.windows))
+    rows = slowdowns(found.windows)
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "peak cores", "score"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("slower in every block beside (mean latency, stressors at their strongest)")
+    for service in sorted(scores, key=lambda one: -scores[one][""]):
+        table.add_row(service, f"{about.peaks.get(service, 0):.2f}", f"{scores[service]['']:.3f}", _harm(service, rows))
+    output.print(table)
+    _warn(output, found)
+    left_out = sorted(about.peaks.keys() - scores.keys() - set(about.rare()))
+    if left_out:
+        output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
+    known = judgement(found)
+    if known:
+        output.print(
+            f"predicted slowdown of a service beside another: off by {known.median:.0%} (median; at most "
+            f"{known.most:.0%}) over {known.pairs} measured pairs, each left out of the fit in its turn; to predict "
+            f"none is off by {known.harmless:.0%}"
+            + ("" if known.median < known.harmless else ": nothing is known about the size of a slowdown here"),
+            soft_wrap=True,
+        )
+    if about.without_counters:
+        output.print(f"scores are from latency; no hardware counters: {about.without_counters}", soft_wrap=True)
+    for one in found.pipelines:
+        heaviest = sorted(_leaves(one.shares).items(), key=lambda node: -node[1])[:3]
+        shares = ", ".join(f"{node} {share:.0%}" for node, share in heaviest) or "too little was counted"
+        output.print(f"pipeline of {one.service}: {shares}", soft_wrap=True)
+    invalid = sum(bool(one.invalid) for one in found.windows)
+    if invalid:
+        output.print(f"{invalid} windows did not count: disturbed by the machine's host, or too few spans")

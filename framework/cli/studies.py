@@ -1,0 +1,147 @@
+"""Commands that look: studies, show, best, report, optimizers, spaces, apps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from framework.cli import terminal
+from framework.report.summary_json import summary_document
+from framework.use_cases.studies import Tailor
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
+
+
+def register(
+    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]
+) -> None:
+    """Add the commands of this module."""
+
+    @app.command()
+    def studies(as_json: Json = False) -> None:
+        """List the studies."""
+        found = tailor().summaries()
+        if as_json:
+            print_json([summary_document(summary) for summary in found])
+            return
+        rows = [
+            (
+                s.study.id,
+                s.study.state,
+                s.study.application_name,
+                s.study.plan.optimizer,
+                str(sum(s.trials.values())),
+                s.headline,
+            )
+            for s in found
+        ]
+        output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
+
+    @app.command()
+    def show(study: StudyArgument, as_json: Json = False) -> None:
+        """A study: its trials and what it found."""
+        with_tailor = tailor()
+        found = with_tailor.store.get(study)
+        trials = list(with_tailor.store.trials(found.id))
+        summary = with_tailor.summary(found)
+        if as_json:
+            print_json({**summary_document(summary), "plan": found.plan, "trials_detail": trials})
+            return
+        terminal.opening(output, found)
+        output.print(terminal.trials_table(trials, summary.objective))
+        terminal.summary(output, summary)
+
+    @app.command()
+    def best(
+        study: StudyArgument,
+        directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
+        as_json: Json = False,
+    ) -> None:
+        """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
+        written = tailor().export_best(study, directory)
+        if as_json:
+            print_json({"directory": directory, "files": written})
+        else:
+            output.print("\n".join(str(directory / name) for name in written), soft_wrap=True)
+
+    @app.command()
+    def report(
+        study: StudyArgument,
+        path: Annotated[Path | None, typer.Option("--output", help="HTML file to write.")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Write a study's report: one self-contained HTML page."""
+        with_tailor = tailor()
+        written = with_tailor.write_report(with_tailor.store.get(study), path)
+        print_json({"report": written}) if as_json else output.print(str(written), soft_wrap=True)
+
+    @app.command()
+    def optimizers(as_json: Json = False) -> None:
+        """List the optimizers with their options and sources."""
+        found = tailor().optimizers()
+        if as_json:
+            print_json(found)
+            return
+        rows = [
+            (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"])
+            for o in found
+        ]
+        output.print(_table(("optimizer", "what it does", "options", "source"), rows))
+
+    @app.command()
+    def spaces(
+        service_type: Annotated[
+            str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
+        """List the knowledge base: service types and their parameters."""
+        types = tailor().service_types_named(service_type)
+        if as_json:
+            print_json({kind.name: kind for kind in types})
+            return
+        if service_type is None:
+            rows = [(t.name, str(len(t.parameters)), "" if t.measured else "unmeasured", t.description) for t in types]
+            output.print(_table(("type", "parameters", "", "description"), rows))
+            return
+        parameters: list[tuple[str, ...]] = [
+            (p.name, p.kind, _range(p), f"{p.default} {p.unit}".strip(), p.role, p.weakens, p.description)
+            for p in types[0].parameters
+        ]
+        output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), parameters))
+
+    @app.command()
+    def apps(
+        directory: Annotated[Path, typer.Argument(help="Where to look for application.yaml files.")] = Path("apps"),
+        as_json: Json = False,
+    ) -> None:
+        """List the applications below a directory."""
+        found = tailor().applications(directory)
+        if as_json:
+            print_json(found)
+            return
+        rows = [
+            (a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found
+        ]
+        output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
+
+
+def _range(parameter: Any) -> str:
+    if parameter.choices:
+        return ", ".join(map(str, parameter.choices))
+    return "" if parameter.low is None else f"{parameter.low} .. {parameter.high}"
+
+
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(terminal.escape, row))
+    return table

@@ -1,0 +1,53 @@
+"""Which service each span's own time is charged to.
+
+Caches and databases send no spans: the time of a call that no server answered belongs to the peer that the call names,
+or else to the peer that a pattern of its operation's name stands for.  What the client's root span spends outside the
+first server span is the front end's, which queues requests and may send no spans either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.critical_path.waiting import CLIENT, PRODUCER, SERVER
+from framework.model.spans import SpanTable
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """``service``: what each span's own time is charged to, an index into ``names``; shape (n,)."""
+
+    names: Sequence[str]
+    service: NDArray[np.int32]
+
+
+def charged(spans: SpanTable, entry: str = "", peers: Mapping[str, str] | None = None) -> Charges:
+    """``entry``: the service that clients call (empty: a client's root span keeps its time).
+
+    ``peers``: regular expression -> service, for calls whose span names no peer; the first that is found in the
+    operation's name counts.
+    """
+    names = [*spans.strings]
+    peer = spans.peer.copy()
+    for pattern, name in reversed(list((peers or {}).items())):
+        matching = np.array([re.search(pattern, text) is not None for text in spans.strings], dtype=np.bool_)
+        if matching.any():
+            peer = np.where((spans.peer < 0) & matching[spans.operation], _index(names, name), peer)
+    answered = np.zeros(len(spans), dtype=np.bool_)
+    answered[spans.parent[(spans.kind == SERVER) & (spans.parent >= 0)]] = True
+    call = (spans.kind == CLIENT) | (spans.kind == PRODUCER)
+    service = np.where(call & ~answered & (peer >= 0), peer, spans.service)
+    if entry:
+        service = np.where((spans.parent == -1) & (spans.kind == CLIENT), _index(names, entry), service)
+    return Charges(tuple(names), service.astype(np.int32))
+
+
+def _index(names: list[str], name: str) -> int:
+    if name not in names:
+        names.append(name)
+    return names.index(name)

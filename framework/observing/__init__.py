@@ -1,5 +1,0 @@
-"""What Tailor itself does, as spans: where the time of a study goes."""
-
-from framework.observing.study import observed
-
-__all__ = ["observed"]

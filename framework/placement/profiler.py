@@ -1,0 +1,354 @@
+"""The run of a profile: each service alone on its CPUs, without and with a stressor beside it, again and again.
+
+    deploy -> for each service: move it to the place, everything else to the rest -> blocks of windows, mirrored
+
+What is measured is appended to the profile's file window by window, so that it goes on where it was broken off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from framework.compose import render
+from framework.controller import Bench
+from framework.critical_path.attribution import charged
+from framework.critical_path.graph import edges
+from framework.errors import InputError, MissingPrerequisite, UnknownName
+from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
+from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
+from framework.model.profiling import ProfileRequest
+from framework.objective.checks import machine as machine_checks
+from framework.objective.window import machine_of, window_of
+from framework.placement.profile import (
+    FEWEST_SPANS,
+    About,
+    Pair,
+    Part,
+    Pipeline,
+    Probe,
+    Profile,
+    Window,
+    line,
+)
+from framework.placement.schedule import intensities_of, key_of, order_of, services_of, stressors_of
+from framework.ports import Neighbours
+from framework.model.spans import KINDS, SpanTable
+from optimizer.space import Configuration
+
+ATTEMPTS = 3  # of a window that the machine's host disturbed
+SAMPLED_EVERY_S = 0.5
+SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
+
+
+class ProfileRun:
+    """``place``, ``rest``: lists of CPUs.  ``target``: the profile's file, which the project is named after: two
+    profiles of one application do not remove each other's containers.
+    """
+
+    def __init__(
+        self, bench: Bench, neighbours: Neighbours, request: ProfileRequest, place: str, rest: str, target: Path
+    ) -> None:
+        self._bench, self._neighbours, self._request = bench, neighbours, request
+        self._place, self._rest, self._target = place, rest, target
+        self.project = f"tailor-profile-{bench.application.name}-{zlib.crc32(bytes(target.resolve())):08x}"
+        self._windows: list[Window] = []
+        self._probes: list[Probe] = []
+        self._pairs: list[Pair] = []
+        self._pipelines: list[Pipeline] = []
+        self._planned = self._done = 0
+
+    def check(self, kept: Profile | None) -> None:
+        """Before anything is done.  Raises InputError where the file is of something else, MissingPrerequisite."""
+        if kept is not None:
+            about, application = kept.about, self._bench.application
+            now = (application.name, application.content_hash, self._place, self._rest, self._rate(),
+                   self._request.window_s)  # fmt: skip
+            then = (about.application, about.content_hash, about.place, about.rest, about.rate_rps, about.window_s)
+            if now != then:
+                raise InputError(
+                    f"{self._target}: a profile of {then}, now it would be {now}; allowed: --again, or another --output"
+                )
+        self._bench.testbed.check(self._bench.application)
+        self._neighbours.check()
+
+    def whole(self, kept: Profile | None, machine: Mapping[str, object]) -> Profile:
+        """Peaks and probes on one deployment, then a deployment for each service of which something is missing."""
+        request = self._request
+        running = None
+        if kept is None:
+            running = self._deployed()
+            about = self._undisturbed(running, machine)
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            self._target.write_text(line(about))
+        else:
+            about = kept.about
+            self._windows, self._probes, self._pairs = list(kept.windows), list(kept.probes), list(kept.pairs)
+            self._pipelines = list(kept.pipelines)
+            self._target.write_text(kept.to_lines())  # without a last line that was cut off
+        services = services_of(about, request)
+        for name in services:
+            if name not in about.peaks:
+                raise UnknownName("service that the load reaches", name, about.peaks)
+        for probe in self._missing_probes(request.intensities or intensities_of(self._place)):
+            running = running or self._deployed()
+            self._probe(running, *probe)
+        stressors = stressors_of(request, self._place)
+        self._planned = len(services) * request.blocks * len(order_of(request, "", 0, stressors)) + 4 * request.pairs
+        for service in services:
+            self._service(service, stressors)
+        self._neighbouring(services)
+        return Profile(about, tuple(self._windows), tuple(self._probes), tuple(self._pairs), tuple(self._pipelines))
+
+    # ------------------------------------------------------------------ what is there
+
+    def _rate(self) -> float:
+        return self._request.rate_rps or self._bench.application.workload.rate_rps
+
+    def _step(self, text: str) -> None:
+        self._bench.watch("step", {"text": text})
+
+    def _deployment(self) -> Deployment:
+        labels = {"tailor.study": self.project, "tailor.application": self._bench.application.name}
+        return render(
+            self._bench.application, self._bench.types, Configuration({}), project=self.project, labels=labels
+        )
+
+    def _deployed(self) -> Running:
+        self._step("deploying")
+        self._bench.testbed.seed(self._bench.application, self._deployment(), self._step)
+        running = self._bench.testbed.deploy(self._deployment(), self._step)
+        hook = self._bench.application.hooks.prepare
+        if hook is not None:
+            self._bench.testbed.run_hook(running, hook)
+        return running
+
+    # ------------------------------------------------------------------ windows
+
+    def _load(self, running: Running, seed: int, cpus: str) -> tuple[LoadResult, SpanTable, int | None]:
+        bench, request = self._bench, self._request
+        plan = LoadPlan(
+            bench.application.workload, self._rate(), request.warmup_s, request.window_s, seed % 2**31, True, cpus
+        )
+        before = bench.traces.created(running) or 0
+        load = bench.load.run(plan, running, lambda: bench.testbed.usage(running), self._step)
+        bench.testbed.alive(running)
+        start_ns = load.started_ns + int(load.warmup_s * 1e9)
+        created = bench.traces.created(running)
+        if created is not None:
+            created += load.spans_created - before
+        return load, bench.traces.read(running, start_ns, start_ns + int(load.window_s * 1e9), created), created
+
+    def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> About:
+        """What each service needs at most where all may use all CPUs; raises MissingPrerequisite without traces."""
+        self._step("undisturbed load: peak CPU need")
+        with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
+            _, spans, _ = self._load(running, self._request.seed, "")
+        held = self._neighbours.memory_mib(running)
+        counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
+        peaks = {name: peak(usages, name) for name, count in counts.items() if count}
+        if not peaks:
+            raise MissingPrerequisite("the spans show no service", "see that the application is traced")
+        application, request = self._bench.application, self._request
+        return About(
+            application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
+            request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
+            self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
+            {name: held[name] for name in peaks if name in held},
+        )  # fmt: skip
+
+    def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:
+        application = self._bench.application
+        found: dict[str, dict[str, float]] = {}
+        for edge in edges(spans, charged(spans, application.entry, application.tracing.peers)):
+            found.setdefault(edge.caller, {})[edge.callee] = edge.per_request
+        return found
+
+    def _missing_probes(self, intensities: Sequence[tuple[int, float]]) -> Sequence[tuple[Stressor, Stressor | None]]:
+        """Each stressor at its weakest, alone and beside another of its kind, where that was not measured yet."""
+        known = {(one.stressor, one.beside) for one in self._probes}
+        threads, duty = min(intensities, key=lambda one: one[0] * one[1])
+        found = []
+        for kind in self._request.stressors:
+            for other in (None, *(Stressor(kind, t, d, self._place) for t, d in intensities)):
+                if (kind, other.intensity if other else 0.0) not in known:
+                    found.append((Stressor(kind, threads, duty, self._place), other))
+        return found
+
+    def _probe(self, running: Running, probe: Stressor, other: Stressor | None) -> None:
+        """Nothing else works meanwhile."""
+        intensity = other.intensity if other else 0.0
+        self._step(f"{probe.kind} beside {intensity:g} of its kind")
+        self._neighbours.pin(running, dict.fromkeys(running.containers, self._rest))
+        with (
+            self._neighbours.beside(running, probe) as told,
+            self._neighbours.beside(running, other) if other else nullcontext(),
+        ):
+            self._bench.clock.sleep(self._request.window_s)
+        self._keep(Probe(probe.kind, intensity, told().per_second))
+
+    def _service(self, service: str, stressors: Sequence[Stressor]) -> None:
+        """The windows of a service that do not count yet, each again where the machine's host disturbed it."""
+        counted = {one.key for one in self._windows if not one.invalid}
+        running = None
+        for block in range(self._request.blocks):
+            order = order_of(self._request, service, block, stressors)
+            for position, stressor in enumerate(order):
+                self._done += 1
+                key = key_of(service, stressor, block, position)
+                if key in counted:
+                    continue
+                if running is None:
+                    running = self._deployed()
+                    rest = dict.fromkeys(running.containers, self._rest)
+                    self._neighbours.pin(running, rest | {service: self._place})
+                self._bench.watch(
+                    "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": key[1]}
+                )
+                # The first half of a block has arrivals of its own, all windows of it the same; so has the second.
+                seed = self._request.seed * 1_000_003 + 2 * block + (2 * position >= len(order))
+                for _ in range(ATTEMPTS):
+                    window = self._window(running, service, stressor, block, position, seed)
+                    self._keep(window)
+                    if not window.invalid or window.spans < FEWEST_SPANS:  # the same arrivals again are no more
+                        break
+        if running is not None and all(one.service != service for one in self._pipelines):
+            self._pipeline(running, service)
+
+    def _pipeline(self, running: Running, service: str) -> None:
+        """One more window of the service alone: counted in the others, its events would take turns with theirs."""
+        counting = self._neighbours.pipeline(running, service)
+        if counting is None:
+            return
+        self._step(f"{service}: where its pipeline slots go")
+        with counting as told:
+            self._load(running, self._request.seed, self._rest)
+        self._keep(Pipeline(service, told()))
+
+    def _neighbouring(self, services: Sequence[str]) -> None:
+        """Pairs of services drawn by the seed: one beside the other and, before and after, alone."""
+        drawn = list(itertools.permutations(services, 2))
+        chosen = np.random.default_rng(self._request.seed).permutation(len(drawn))[: self._request.pairs].tolist()
+        counted = {(one.service, one.neighbour, one.position) for one in self._pairs if not one.invalid}
+        running = None
+        for service, neighbour in (drawn[one] for one in chosen):
+            for position, beside in enumerate((False, True, True, False)):
+                self._done += 1
+                if (service, neighbour, position) in counted:
+                    continue
+                running = running or self._deployed()
+                data = {"done": self._done, "planned": self._planned, "service": service}
+                self._bench.watch("window", {**data, "stressor": neighbour if beside else ""})
+                place = {service: self._place} | ({neighbour: self._place} if beside else {})
+                self._neighbours.pin(running, dict.fromkeys(running.containers, self._rest) | place)
+                seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())
+                for _ in range(ATTEMPTS):
+                    found = self._window(running, service, None, 0, position, seed)
+                    self._keep(Pair(service, neighbour, position, beside, found.mean_ms, found.invalid))
+                    if not found.invalid:
+                        break
+
+    def _keep(self, part: Part) -> None:
+        if isinstance(part, Window):
+            self._windows.append(part)
+        elif isinstance(part, Probe):
+            self._probes.append(part)
+        elif isinstance(part, Pair):
+            self._pairs.append(part)
+        else:
+            self._pipelines.append(part)
+        with self._target.open("a") as file:
+            file.write(line(part))
+
+    def _window(
+        self, running: Running, service: str, stressor: Stressor | None, block: int, position: int, seed: int
+    ) -> Window:
+        before = self._neighbours.threads(running)
+        with (
+            self._neighbours.beside(running, stressor) if stressor else nullcontext(_nothing) as told,
+            self._neighbours.counted(running, service) as counters,
+        ):
+            load, spans, created = self._load(running, seed, self._rest)
+        after = self._neighbours.threads(running)
+        waited, switches = scheduled(_of(before, service), _of(after, service))
+        times, window, machine = latencies_ms(spans, service), window_of(load), machine_of(load, "")
+        seconds = load.warmup_s + load.window_s
+        invalid = [*machine_checks(machine, self._bench.application.limits)]
+        if created is not None and len(spans) < 0.99 * created:
+            invalid.append(f"{created - len(spans)} of {created} spans are missing")
+        if len(times) < FEWEST_SPANS:
+            invalid.append(f"{len(times)} spans of the service; at least {FEWEST_SPANS} are needed")
+        p50, p95, p99 = np.quantile(times, (0.5, 0.95, 0.99)).tolist() if len(times) else (math.nan,) * 3
+        return Window(
+            service, stressor.kind if stressor else "", stressor.threads if stressor else 0,
+            stressor.duty if stressor else 0.0, block, position, len(times),
+            float(times.mean()) if len(times) else math.nan, p50, p95, p99, window.completed / window.seconds,
+            (machine.service_cpu_s.get(service, math.nan)) / window.seconds, waited / seconds, switches / seconds,
+            told().per_second, "; ".join(invalid), counters(),
+        )  # fmt: skip
+
+
+def _nothing() -> Stressed:
+    return Stressed(0.0, "", 0)
+
+
+def _of(threads: Mapping[str, Threads], service: str) -> Threads:
+    return threads.get(service, {})
+
+
+def latencies_ms(spans: SpanTable, service: str) -> NDArray[np.float64]:
+    """Durations of a service's server spans, or where it sends none (a cache, a database) of the calls to it [ms]."""
+    if service not in spans.strings:
+        return np.empty(0)
+    name = spans.strings.index(service)
+    mine = (spans.service == name) & (spans.kind == SERVER)
+    if not mine.any():
+        mine = (spans.peer == name) & (spans.kind == CLIENT)
+    times: NDArray[np.float64] = (spans.end_ns - spans.start_ns)[mine] / 1e6
+    return times
+
+
+def peak(usages: Sequence[Usage], service: str) -> float:
+    """The most cores that a service used between two readings."""
+    rates = [
+        (after.cpu_s[service] - before.cpu_s[service]) / ((after.at_ns - before.at_ns) / 1e9)
+        for before, after in itertools.pairwise(usages)
+        if after.at_ns > before.at_ns
+    ]
+    return max(rates, default=0.0)
+
+
+def busy(usages: Sequence[Usage]) -> float:
+    """The CPUs that all of the machine used on average over the readings."""
+    if len(usages) < 2 or usages[-1].at_ns <= usages[0].at_ns:
+        return 0.0
+    first, last = usages[0], usages[-1]
+    return (last.host_cpu_s - first.host_cpu_s) / ((last.at_ns - first.at_ns) / 1e9)
+
+
+@contextmanager
+def _sampled(read: Callable[[], Usage], sleep: Callable[[float], None]) -> Iterator[list[Usage]]:
+    """Readings of the CPU counters, one after the other, while the block runs."""
+    found: list[Usage] = []
+    over = threading.Event()
+
+    def sample() -> None:
+        while not over.is_set():
+            found.append(read())
+            sleep(SAMPLED_EVERY_S)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,27 @@
+"""What mattered in a study: effects of a screening design, else what a forest makes of the finished trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework.model import Study, Trial
+from framework.study.observations import in_space
+from optimizer.analysis.importance import Explained, effects, permutation
+from optimizer.space import SearchSpace
+
+SCREENING = "morris"
+
+
+def importance(study: Study, trials: Sequence[Trial]) -> Explained | None:
+    """Of the study's parameters and services; None where there are too few trials to say anything.
+
+    Values are the drift-corrected ones that the optimizer was told.
+    """
+    space = SearchSpace.from_dict(study.space)
+    finished = [t for t in trials if t.purpose in ("default", "search") and t.told_value is not None]
+    known = [(in_space(trial, space, study.plan, space.default()), trial) for trial in finished]
+    results = [(one, float(trial.told_value or 0.0)) for one, trial in known if one is not None]
+    if study.plan.optimizer == SCREENING:
+        found = effects(space, results)
+        return Explained(len(results), 1.0, (), found) if found else None
+    return permutation(space, results, seed=study.plan.seed)

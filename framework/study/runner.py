@@ -1,0 +1,148 @@
+"""A study runs on a testbed: leased to one process, from a clean start, and whatever happens nothing is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from framework.bench import Adapters
+from framework.config import load_application
+from framework.controller import Bench, Controller, Watch, project_name
+from framework.critical_path.service_time import compile_once
+from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
+from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
+from framework.ports import Testbed
+from framework.report.export import needs_application
+from framework.study.locks import held, known
+from framework.study.lease import Lease
+from framework.study.planning import planned
+from optimizer.space import SearchSpace
+
+T = TypeVar("T")
+
+
+class Running:
+    """What this process runs, or may run."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters, self._store, self._lease = adapters, adapters.store, Lease(adapters.store)
+
+    @property
+    def holder(self) -> str:
+        """This process, as leases name it."""
+        return self._lease.holder
+
+    def release_dead(self) -> None:
+        """What processes of this machine held that were killed, others may go on with at once."""
+        self._lease.release_dead()
+
+    def hold(self, study: str) -> None:
+        """Nobody else may run it from now on.  Raises InputError where somebody does, this process too."""
+        self._lease.take_alone(study)
+
+    def idle(self, study: Study) -> Study:
+        """The study, paused where its process was killed.  Raises InputError where one runs it."""
+        if study.state is not StudyState.RUNNING or study.testbed == EXTERNAL:
+            return study
+        self._lease.take_alone(study.id)
+        try:
+            self._store.set_state(study.id, StudyState.PAUSED, "its process ended")
+        finally:
+            self._lease.release(study.id)
+        return self._store.get(study.id)
+
+    def check_runnable(self, study: Study) -> None:
+        """Raises InputError where nothing of a study may run: its application came with it from elsewhere, and is
+        nobody's here who answers for what its containers do; MeasuredElsewhere where it has none.
+        """
+        needs_application(study, self._adapters.home)
+
+    def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
+        """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
+        self.check_runnable(study)
+        application = load_application(study.directory)
+        if application.content_hash != study.application_hash:
+            raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
+        if self._adapters.model(study.testbed, application).items() - study.versions.items():
+            raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
+        application = planned(application, study.plan)
+        self._lease.take(study.id)
+        with self._adapters.observed(study, self._lease.renewing(study.id, watch)) as told:
+            return self._leased(study, application, told, work)
+
+    def _leased(
+        self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
+    ) -> T:
+        types = self._adapters.types(study.testbed, application)
+        bench = self._adapters.bench(study.testbed, application, types, watch)
+        done = False
+        try:
+            bench.testbed.check(application)
+            if notes := bench.testbed.notes(application):
+                bench.watch("notes", {"notes": list(notes)})
+                self._store.add_event(study.id, "notes", {"notes": list(notes)})
+            self._store.set_state(study.id, StudyState.RUNNING)
+            self.clean_dead(bench.testbed)
+            self._abort_unfinished(study.id)
+            space = SearchSpace.from_dict(study.space)
+            bench.watch("seed", {"step": "compiling (the first time)"})
+            compile_once()
+            self._seed(bench, study, space)
+            result = work(bench, space)
+            self._store.set_state(study.id, StudyState.COMPLETED)
+            done = True
+            return result
+        except (KeyboardInterrupt, Interrupted) as error:
+            self._stopped(study.id, StudyState.PAUSED, "interrupted")
+            raise Interrupted(f"study {study.id} is paused; continue with: tailor resume {study.id}") from error
+        except (Transient, StoreError) as error:
+            self._stopped(study.id, StudyState.PAUSED, str(error))
+            raise
+        except TailorError as error:
+            self._stopped(study.id, StudyState.FAILED, str(error))
+            raise
+        finally:
+            try:
+                bench.testbed.clean(project_name(study.id), data=done)  # a study that goes on needs the same data
+            finally:
+                self._lease.release(study.id)
+
+    def _stopped(self, study: str, state: StudyState, message: str) -> None:
+        """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
+        with suppress(StoreError, StoreBusy):
+            self._store.set_state(study, state, message)
+
+    def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
+        trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
+        deployment = Controller(bench, study.id, study.plan).render(trial, 0)
+        bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
+
+    def _abort_unfinished(self, study: str) -> None:
+        """Trials that a killed process left as running."""
+        for trial in self._store.trials(study, [TrialState.RUNNING]):
+            self._store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
+
+    def clean_dead(self, testbed: Testbed) -> list[str]:
+        """Remove what studies and profiles of this TAILOR_HOME left behind that nobody runs; what was removed."""
+        self._lease.release_dead()
+        alive = {study for study, _ in self._store.leased()}
+        ours = {project_name(study.id) for study in self._store.studies() if study.id not in alive}
+        there = set(testbed.projects())
+        removed = [name for project in sorted(ours & there) for name in testbed.clean(project)]
+        for project in sorted(there.intersection(known(self._adapters.home))):
+            with suppress(InputError), held(self._adapters.home, project):
+                removed += testbed.clean(project)
+        return removed
+
+    def kept(self, testbed: Testbed, cleaned: Collection[str]) -> list[str]:
+        """Projects that nobody runs, or that were ``cleaned``, of which something is on the testbed all the same."""
+        alive = {project_name(study) for study, _ in self._store.leased()}
+        ours = {project_name(study.id) for study in self._store.studies()} - alive
+        return sorted(set(testbed.projects()) & (ours | set(cleaned)))
+
+    def strangers(self, testbed: Testbed) -> list[str]:
+        """Projects on the testbed that this TAILOR_HOME does not know: another's, alive or not."""
+        ours = {project_name(study.id) for study in self._store.studies()}.union(known(self._adapters.home))
+        return sorted(set(testbed.projects()) - ours)

@@ -1,0 +1,85 @@
+"""What earlier results say to a new study: which services mattered, and which configurations are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from framework.config.results_file import load_results
+from framework.errors import InputError
+from framework.model import Objective, StudyId, Trial, TuneRequest
+from framework.model.documents import encode
+from framework.objective import trial_value
+from framework.objective.evaluate import combine
+from framework.ports import StudyStore
+from framework.report.export import said
+from framework.study.importance import importance
+from framework.study.observations import HISTORY, left_out
+from optimizer.transfer import Known
+from optimizer.space import SearchSpace
+
+
+def screened(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
+    """What an earlier study says of each service, for the reduction ``screening``.  Raises InputError, NotFound."""
+    if request.screening is None:
+        return {}
+    study = store.get(request.screening)
+    found = importance(study, store.trials(study.id))
+    if found is None or not found.groups:
+        raise InputError(f"--reduce: study {study.id} says nothing of importance; it takes at least 8 trials")
+    return {one.name: max(0.0, one.value) for one in found.groups}
+
+
+def history(
+    sources: Sequence[StudyId | Path], objective: Objective, space: SearchSpace, store: StudyStore
+) -> dict[str, Any]:
+    """For a plan's ``extra``: what studies (ids) and files of results know, as ratios to their defaults.
+
+    A study's values are computed anew from its measurements, so that they are of this objective.  Raises InputError
+    where nothing of it is a point of ``space``, NotFound.
+    """
+    if not sources:
+        return {}
+    found = {HISTORY: [_of_file(one) if isinstance(one, Path) else _of_study(one, objective, store) for one in sources]}
+    usable, reasons = left_out(found, space)
+    if not usable:
+        why = "; ".join(f"{count} times {reason}" for reason, count in reasons.most_common(3)) or "they have no results"
+        raise InputError(f"--history: nothing in {', '.join(map(str, sources))} can be used ({why})")
+    return found
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    default, results = load_results(path)
+    return {"source": str(path), "default": dict(default), "results": [encode(one) for one in results]}
+
+
+def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> dict[str, Any]:
+    study = store.get(name)
+    trials = [t for t in store.trials(study.id) if t.purpose in ("default", "search")]
+    valued = [(t, value) for t in trials if (value := _value(t, objective)) is not None and value > 0]
+    level = next((value for t, value in valued if t.purpose == "default"), None)
+    if level is None:
+        raise InputError(f"--history: study {study.id} has no default with a value above 0 under this objective")
+    default = SearchSpace.from_dict(study.space).default()
+    results = []
+    for trial, value in valued:
+        # Drift within that study, as it corrected for it: what it told over what it measured.
+        drift = trial.told_value / trial.value if trial.told_value and trial.value else 1.0
+        error = math.sqrt(2) * (trial.standard_error or 0.0)  # of the trial and of its default
+        values = {**default, **trial.configuration}
+        results.append(encode(Known(values, math.log(value * drift / level), error)))
+    return {"source": said(study), "default": default.to_dict(), "results": results}
+
+
+def _value(trial: Trial, objective: Objective) -> float | None:
+    """A trial's value under an objective; None where it has none, or did not measure what the objective names."""
+    if trial.value is None:
+        return None
+    valid = [m for m in trial.measurements if not m.invalid]
+    if any(term.quantity not in m.quantities for m in valid for term in objective.terms):
+        return None
+    values = [combine(objective, m.quantities) for m in valid]
+    known = [value for value in values if value is not None]
+    return trial_value(known) if known and len(known) == len(values) else None

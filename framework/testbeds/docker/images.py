@@ -1,0 +1,51 @@
+"""Whether the images that an application names are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from framework.errors import DeploymentFailed, MissingPrerequisite
+from framework.model import Application
+from framework.testbeds.docker.connection import in_parallel
+from framework.testbeds.docker.document import Wanted
+from framework.testbeds.docker.engine import Engine
+
+OWN = "tailor/"  # built here and nowhere else: never asked of a registry, where anyone could offer this name
+
+
+def check_images(engine: Engine, application: Application, document: Mapping[str, Any]) -> None:
+    """Pull what is missing of ``document``'s images.
+
+    Raises MissingPrerequisite naming every image that is not here and cannot be pulled.
+    """
+    users: dict[str, str] = {}
+    for service, body in document["services"].items():
+        image = str(body.get("image") or "")
+        if not image:
+            raise MissingPrerequisite(
+                f"service {service} names no image", f"build one and name it in {application.directory}"
+            )
+        users.setdefault(image, service)
+    missing = [image for image in users if engine.image(image) is None]
+    problems = in_parallel(lambda image: "built here" if image.startswith(OWN) else engine.pull(image), missing)
+    absent = [f"{image} (service {users[image]})" for image, problem in zip(missing, problems, strict=True) if problem]
+    if absent:
+        what = f"image {absent[0]} is" if len(absent) == 1 else f"images {', '.join(absent)} are"
+        reasons = "; ".join(dict.fromkeys(problem for problem in problems if problem and problem != "built here"))
+        raise MissingPrerequisite(
+            f"{what} not on this machine" + (f" and cannot be pulled: {reasons}" if reasons else ""),
+            "run `make images`, which builds the application's images and stand-ins for servers that cannot be pulled",
+        )
+
+
+def image_ids(engine: Engine, want: Wanted) -> dict[str, str]:
+    """Service -> id of its image.  Raises DeploymentFailed for a service that runs when its image is not here."""
+    names = list(dict.fromkeys(want.images.values()))
+    found = dict(zip(names, in_parallel(engine.image, names), strict=True))
+    for service in want.services:
+        name = want.images[service]
+        if found[name] is None:
+            raise DeploymentFailed(f"image {name or '(none named)'} is not on this machine; run `make images`", service)
+    ids: Mapping[str, str | None] = {service: (found[name] or {}).get("Id") for service, name in want.images.items()}
+    return {service: image for service, image in ids.items() if image}

@@ -1,0 +1,191 @@
+"""Asks running services: whether they are ready, which value a parameter has, how many hits a cache had.
+
+One request (a command, a text sent to a port, an HTTP path) to one container is made once per round, however many
+patterns read its answer: a database's seven parameters cost one query.
+"""
+
+from __future__ import annotations
+
+import http.client
+import math
+import re
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from framework.errors import DeploymentFailed
+from framework.model import Container, Probe
+from framework.testbeds.docker.connection import in_parallel
+from framework.testbeds.docker.engine import Engine
+from optimizer.space import Value
+
+PROC = Path("/proc")
+TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
+LARGEST = 4 << 20  # bytes of an answer
+TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
+EXACT = 1e-6  # relative, for integers: what a conversion of units may lose
+
+_TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
+_FALSE = frozenset({"false", "off", "no", "0", "disabled"})
+
+Request = tuple[str, str, tuple[str, ...], int | None, str, str, str]
+
+
+class NoAnswer(Exception):
+    """A probe got no answer, or none that its pattern fits.  The caller decides what that means."""
+
+
+def request(service: str, probe: Probe) -> Request:
+    """What is sent, without what is read from the answer: equal requests are made once."""
+    return (service, probe.kind, probe.command, probe.port, probe.send, probe.until, probe.path)
+
+
+def answers(
+    engine: Engine, containers: Mapping[str, Container], wanted: Iterable[tuple[str, Probe]]
+) -> dict[Request, str | NoAnswer]:
+    """The answer to each distinct request of (service, probe), asked in parallel."""
+    distinct = {request(service, probe): (service, probe) for service, probe in wanted}
+
+    def one(item: tuple[str, Probe]) -> str | NoAnswer:
+        service, probe = item
+        try:
+            container = containers.get(service)
+            if container is None:
+                raise NoAnswer(f"service {service} has no container")
+            return ask(engine, container.id, container.address, probe)
+        except NoAnswer as error:
+            return error
+
+    return dict(zip(distinct, in_parallel(one, distinct.values()), strict=True))
+
+
+def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: float = TIMEOUT_S) -> str:
+    """The whole answer of one container to a probe.  Raises NoAnswer."""
+    if probe.kind == "command":
+        return _command(engine, container, probe.command)
+    if probe.kind == "cpus":
+        return _cpus(engine, container)
+    if probe.port is None:
+        raise NoAnswer(f"a {probe.kind} probe needs a port")
+    if not address:
+        raise NoAnswer("the container has no address")
+    if probe.kind == "tcp":
+        return send(address, probe.port, probe.send, probe.until, timeout_s)
+    return _get(address, probe.port, probe.path, timeout_s)
+
+
+def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
+    try:
+        code, output = engine.execute(container, command)
+    except DeploymentFailed as error:
+        raise NoAnswer(error.reason) from error
+    if code != 0:
+        raise NoAnswer(f"{' '.join(command)} ended with {code}: {output.strip()[-300:]}")
+    return output
+
+
+def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
+    """The list of CPUs of a container's first process: the kernel's, or where it runs elsewhere the engine's."""
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    directory = proc / str((about.get("State") or {}).get("Pid") or 0)
+    try:
+        if container[:12] in (directory / "cgroup").read_text():  # else another machine's process of this number
+            for line in (directory / "status").read_text().splitlines():
+                if line.startswith("Cpus_allowed_list:"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return str((about.get("HostConfig") or {}).get("CpusetCpus") or "")
+
+
+def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:
+    """Send text to a port and read until the regular expression ``until`` matches or the peer closes.
+
+    Raises NoAnswer.
+    """
+    deadline = time.monotonic() + timeout_s
+    end = re.compile(until or r"\n", re.M)
+    received = b""
+    try:
+        with socket.create_connection((address, port), timeout=timeout_s) as connection:
+            connection.sendall(text.encode())
+            while not end.search(received.decode(errors="replace")):
+                left = deadline - time.monotonic()
+                if left <= 0 or len(received) > LARGEST:
+                    raise NoAnswer(f"port {port}: no end of the answer within {timeout_s:g} s")
+                connection.settimeout(left)
+                part = connection.recv(65536)
+                if not part:
+                    break
+                received += part
+    except OSError as error:
+        raise NoAnswer(f"port {port}: {error.strerror or error}") from error
+    return received.decode(errors="replace")
+
+
+def _get(address: str, port: int, path: str, timeout_s: float) -> str:
+    connection = http.client.HTTPConnection(address, port, timeout=timeout_s)
+    try:
+        connection.request("GET", path or "/", headers={"Connection": "close"})
+        reply = connection.getresponse()
+        text = reply.read(LARGEST).decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        raise NoAnswer(f"http port {port}{path}: {error}") from error
+    finally:
+        connection.close()
+    if reply.status >= 400:
+        raise NoAnswer(f"http port {port}{path}: status {reply.status}")
+    return text
+
+
+# --------------------------------------------------------------------------- from an answer to a value
+
+
+def found(probe: Probe, answer: str, like: Value) -> Value:
+    """The value in an answer, of the kind of ``like``.  Raises NoAnswer when nothing fits or the matches disagree."""
+    matches = {match.group(1) if match.re.groups else match.group(0)
+               for match in re.finditer(probe.pattern, answer, re.M)}  # fmt: skip
+    if not matches:
+        if probe.absent is not None:
+            return probe.absent
+        raise NoAnswer(f"no match of {probe.pattern!r} in {_short(answer)!r}")
+    values = {_value(probe, (match or "").strip(), like) for match in matches}
+    if len(values) > 1:
+        raise NoAnswer(f"several values: {', '.join(sorted(map(str, values)))}")
+    return values.pop()
+
+
+def _value(probe: Probe, text: str, like: Value) -> Value:
+    if text in probe.words:
+        return probe.words[text]
+    if isinstance(like, bool):
+        word = text.lower()
+        return True if word in _TRUE else False if word in _FALSE else text
+    if isinstance(like, str):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    scaled = number * probe.multiply
+    return int(scaled) if scaled.is_integer() else scaled
+
+
+def agrees(wanted: Value, value: Value) -> bool:
+    """Whether a value read back is the one that was set."""
+    if isinstance(wanted, bool):
+        return value is wanted or (not isinstance(value, (bool, str)) and value == int(wanted))
+    if isinstance(wanted, str):
+        return str(value) == wanted
+    if isinstance(value, (bool, str)):
+        return False
+    tolerance = EXACT if isinstance(wanted, int) else TOLERANCE
+    return math.isclose(value, wanted, rel_tol=tolerance, abs_tol=1e-9)
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 200 else f"{flat[:200]}..."

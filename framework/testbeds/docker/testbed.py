@@ -1,0 +1,391 @@
+"""The Docker testbed: a deployment on this machine's engine, from any state to equal state.
+
+deploy = write the documents, remove what is not wanted, restore the data, start, wait, run live commands, read back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from framework.compose.allow_list import TYPE_LABEL
+from framework.compose.gate import CLOSED, Gate
+from framework.compose.interpolation import escaped
+from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
+from framework.model import (
+    Application,
+    Container,
+    Deployment,
+    Finding,
+    Hook,
+    Machine,
+    Probe,
+    Running,
+    ServiceType,
+    Usage,
+)
+from framework.ports import Progress
+from framework.testbeds.docker import probes
+from framework.testbeds.docker.cleanup import clean, projects, settle
+from framework.testbeds.docker.compose_command import ComposeCommand
+from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.examination import differences, examine
+from framework.testbeds.docker.images import check_images, image_ids
+from framework.testbeds.docker.inventory import describe_containers
+from framework.testbeds.docker.listed import Listed
+from framework.testbeds.host.machine import describe
+from framework.testbeds.docker.owner import PROJECT, Owner
+from framework.testbeds.docker.readiness import Readiness, ended
+from framework.testbeds.docker.run_directory import compose_file, write
+from framework.testbeds.docker.datasets import Seeds, identity, only_one
+from framework.testbeds.host.usage import CpuCounters
+from framework.testbeds.docker.volumes import Seed, WorkingVolumes
+
+GENERATOR = "tailor/loadgen:1"
+READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
+STOP_S = 30  # for services that hold data, before their data are kept
+
+
+class Phases:
+    """Seconds per named phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, progress: Progress) -> Iterator[None]:
+        progress(name)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+
+class DockerTestbed:
+    """Runs deployments with Docker Compose; implements ``framework.ports.Testbed``.
+
+    ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
+    ``gate``: what compose files may ask for.  ``machine``: what it runs on, where somebody has asked the engine
+    already.
+    """
+
+    __test__ = False
+
+    name = "docker"
+    modelled = False
+
+    def __init__(
+        self,
+        home: Path,
+        types: Mapping[str, ServiceType],
+        *,
+        gate: Gate = CLOSED,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        overlays: bool = True,
+        engine: Engine | None = None,
+        compose: ComposeCommand | None = None,
+        machine: Callable[[], Machine] | None = None,
+    ) -> None:
+        self._home = home
+        self._types = types
+        self._gate = gate
+        self._ready_timeout_s = ready_timeout_s
+        self._engine = engine or Engine()
+        self._machine = machine or partial(describe, self._engine)
+        self._found_compose = compose
+        self._volumes = WorkingVolumes(self._engine, overlays)
+        self._seeds = Seeds(self._engine)
+        self._counters = CpuCounters(self._engine)
+        self._applications: dict[str, Application] = {}
+        self._kept: dict[str, Seed] = {}  # application -> its data
+
+    # ------------------------------------------------------------------ before the first trial
+
+    def machine(self) -> Machine:
+        return self._machine()
+
+    def check(self, application: Application) -> None:
+        """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled;
+        InputError where its compose file asks for what nobody allowed.
+        """
+        admitted = self._gate.application(application)
+        try:
+            self._engine.version()
+        except TestbedUnavailable as error:
+            raise MissingPrerequisite(
+                str(error), "start the Docker Engine, or set DOCKER_HOST to one that runs"
+            ) from error
+        self._compose()
+        check_images(self._engine, application, admitted.document)
+        if self._engine.image(GENERATOR) is None:
+            raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
+        self._applications[application.name] = application
+
+    def notes(self, application: Application) -> Sequence[str]:
+        """What is other in a study than in the user's own deployment, in sentences."""
+        return self._gate.admitted(application).notes
+
+    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+        """Fill the volumes once and keep them: with copies of the user's data, and by the application's seed hook.
+
+        Raises TrialFailed.
+        """
+        name, hook = application.name, application.hooks.seed
+        self._applications[name] = application
+        self._kept.pop(name, None)
+        want = self._wanted(default)
+        if hook is None and not want.data:
+            return
+        data = identity(application, want, image_ids(self._engine, want), default.project)
+        with only_one(self._home, name):
+            kept = self._seeds.find(name, data, want.volumes if hook else want.data)
+            if kept is None and want.data:
+                progress(f"copying {', '.join(map(str, want.data.values()))}")
+                kept = self._seeds.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
+                if hook is not None:
+                    self._kept[name], kept = kept, None
+            if kept is None and hook is not None:
+                kept = self._seeded(name, default, want, data, hook, progress)
+        if kept is not None:
+            self._kept[name] = kept
+
+    def _seeded(self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress) -> Seed:
+        """What the seed hook leaves in the volumes of a deployment."""
+        try:
+            running = self.deploy(replace(default, fresh="all"), progress)
+            progress(f"seeding {name}")
+            self.run_hook(running, hook)
+            self._stop(running, want)
+            progress("keeping the data")
+            return self._seeds.keep(name, data, want, default.project)
+        finally:
+            self.clean(default.project)
+
+    def _stop(self, running: Running, want: Wanted) -> None:
+        """End a deployment so that its data are whole: clients at once, then gracefully those that hold data."""
+        owner = Owner.project(running.deployment.project)
+        holders = {service for services in want.holders.values() for service in services}
+        self._engine.remove((c.id for c in running.containers.values() if c.service not in holders), owner)
+        holding = [c.id for c in running.containers.values() if c.service in holders]
+        self._engine.stop(holding, STOP_S, owner)
+
+    # ------------------------------------------------------------------ a repetition
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        """Equal state, up, healthy, parameters read back.
+
+        With ``fresh="changed"`` containers whose definition, files and image are the same go on, after their type's
+        reset.  ``phases`` holds seconds; the labels of the returned deployment say how data were restored.
+        Raises DeploymentFailed, ParameterNotApplied, InputError where its document asks for what nobody allowed.
+        """
+        phases = Phases()
+        want = self._wanted(deployment)
+        project, directory = deployment.project, self._directory(deployment)
+        with phases.phase("write", progress):
+            write(directory, escaped(want.document), deployment.files, want.files)
+            ids = image_ids(self._engine, want)
+        with phases.phase("remove", progress):
+            unchanged = self._remove(deployment, want, ids)
+        with phases.phase("restore", progress):
+            seed = self._kept.get(deployment.application)
+            method = self._volumes.reset(project, want, seed, keep=bool(unchanged))
+        with phases.phase("start", progress):
+            self._start(project, compose_file(directory))
+        with phases.phase("healthy", progress):
+            ready = {name: self._ready(deployment, want, name) for name in want.services}
+            listed = Readiness(self._engine, project, want.finite).wait(ready, self._ready_timeout_s, progress)
+            network, containers = describe_containers(self._engine, listed, want)
+        with phases.phase("reset", progress):
+            self._reset(deployment, want, {name: containers[name] for name in unchanged if name in containers})
+        with phases.phase("live", progress):
+            self._run_live(deployment, containers)
+        with phases.phase("read back", progress):
+            self._read_back(deployment, containers)
+        # The load generator and stressors bear these too: without a network, the project alone says whose they are.
+        known = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
+        labels = {**deployment.labels, **known}
+        return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
+
+    def _start(self, project: str, file: Path) -> None:
+        try:
+            self._compose().up(project, file)
+        except DeploymentFailed:
+            settle(self._engine, project)
+            raise
+
+    def _remove(self, deployment: Deployment, want: Wanted, ids: Mapping[str, str]) -> set[str]:
+        """Remove containers that must not go on; returns the services of those that may."""
+        owner = Owner.project(deployment.project)
+        there = {c.id: c for c in self._engine.containers(str(owner))}
+        kept = {c.service: c for c in there.values() if deployment.fresh == "changed" and _unchanged(c, want, ids)}
+        # What depends on a service may have looked its address up once, when it started (nginx does), so it goes too.
+        while stale := [name for name in kept if set(want.needs[name]) - want.finite - kept.keys()]:
+            for name in stale:
+                del kept[name]
+        gone = [c for c in there.values() if kept.get(c.service) is not c]
+        if kept:  # their volumes are not restored, so they must be whole
+            holders = {service for services in want.holders.values() for service in services}
+            stopping = [c.id for c in gone if c.service in holders and c.state == "running"]
+            self._engine.stop(stopping, STOP_S, owner)
+        self._engine.remove((c.id for c in gone), owner)
+        return set(kept)
+
+    def _reset(self, deployment: Deployment, want: Wanted, containers: Mapping[str, Container]) -> None:
+        """Empty the caches of containers that go on, as their type says."""
+        for service, container in containers.items():
+            kind = self._type(deployment, want, service)
+            for command in kind.reset if kind else ():
+                try:
+                    if command[0] == "tcp":
+                        probes.send(container.address, int(command[1]), command[2], r"\n")
+                    else:
+                        self._execute(service, container, command)
+                except probes.NoAnswer as error:
+                    raise DeploymentFailed(f"reset failed: {error}", service) from error
+
+    def _run_live(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
+        for service, command in deployment.live:
+            if service not in containers:
+                raise DeploymentFailed("a live command needs it, but it does not run", service)
+            self._execute(service, containers[service], command)
+
+    def _execute(self, service: str, container: Container, command: Sequence[str]) -> None:
+        code, output = self._engine.execute(container.id, command)
+        if code != 0:
+            raise DeploymentFailed(f"{' '.join(command)} ended with {code}", service, output)
+
+    def _read_back(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
+        """Raises ParameterNotApplied for the first parameter that did not take effect."""
+        answers = probes.answers(self._engine, containers, ((e.service, e.probe) for e in deployment.expectations))
+        for expected in deployment.expectations:
+            answer = answers[probes.request(expected.service, expected.probe)]
+            try:
+                if isinstance(answer, probes.NoAnswer):
+                    raise answer
+                value = probes.found(expected.probe, answer, expected.value)
+            except probes.NoAnswer as error:
+                found = f"nothing: {error}"
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, found) from error
+            if not probes.agrees(expected.value, value):
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
+
+    # ------------------------------------------------------------------ while it runs
+
+    def run_hook(self, running: Running, hook: Hook) -> str:
+        """Run a one-shot service to its end; returns its output.  Raises TrialFailed with it."""
+        project = running.deployment.project
+        file = compose_file(self._home / "run" / project)
+        try:
+            code, output, errors = self._compose().run(project, file, hook.service, hook.command, hook.timeout_s)
+        except BaseException:  # a one-shot that was cut off must not go on working on the next deployment's data
+            owner = Owner.project(project)
+            self._engine.remove((c.id for c in self._engine.containers(str(owner)) if not c.service), owner)
+            raise
+        if code != 0:
+            self._engine.version()  # away, it took the service with it: TestbedUnavailable, and nobody else's fault
+            text = "\n".join(f"  | {line}" for line in (*output.splitlines()[-20:], *errors.splitlines()))
+            raise TrialFailed(f"{' '.join((hook.service, *hook.command))} ended with {code}\n{text}")
+        return output
+
+    def usage(self, running: Running) -> Usage:
+        """CPU time and pressure so far.  Raises DeploymentFailed, with its last lines, where a container has ended."""
+        try:
+            return self._counters.read(running.containers)
+        except DeploymentFailed:
+            self.alive(running)
+            raise
+
+    def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
+        """Per service, the numbers that its type defines.  Raises DeploymentFailed for one that cannot be read."""
+        want = self._wanted(running.deployment)
+        asked: list[tuple[str, str, Probe]] = []
+        for service in running.containers:
+            kind = self._type(running.deployment, want, service)
+            asked += [(service, name, probe) for name, probe in (kind.statistics if kind else {}).items()]
+        answers = probes.answers(self._engine, running.containers, ((service, probe) for service, _, probe in asked))
+        result: dict[str, dict[str, float]] = {}
+        for service, name, probe in asked:
+            answer = answers[probes.request(service, probe)]
+            try:
+                if isinstance(answer, probes.NoAnswer):
+                    raise answer
+                result.setdefault(service, {})[name] = float(probes.found(probe, answer, 0.0))
+            except (probes.NoAnswer, ValueError) as error:
+                raise DeploymentFailed(f"cannot read its statistic {name}: {error}", service) from error
+        return result
+
+    def alive(self, running: Running) -> None:
+        """Raises DeploymentFailed, with its last lines, when a container of the deployment is not running any more."""
+        there = {c.id: c for c in self._engine.containers(f"{PROJECT}={running.deployment.project}")}
+        for service, container in running.containers.items():
+            listed = there.get(container.id)
+            if listed is None:
+                raise DeploymentFailed("its container is gone", service)
+            if listed.state != "running":
+                raise DeploymentFailed(f"its container is {ended(listed)}", service, self._engine.logs(listed.id))
+
+    # ------------------------------------------------------------------ leaving
+
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
+        """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
+        removed = clean(self._engine, project)
+        return removed + [f"volume {name}" for name in self._seeds.remove(copy_for=project)] if data else removed
+
+    def projects(self) -> Collection[str]:
+        """Every project of which something is there."""
+        return projects(self._engine)
+
+    def clean_seeds(self, application: str | None = None) -> Sequence[str]:
+        """Remove kept data (of one application, or all) that no deployment lies over, and say what was removed."""
+        self._kept.clear()
+        return self._seeds.remove(application)
+
+    def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
+        """What this machine can do, what is missing and how to get it; images as far as ``applications`` name them."""
+        admitted = {one.name: self._gate.admitted(one) for one in applications}
+        bodies = [body for found in admitted.values() for body in found.document["services"].values()]
+        images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
+        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted)]
+
+    # ------------------------------------------------------------------ what is known
+
+    def _directory(self, deployment: Deployment) -> Path:
+        return self._home / "run" / deployment.project
+
+    def _wanted(self, deployment: Deployment) -> Wanted:
+        """What the engine is to run.  Raises DeploymentFailed, InputError where it asks for what nobody allowed."""
+        document = one_document(deployment)
+        return wanted(deployment, self._gate.deployment(deployment, document, self._directory(deployment)))
+
+    def _compose(self) -> ComposeCommand:
+        if self._found_compose is None:
+            self._found_compose = ComposeCommand.find()
+        return self._found_compose
+
+    def _type(self, deployment: Deployment, want: Wanted, service: str) -> ServiceType | None:
+        """A service's type: by its label in the document, else by the application it was checked with."""
+        name = (want.document["services"].get(service) or {}).get("labels", {}).get(TYPE_LABEL)
+        application = self._applications.get(deployment.application)
+        if name is None and application is not None:
+            name = next((s.type for s in application.services if s.name == service), None)
+        return self._types.get(name) if name else None
+
+    def _ready(self, deployment: Deployment, want: Wanted, service: str) -> Probe | None:
+        kind = self._type(deployment, want, service)
+        return kind.ready if kind else None
+
+
+def _unchanged(container: Listed, want: Wanted, ids: Mapping[str, str]) -> bool:
+    """Whether a running container is what is wanted, apart from its trial's labels."""
+    return (
+        container.state == "running"
+        and container.service in want.services
+        and container.labels.get(DEFINITION) == want.definitions[container.service]
+        and container.image_id == ids.get(container.service)
+    )

@@ -1,0 +1,127 @@
+"""CPU counters of services, of the host and of Tailor itself, read from files so that reading costs next to nothing.
+
+Where the engine runs on this machine, a container's counter is in its cgroup, found through /proc/<pid>/cgroup
+(cgroup v1: cpuacct.usage; v2: cpu.stat).  Elsewhere the engine is asked, which is slower.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from framework.errors import DeploymentFailed
+from framework.model import Container, Usage
+from framework.testbeds.docker.connection import in_parallel
+from framework.testbeds.docker.engine import Engine
+
+PROC = Path("/proc")
+
+
+class CpuCounters:
+    """Reads counters; remembers where each container's file is."""
+
+    def __init__(self, engine: Engine, proc: Path = PROC) -> None:
+        self._engine = engine
+        self._proc = proc
+        self._files: dict[str, Path] = {}
+
+    def read(self, containers: Mapping[str, Container]) -> Usage:
+        """All counters at this moment.  Raises DeploymentFailed when a container is gone."""
+        cpu_s: dict[str, float] = {}
+        elsewhere: list[str] = []
+        for service, container in containers.items():
+            seconds = self._from_file(container)
+            if seconds is None:
+                elsewhere.append(service)
+            else:
+                cpu_s[service] = seconds
+        asked = in_parallel(lambda name: self._from_engine(name, containers[name]), elsewhere)
+        cpu_s.update(zip(elsewhere, asked, strict=True))
+        busy, stolen = host_cpu(self._proc)
+        times = os.times()
+        return Usage(
+            at_ns=time.time_ns(),
+            cpu_s=cpu_s,
+            host_cpu_s=busy,
+            stolen_s=stolen,
+            pressure_cpu_s=pressure(self._proc),
+            cores=os.cpu_count() or 1,
+            tailor_cpu_s=times.user + times.system + times.children_user + times.children_system,
+        )
+
+    def _from_file(self, container: Container) -> float | None:
+        try:
+            if container.id not in self._files:
+                file = counter_file(self._proc, container.pid, container.id)
+                if file is None:
+                    return None
+                self._files[container.id] = file
+            return parse_counter(self._files[container.id].read_text())
+        except OSError:
+            self._files.pop(container.id, None)
+            return None
+
+    def _from_engine(self, service: str, container: Container) -> float:
+        stats = self._engine.stats(container.id) or {}
+        total = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
+        if not total:
+            raise DeploymentFailed("its container is not running any more; it has no CPU counter", service)
+        return float(total) / 1e9
+
+
+def counter_file(proc: Path, pid: int, container: str) -> Path | None:
+    """The file with a container's CPU time; None when the process is not on this machine or in another cgroup."""
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid > 0 else []
+        mounts = [line.split() for line in (proc / "self" / "mounts").read_text().splitlines()]
+    except OSError:
+        return None
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if container[:12] not in path:  # another machine's process with the same number, or a nested cgroup namespace
+            continue
+        if "cpuacct" in controllers.split(","):
+            kind, name = "cgroup", "cpuacct.usage"
+        elif not controllers:
+            kind, name = "cgroup2", "cpu.stat"
+        else:
+            continue
+        for mount in mounts:
+            if mount[2] == kind and (kind == "cgroup2" or "cpuacct" in mount[3].split(",")):
+                file = Path(mount[1]) / path.lstrip("/") / name
+                if file.exists():
+                    return file
+    return None
+
+
+def parse_counter(text: str) -> float:
+    """CPU seconds in the text of cpuacct.usage (nanoseconds) or cpu.stat (usage_usec)."""
+    words = text.split()
+    if words and words[0].isdigit():
+        return int(words[0]) / 1e9
+    return int(words[words.index("usage_usec") + 1]) / 1e6
+
+
+def host_cpu(proc: Path = PROC) -> tuple[float, float]:
+    """(busy, stolen) CPU seconds of this machine since it booted; the fields are in proc(5)."""
+    fields = (proc / "stat").read_text().split("\n", 1)[0].split()[1:]
+    ticks = [int(value) for value in fields]
+    hertz = os.sysconf("SC_CLK_TCK")
+    user, nice, system, _idle, _iowait, irq, softirq = ticks[:7]
+    stolen = ticks[7] if len(ticks) > 7 else 0
+    return (user + nice + system + irq + softirq) / hertz, stolen / hertz
+
+
+def pressure(proc: Path = PROC) -> float | None:
+    """Seconds in which some task waited for a CPU (PSI, total= in microseconds); None where the kernel has no PSI."""
+    try:
+        text = (proc / "pressure" / "cpu").read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == "some":
+            return float(words[-1].removeprefix("total=")) / 1e6
+    return None

@@ -1,0 +1,124 @@
+"""The profiler: what services suffer and inflict, kept in a file, drawn, and compared with placements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+from framework.bench import Adapters
+from framework.config import load_application
+from framework.config.reading import RECORD_BYTES, read_text
+from framework.config.writing import to_yaml
+from framework.controller import Watch
+from framework.errors import InputError, MissingPrerequisite, UnknownName
+from framework.model import DOCKER, Application, Limits, Study
+from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.profile import Profile, read_profile, slowdowns
+from framework.placement.space import domains_of
+from framework.placement.schedule import unfinished
+from framework.report.export import write_text
+from framework.report.machine_picture import described, machine_picture
+from framework.report.sensitivity import sensitivity_plot
+from framework.placement.profiler import ProfileRun
+from framework.study.locks import held
+from optimizer.space import Configuration, Value
+
+
+class Profiling:
+    """The use case."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters = adapters
+
+    def path(self, application: Application) -> Path:
+        """Where an application's profile is kept by default."""
+        return self._adapters.home / "profiles" / f"{application.name}.jsonl"
+
+    def kept(self, application: Application) -> Path:
+        """The same where there is one.  Raises MissingPrerequisite."""
+        path = self.path(application)
+        if not path.is_file():
+            raise MissingPrerequisite(
+                f"no profile of {application.name} is kept here", f"measure one: tailor profile {application.name}"
+            )
+        return path
+
+    def unfinished(self, request: ProfileRequest) -> bool:
+        """Whether the profile that is kept by default was not begun, or was broken off in this very request."""
+        application = load_application(request.application)
+        path = self.path(application)
+        if not path.exists():
+            return True
+        rate_rps = request.rate_rps or application.workload.rate_rps
+        return bool(unfinished(read_profile(read_text(path, RECORD_BYTES), str(path)), request, rate_rps))
+
+    def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
+        """Placements as configuration files below TAILOR_HOME, so that a study can name them."""
+        directory = self._adapters.home / "placements" / application.name
+        return tuple(
+            write_text(
+                directory / f"{name}.yaml",
+                to_yaml({"kind": "configuration", "version": 1, "values": configuration.to_dict()}),
+            )
+            for name, configuration in found.items()
+        )
+
+    def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
+        """Draw the machine with the services of a placement on it; returns the picture's file."""
+        application = load_application(study.directory)
+        topology = self._adapters.topology(study.testbed, application)
+        placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
+        drawn = machine_picture(topology, placement, f"{application.name} on {described(topology)}")
+        return write_text(self._adapters.home / "reports" / f"{study.id}-machine.svg", drawn)
+
+    def write_plots(self, profile: Profile) -> Path | None:
+        """A figure for each service that was measured beside a stressor; returns their directory, None without any."""
+        found = slowdowns(profile.windows)
+        directory = self._adapters.home / "reports" / f"profile-{profile.about.application}"
+        about = (
+            f"mean (range: of its blocks) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
+        )
+        for service in sorted({one.service for one in found}):
+            write_text(directory / f"{service}.svg", sensitivity_plot(service, found, about))
+        return directory if found else None
+
+    def run(self, request: ProfileRequest, watch: Watch, path: Path | None = None, *, again: bool = False) -> Profile:
+        """Measure what is not in the file yet; ``again``: begin a new file.  Raises InputError, MissingPrerequisite.
+
+        Whatever happens, nothing of it is left running.
+        """
+        adapters = self._adapters
+        application = load_application(request.application)
+        _check(request, application)
+        application = replace(application, limits=replace(application.limits, **request.limits))
+        place, rest = _place_and_rest(domains_of(request.domains, adapters.topology(DOCKER, application)))
+        target = path or self.path(application)
+        kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
+        bench = adapters.bench(DOCKER, application, adapters.types(), watch)
+        run = ProfileRun(bench, adapters.neighbours(), request, place, rest, target)
+        run.check(kept)
+        with held(adapters.home, run.project):
+            bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
+            try:
+                return run.whole(kept, asdict(adapters.machine()))
+            finally:
+                bench.testbed.clean(run.project, data=True)
+
+
+def _check(request: ProfileRequest, application: Application) -> None:
+    """Raises UnknownName."""
+    for what, names, known in (
+        ("limit", request.limits, [one.name for one in fields(Limits)]),
+        ("stressor", request.stressors, STRESSORS),
+        ("service", request.services, [one.name for one in application.services]),
+    ):
+        for name in names:
+            if name not in known:
+                raise UnknownName(what, name, known)
+
+
+def _place_and_rest(domains: Sequence[str]) -> tuple[str, str]:
+    if len(domains) != 2:
+        raise InputError(f"--domains: found {len(domains)} sets; allowed: two, the service's place and the rest")
+    return domains[0], domains[1]

@@ -1,0 +1,146 @@
+"""A worker: takes the next study of the queue, runs it to its end or until somebody stops it, and takes the next.
+
+A worker that dies leaves a lease that runs out; whoever takes the study then goes on with what is recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any
+
+from framework.errors import Interrupted, TailorError, Transient
+from framework.model import TWIN, StudyState
+from framework.model.job import ENGINE, Job
+from framework.ports import JobQueue
+from framework.use_cases.studies import Tailor
+from framework.study.lease import LEASE_S
+
+LOG = logging.getLogger("tailor.worker")
+IDLE_S = 1.0
+AWAY_S = 5.0
+CHORES_EVERY_S = 3_600.0
+ASKED_EVERY_S = 1.0  # how often the queue is asked whether to stop: a trial takes many seconds
+MOST_RETRIES = 6  # in a row, of a study that an engine or a database kept from going on: some three minutes
+LONGEST_WAIT = 60  # times IDLE_S between two of them; each wait is four times the one before
+
+
+def needs(testbed: str) -> str:
+    """What a study needs for itself alone while it runs: an engine; a model needs nothing."""
+    return "" if testbed == TWIN else ENGINE
+
+
+class Worker:
+    """``engine``: the Docker Engine that this worker has for one study at a time; empty for none.  ``chores``: what it
+    does once an hour while nothing waits.
+    """
+
+    def __init__(self, tailor: Tailor, queue: JobQueue, engine: str, chores: Callable[[], None] = lambda: None) -> None:
+        self._tailor = tailor
+        self._queue = queue
+        self._name = tailor.running.holder  # whoever takes a job holds its lease
+        self._engine = engine
+        self._chores = chores
+        self._next_chores = 0.0
+        self._leaving = Event()
+        self._tries: dict[str, tuple[int, int]] = {}  # study -> (repetitions it had, tries since)
+
+    def leave(self) -> None:
+        """Stop at the next step; what runs is paused and stays in the queue for another worker."""
+        self._leaving.set()
+
+    def run(self, *, until_empty: bool = False) -> None:
+        """Work until ``leave`` is called, or the queue has nothing for this worker."""
+        while not self._leaving.is_set():
+            try:
+                self._tailor.running.release_dead()
+                job = self._queue.take(self._name, self._engine, LEASE_S)
+                if job is not None:
+                    self._work(job)
+                else:
+                    self._tidy()
+            except TailorError as error:  # a store that is away comes back
+                LOG.warning("the store does not answer: %s", error)
+                self._leaving.wait(AWAY_S)
+                continue
+            if job is not None:
+                continue
+            if until_empty:
+                return
+            self._leaving.wait(IDLE_S)
+
+    def _tidy(self) -> None:
+        if time.monotonic() >= self._next_chores:
+            self._next_chores = time.monotonic() + CHORES_EVERY_S
+            self._chores()
+
+    def _work(self, job: Job) -> None:
+        LOG.info("study begins", extra={"study": job.study, "worker": self._name})
+        done = 0
+        try:
+            done = sum(not m.invalid for t in self._tailor.store.trials(job.study) for m in t.measurements)
+            self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
+            self._queue.done(job.study, self._name)
+        except Interrupted as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # of this process, not of the study
+                self.leave()
+            self._queue.stopped(job.study, self._name)  # unless somebody asked for it again, or nobody stopped it
+        except Transient as error:
+            self._again(job, error, done)
+        except TailorError as error:
+            LOG.warning("study failed", extra={"study": job.study, "reason": str(error)})
+            self._queue.done(job.study, self._name)
+        except Exception as error:  # a bug ends its study, not the worker
+            LOG.exception("study ended by a bug", extra={"study": job.study})
+            self._tailor.store.set_state(job.study, StudyState.FAILED, f"a bug of Tailor: {type(error).__name__}")
+            self._queue.done(job.study, self._name)
+        LOG.info("study ends", extra={"study": job.study, "worker": self._name})
+
+    def _again(self, job: Job, error: Transient, done: int) -> None:
+        """What is away may come back: the job keeps its turn, a few times without a repetition more."""
+        before, tries = self._tries.get(job.study, (done, 0))
+        tries = tries + 1 if done == before else 1
+        self._tries[job.study] = done, tries
+        LOG.warning("study paused", extra={"study": job.study, "reason": str(error), "tries": tries})
+        if tries >= MOST_RETRIES:
+            self._queue.done(job.study, self._name)
+        else:
+            self._leaving.wait(IDLE_S * min(4**tries, LONGEST_WAIT))
+
+
+class _Stopping:
+    """A watch that tells the queue what goes on, and ends a study when somebody asked for it: at the next step, or
+    after the trial.
+    """
+
+    def __init__(self, queue: JobQueue, study: str, leaving: Event, repetitions: int) -> None:
+        self._queue, self._study, self._leaving = queue, study, leaving
+        self._asked = 0.0
+        self._wanted = ""
+        self._progress: dict[str, Any] = {"phase": "", "trial": 0, "purpose": "", "incumbent": None}
+        self._progress["repetitions"] = repetitions
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        if self._leaving.is_set():
+            raise Interrupted("the worker leaves")
+        self._note(kind, data)
+        if time.monotonic() - self._asked > ASKED_EVERY_S or kind == "trial finished":
+            self._wanted, self._asked = self._queue.stop_wanted(self._study), time.monotonic()
+            self._queue.set_progress(self._study, self._progress)
+        if self._wanted == "now" or (self._wanted == "after trial" and kind == "trial finished"):
+            raise Interrupted("somebody stopped it")
+
+    def _note(self, kind: str, data: Mapping[str, Any]) -> None:
+        noted = self._progress
+        if kind == "phase":
+            noted["phase"] = data["phase"]
+        elif kind == "trial":
+            noted |= {"trial": data["number"], "purpose": data["purpose"]}
+        elif kind == "repetition" and not data["measurement"].invalid:
+            noted["repetitions"] += 1
+        elif kind == "trial finished":
+            value, before = data["trial"].value, noted["incumbent"]
+            if value is not None and data["trial"].purpose in ("default", "search"):
+                noted["incumbent"] = value if before is None else min(value, before)

@@ -1,0 +1,119 @@
+"""How much of a recommendation is needed: its parts go back to their defaults, on a model of what was measured.
+
+A search moves many parameters at once, and most of what it moved does not matter.  Backward elimination (Kohavi & John,
+Artificial Intelligence 97 (1997), section 3): again and again the group of parameters (a service) goes back to its
+defaults that the model misses least.  The model proposes; a measurement has to decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizer.models.additive import AdditiveProcess, Array, Layout
+from optimizer.space import Configuration, SearchSpace
+from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.trial import Observation
+
+FEWEST = 5  # configurations with a value below which a model says nothing
+TOLERANCES = (0.05, 0.02, 0.0)  # what the model may expect to be lost, for the smallest candidate first
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """A recommendation with less changed.  ``back``: the groups (or parameters) that went back to their defaults.
+
+    ``expected``: the model's log ratio of its value to the full recommendation's; positive is worse.
+    """
+
+    configuration: Configuration
+    back: tuple[str, ...]
+    expected: float
+
+
+def smaller(
+    space: SearchSpace, observations: Iterable[Observation], full: Configuration, *, most: int = 3
+) -> list[Smaller]:
+    """At most ``most`` candidates, the smallest first; empty where the model knows none or there is nothing to shrink.
+
+    Parts are groups, or single parameters where only one group is changed.  Values must be above 0.
+    """
+    parts = _parts(space, full)
+    model = _Model.of(space, observations)
+    if len(parts) < 2 or model is None:
+        return []
+    with one_thread():
+        steps = _eliminated(space, model, full, parts)
+    found: dict[Configuration, Smaller] = {}
+    for tolerance in TOLERANCES:
+        kept = [step for step in steps if step.expected <= math.log1p(tolerance)]
+        if kept:
+            found.setdefault(kept[-1].configuration, kept[-1])
+    return list(found.values())[:most]
+
+
+def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]]:
+    """Name of a part -> the parameters of it that differ from their defaults."""
+    default = space.default()
+    changed = [name for name in space.names if full[name] != default[name]]
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in changed:
+        groups[space[name].group] = (*groups.get(space[name].group, ()), name)
+    return groups if len(groups) > 1 else {name: (name,) for name in changed}
+
+
+def _eliminated(
+    space: SearchSpace, model: _Model, full: Configuration, parts: dict[str, tuple[str, ...]]
+) -> list[Smaller]:
+    """The steps of the elimination, down to a single part that is left."""
+    default, current, left = space.default(), full, dict(parts)
+    [reference] = model.expect([full])
+    steps: list[Smaller] = []
+    back: tuple[str, ...] = ()
+    while len(left) > 1:
+        tried = {
+            part: space.canonical(current.replace({name: default[name] for name in names}))
+            for part, names in left.items()
+        }
+        allowed = {part: one for part, one in tried.items() if space.is_feasible(one)}
+        if not allowed:
+            break
+        expected = model.expect(list(allowed.values()))
+        place = int(np.argmin(expected))
+        part = list(allowed)[place]
+        current, back = allowed[part], (*back, part)
+        del left[part]
+        steps.append(Smaller(current, back, float(expected[place] - reference)))
+    return steps
+
+
+@dataclass(frozen=True)
+class _Model:
+    """An additive process on the logarithms of the values."""
+
+    encoder: Encoder
+    process: AdditiveProcess
+    spread: float
+
+    @classmethod
+    def of(cls, space: SearchSpace, observations: Iterable[Observation]) -> _Model | None:
+        known = [one for one in observations if one.value is not None]
+        if len({one.configuration for one in known}) < FEWEST or any((one.value or 0.0) <= 0 for one in known):
+            return None
+        y = np.log([one.value for one in known if one.value is not None])
+        noise = np.array([((one.standard_error or 0.0) / one.value) ** 2 for one in known if one.value is not None])
+        encoder = Encoder(space)
+        layout = Layout.of(space, encoder.columns, np.ones(len(space)))
+        spread = float(np.std(y)) or 1.0
+        x = encoder.encode(encoder.snap(encoder.units([one.configuration for one in known])))
+        with one_thread():
+            process = AdditiveProcess(layout, x, (y - float(np.mean(y))) / spread, noise / spread**2)
+        return cls(encoder, process, spread)
+
+    def expect(self, configurations: Sequence[Configuration]) -> Array:
+        """The mean of log(value) up to a constant, (n,)."""
+        mean, _ = self.process.predict(self.encoder.encode(self.encoder.units(configurations)))
+        return np.asarray(mean * self.spread)

@@ -1,0 +1,44 @@
+"""What solvers of placements share: they state the problem, solve it once, and say that they are done."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimizer.placement.assignment import Assignment, assignment_of
+from optimizer.base import Optimizer
+from optimizer.errors import SearchExhausted
+from optimizer.space import Configuration
+
+
+class PlacementSolver(Optimizer):
+    """An algorithm fills in ``_solve``; this class keeps it from suggesting what does not fit, or anything twice."""
+
+    budgeting = "one suggestion"
+    one_shot: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
+    places: ClassVar[bool] = True
+
+    @abstractmethod
+    def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
+        """The domain of each service, (n,), and why, in a phrase; None where it has no placement."""
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        problem = assignment_of(self.space)
+        solved = self._solve(problem)
+        if solved is None or (solved[0] < 0).any() or not problem.fits(solved[0]):
+            raise SearchExhausted(f"{self.name} has no placement that fits the capacities")
+        found = problem.configuration(solved[0])
+        if found in self.seen:
+            raise SearchExhausted(f"{self.name} has one placement")
+        return found, solved[1]
+
+    def recommend(self) -> Configuration | None:
+        """The placement where it was measured, even if the start measured better: one trial of each decides nothing,
+        and what is recommended is what a verdict compares with the start.
+        """
+        start = self.space.default()
+        return next((one.configuration for one in self.scores() if one.configuration != start), super().recommend())
