@@ -13,8 +13,8 @@
 | tell        | Trial                         | Observation                          | optimizer                 |
 
 ``framework.controller`` reads as that sentence for one trial, ``framework.study.procedure`` gives the order of a study,
-``framework.use_cases.studies`` holds the use cases that the command line calls, and ``framework.bootstrap`` alone chooses
-the adapters.
+``framework.use_cases`` holds what the command line and the API call, and ``framework.bootstrap`` alone chooses the
+adapters.
 """
 
 from importlib.metadata import PackageNotFoundError, version

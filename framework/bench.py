@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from framework.config import load_service_types, resolved
 from framework.config.twin_file import twin_digest, twin_path
-from framework.controller import Bench, Watch
-from framework.errors import MissingPrerequisite, UnknownName
-from framework.model import DOCKER, TWIN, Application, Machine, ServiceType, Study
-from framework.testbeds.host.topology import Topology
-from framework.ports import ArtefactStore, Clock, Neighbours, StudyStore, Testbed
+from framework.errors import (
+    MissingPrerequisite,
+    UnknownName,
+)
+from framework.model import (
+    DOCKER,
+    TWIN,
+    Application,
+    Machine,
+    ServiceType,
+    Study,
+)
 from framework.model.spans import Format, TraceSet
+from framework.model.topology import Topology
+from framework.ports.clock import Clock
+from framework.ports.colocation import Neighbours
+from framework.ports.load import LoadGenerator
+from framework.ports.screen import Screen
+from framework.ports.store import ArtefactStore, StudyStore
+from framework.ports.testbed import Testbed
+from framework.ports.traces import TraceReader
 
 AUTO = "auto"
+
+Watch = Callable[[str, Mapping[str, Any]], None]
+"""Told of every step: kind ("phase", "repetition", "trial", ...) and its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What trials run on: the application and the adapters.  ``screen``: its model, where it has one."""
+
+    application: Application
+    types: Mapping[str, ServiceType]
+    testbed: Testbed
+    load: LoadGenerator
+    traces: TraceReader
+    store: StudyStore
+    artefacts: ArtefactStore
+    clock: Clock
+    watch: Watch
+    screen: Screen | None = None
+
+
+class Stopwatch:
+    """Seconds per phase of a repetition."""
+
+    def __init__(self, clock: Clock, watch: Watch) -> None:
+        self.seconds: dict[str, float] = {}
+        self._clock, self._watch = clock, watch
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Callable[[str], None]]:
+        """Time a phase; yields a callable that reports steps inside it."""
+        self._watch("phase", {"phase": name})
+        began = self._clock.monotonic()
+        try:
+            yield lambda step: self._watch("phase", {"phase": name, "step": step})
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + self._clock.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)

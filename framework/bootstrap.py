@@ -8,19 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from framework.bench import Adapters
+from framework.bench import Adapters, Bench, Watch
 from framework.compose.gate import Gate
 from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
-from framework.controller import Bench, Watch
 from framework.errors import InputError
-from framework.testbeds.host.lately import Lately
 from framework.load.container import ContainerLoad
 from framework.model import TWIN, Application, ServiceType
-from framework.telemetry import observed
-from framework.testbeds.host.topology import Topology, read_topology
-from framework.ports import Screen, SpanSink, Testbed
-from framework.use_cases.studies import Tailor
+from framework.model.topology import Topology
+from framework.ports.screen import Screen
+from framework.ports.telemetry import SpanSink
+from framework.ports.testbed import Testbed
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
@@ -30,19 +28,23 @@ from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
+from framework.study.export import Sharing
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
-from framework.study.export import Sharing
+from framework.telemetry import observed
 from framework.testbeds.docker.colocation import DockerNeighbours
-from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.host.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
+from framework.testbeds.docker.testbed import DockerTestbed
+from framework.testbeds.host.lately import Lately
+from framework.testbeds.docker.machine import describe
+from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
+from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import Worker
 
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long

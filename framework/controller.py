@@ -6,17 +6,16 @@ recreated, data restored, caches prepared; then warm-up and window run as one un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from framework.bench import Bench, Stopwatch
 from framework.compose import render
 from framework.compose.secrets import documents_artefact
 from framework.critical_path.service_time import service_times
 from framework.errors import IncorrectAnswer, MeasurementInvalid, StoreError, Transient, TrialFailed
 from framework.model import (
-    Application,
     Deployment,
     Hook,
     LoadPlan,
@@ -24,57 +23,19 @@ from framework.model import (
     Measurement,
     Purpose,
     Running,
-    ServiceType,
     StudyPlan,
     Trial,
     TrialState,
 )
-from framework.objective import evaluate, trial_value
-from framework.ports import ArtefactStore, Clock, LoadGenerator, Screen, StudyStore, Testbed, TraceReader
 from framework.model.spans import SpanTable, packed
+from framework.model.study import project_name
+from framework.objective import evaluate, trial_value
 from optimizer.space import Configuration
 
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
 MOST_TRIALS = 10**6
 ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
-
-Watch = Callable[[str, Mapping[str, Any]], None]
-"""Told of every step: kind ("phase", "repetition", "trial", ...) and its data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What trials run on: the application and the adapters.  ``screen``: its model, where it has one."""
-
-    application: Application
-    types: Mapping[str, ServiceType]
-    testbed: Testbed
-    load: LoadGenerator
-    traces: TraceReader
-    store: StudyStore
-    artefacts: ArtefactStore
-    clock: Clock
-    watch: Watch
-    screen: Screen | None = None
-
-
-class Stopwatch:
-    """Seconds per phase of a repetition."""
-
-    def __init__(self, clock: Clock, watch: Watch) -> None:
-        self.seconds: dict[str, float] = {}
-        self._clock, self._watch = clock, watch
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Time a phase; yields a callable that reports steps inside it."""
-        self._watch("phase", {"phase": name})
-        began = self._clock.monotonic()
-        try:
-            yield lambda step: self._watch("phase", {"phase": name, "step": step})
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + self._clock.monotonic() - began
 
 
 class Controller:
@@ -262,11 +223,6 @@ class Controller:
             standins=tuple(sorted({c.image for c in containers if c.standin})),
             documents=self._bench.artefacts.put(documents),
         )
-
-
-def project_name(study: str) -> str:
-    """The compose project of a study: every container, network and volume of it carries this prefix."""
-    return f"tailor-{study}"
 
 
 def _clear_loser(measurement: Measurement, give_up_above: float | None) -> bool:

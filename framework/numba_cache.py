@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-SOURCES = ("twin", "critical_path", "traces", "objective")  # who compiles, and what is called from there
+SOURCES = ("model", "twin", "critical_path", "traces", "objective")  # who compiles, and what is called from there
 
 
 def choose_cache(package: Path = PACKAGE) -> None:
@@ -20,7 +20,7 @@ def choose_cache(package: Path = PACKAGE) -> None:
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     digest = hashlib.sha256()
-    for path in sorted(path for name in SOURCES for path in (package / name).glob("*.py")):
+    for path in sorted(path for name in SOURCES for path in (package / name).rglob("*.py")):
         digest.update(path.read_bytes())
     chosen = package / "__pycache__" / f"compiled-{digest.hexdigest()[:16]}"
     try:

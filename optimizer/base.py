@@ -19,10 +19,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.models.simulator_prior import Belief, Modelled
+from optimizer.pareto import undominated
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
-from optimizer.analysis.pareto import undominated
+from optimizer.models.simulator_prior import Belief, Modelled
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
 

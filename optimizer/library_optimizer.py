@@ -21,9 +21,9 @@ import numpy as np
 
 from optimizer.base import Optimizer
 from optimizer.errors import LibraryMissing
+from optimizer.models.surrogate import one_thread, worst_for_failed
 from optimizer.sampling import unseen
 from optimizer.space import Configuration, Parameter, Value
-from optimizer.models.surrogate import one_thread, worst_for_failed
 from optimizer.trial import Observation, ObservationState
 
 _DRAWS = 50  # candidates that were seen before or break a constraint, until a uniform draw replaces them

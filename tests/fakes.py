@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.bench import Adapters
-from framework.controller import Bench, Watch
+from framework.bench import Adapters, Bench, Watch
 from framework.model import (
     Application,
     Apply,
@@ -35,14 +34,15 @@ from framework.model import (
     Workload,
 )
 from framework.model import Container as RunningContainer
-from framework.testbeds.host.topology import Cpu, Topology
-from framework.ports import Neighbours, Progress
-from framework.use_cases.studies import Tailor
 from framework.model.spans import SpanTable
+from framework.model.topology import Cpu, Topology
+from framework.ports.colocation import Neighbours
+from framework.ports.testbed import Progress
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from framework.traces.files import read_all
+from framework.use_cases.studies import Tailor
 from optimizer.space import Configuration, Value
 
 MACHINE = Machine("test", 2, 4096, "6.1", "cpu", "pretend engine", "none", "3.11", "0")

@@ -26,7 +26,7 @@ from framework.config import Settings
 from framework.config.twin_file import twin_path, twin_text
 from framework.errors import InputError, NotFound, TailorError
 from framework.model import EXTERNAL, TuneRequest
-from framework.report.export import IMPORTED
+from framework.study.imported import IMPORTED
 from tests.campaign import ROOT
 from tests.unit.test_twin_testbed import SLICE, TWIN
 

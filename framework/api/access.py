@@ -15,10 +15,10 @@ from typing import Literal
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from framework.api.rate_limit import Pace
 from framework.api.problems import Refused
+from framework.api.rate_limit import Pace
 from framework.model.token import Token
-from framework.ports import TokenStore
+from framework.ports.service import TokenStore
 
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "run", "admin")  # each includes those before it

@@ -26,12 +26,12 @@ from framework.errors import TailorError
 from framework.model import EXTERNAL, Study
 from framework.model.documents import encode
 from framework.report.optimizer_comparison import contenders, race_plot
-from framework.report.summary_json import summary_document
-from framework.study.importance import importance
 from framework.report.page import contents, interval
 from framework.report.page import page as report_page
+from framework.report.summary_json import summary_document
 from framework.report.trace_plots import contrast
 from framework.study.export import without_directory
+from framework.study.importance import importance
 
 ON_A_PAGE = 50
 MOST_COMPARED = 200  # studies, the latest

@@ -12,8 +12,8 @@ from framework.api import asktell, catalogue, dashboard, events, problems, studi
 from framework.api.access import Access
 from framework.api.asking import Asking
 from framework.api.middleware import Addressed, Bounded, Guarded, Noted
-from framework.api.rate_limit import Pace
 from framework.api.plain import Plain
+from framework.api.rate_limit import Pace
 from framework.api.rendering import Rendering
 from framework.api.service import Service
 from framework.bootstrap import Opened, gate_of

@@ -15,15 +15,15 @@ from http import HTTPStatus
 
 from anyio import CapacityLimiter, to_thread
 
-from framework.api.requests import Ask, Tell
 from framework.api.child import AGAIN, Child, Question
 from framework.api.problems import Refused
+from framework.api.requests import Ask, Tell
 from framework.bootstrap import Opened
 from framework.config import Settings
 from framework.errors import TailorError
 from framework.model import Trial, TrialState
-from framework.study.external_session import Told
 from framework.study.external import External
+from framework.study.external_session import Told
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own
 KEPT_PARAMETERS = 5_000  # of the studies whose optimizers that process keeps beside the one that is asked

@@ -18,8 +18,8 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from framework.api.access import Caller
-from framework.api.requests import MOST_NUMBER
 from framework.api.problems import Refused
+from framework.api.requests import MOST_NUMBER
 from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.errors import TailorError

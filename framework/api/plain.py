@@ -11,8 +11,8 @@ from urllib.parse import unquote_plus
 from starlette.types import Receive, Scope, Send
 
 from framework.api import problems
-from framework.api.requests import is_plain_text
 from framework.api.middleware import _Guard
+from framework.api.requests import is_plain_text
 
 
 class Plain(_Guard):

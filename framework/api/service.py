@@ -18,10 +18,11 @@ from framework.compose.gate import CLOSED, Gate
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
-from framework.ports import JobQueue, LaunchStore
-from framework.use_cases.studies import Tailor
-from framework.study.external import External
+from framework.ports.service import JobQueue
+from framework.ports.store import LaunchStore
 from framework.study.export import Sharing
+from framework.study.external import External
+from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import needs
 
 

@@ -19,6 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from framework.benchmark.generated import generated
+from framework.benchmark.twin_problem import TwinProblem
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.space import along_the_path
@@ -27,10 +29,8 @@ from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, StoreError
 from framework.model import Application, Study, Trial, TrialState
 from framework.model.documents import decode, encode
+from framework.model.study import said
 from framework.model.twin import Twin
-from framework.report.export import said
-from framework.benchmark.generated import generated
-from framework.benchmark.twin_problem import TwinProblem
 from framework.twin.times import modelled_times
 from optimizer import registry
 from optimizer.benchmark.lists import problem

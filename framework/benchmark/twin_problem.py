@@ -9,8 +9,8 @@ from functools import lru_cache
 from framework.config.space import parameters_of
 from framework.model import Application, ServiceType
 from framework.model.twin import Twin
-from framework.twin.translate import compiled
 from framework.twin.replication import replications
+from framework.twin.translate import compiled
 from optimizer.space import Configuration, SearchSpace
 
 REQUESTS = 1_500  # of each of the runs whose mean is taken for the truth

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.benchmark.races import Entry, race, recorded, replayed
+from framework.config.writing import write_text
 from framework.errors import InputError
 from framework.report.race_tables import standings, write_tables
-from framework.report.export import write_text
 from framework.use_cases.studies import Tailor
 from optimizer.benchmark.lists import LISTS, fingerprint
 from optimizer.benchmark.race import Run, kind_of

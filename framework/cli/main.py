@@ -16,11 +16,11 @@ from framework import bootstrap
 from framework.cli import (
     bench,
     export,
-    studies,
     machine,
     placement,
-    terminal,
     serve,
+    studies,
+    terminal,
     traces,
     twin,
 )
@@ -31,8 +31,8 @@ from framework.errors import InputError, StoreError, TailorError, Transient
 from framework.model import DEFAULT_OPTIMIZER, TuneRequest
 from framework.model.documents import encode
 from framework.report.summary_json import summary_document
-from framework.use_cases.studies import Tailor
 from framework.study.planning import quick as quick_request
+from framework.use_cases.studies import Tailor
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -16,22 +16,14 @@ from framework.cli import terminal
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.profiling import STRESSORS, ProfileRequest
-from framework.placement.profile import (
-    FEWEST_SPANS,
-    Profile,
-    Slowdown,
-    attributes,
-    judgement,
-    losses,
-    pressures,
-    ratios,
-    slowdowns,
-)
 from framework.placement.interference import thesis_scores
-from framework.placement.space import load_profile, reasons
+from framework.placement.profile import FEWEST_SPANS, Profile
+from framework.placement.reasons import reasons
+from framework.placement.slowdowns import Slowdown, attributes, judgement, losses, pressures, ratios, slowdowns
+from framework.placement.space import load_profile
+from framework.study.planning import quick as quick_request
 from framework.use_cases.place import propose
 from framework.use_cases.studies import Tailor
-from framework.study.planning import quick as quick_request
 from optimizer.space import SearchSpace
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]

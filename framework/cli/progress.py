@@ -22,8 +22,8 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
-from framework.study.planning import expected_repetitions
 from framework.study.observations import PRIOR
+from framework.study.planning import expected_repetitions
 
 
 class StudyProgress:

@@ -14,13 +14,13 @@ from rich.table import Table
 
 from framework.cli.terminal import escape
 from framework.critical_path.analysis import Analysis, View
-from framework.critical_path.comparison import Groups, between
 from framework.critical_path.breakdown import Profile
+from framework.critical_path.comparison import Groups, between
 from framework.critical_path.skew import Mode
 from framework.errors import InputError
 from framework.model import Estimate
-from framework.use_cases.studies import Tailor
 from framework.model.spans import Format
+from framework.use_cases.studies import Tailor
 
 SHOWN = 15
 LEAST_NAME = 12  # characters of a service's name

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from framework.cli import terminal
 from framework.errors import InputError
-from framework.use_cases.twin import Answer, Calibration, WhatIf
 from framework.use_cases.studies import Tailor
+from framework.use_cases.twin import Answer, Calibration, WhatIf
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]

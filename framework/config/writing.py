@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
+
+from framework.errors import InputError
 
 # What a YAML 1.1 reader (docker-compose 1.29 is one) would not take for text: booleans, nulls, numbers with
 # underscores, sexagesimal numbers such as 8080:80, dates.
@@ -48,3 +51,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file and the directories above it; returns its path.  Raises InputError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    return path

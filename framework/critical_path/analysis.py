@@ -9,16 +9,16 @@ import numpy as np
 
 from framework.critical_path import comparison, graph
 from framework.critical_path.attribution import Charges, charged
+from framework.critical_path.breakdown import Profile, kinds, profiles
 from framework.critical_path.comparison import Groups
 from framework.critical_path.extract import Sections, sections
 from framework.critical_path.graph import Edge
 from framework.critical_path.per_trace import PerTrace, per_trace
-from framework.critical_path.breakdown import Profile, kinds, profiles
 from framework.critical_path.shapes import Shape, shapes
 from framework.critical_path.skew import Mode, adjusted
 from framework.errors import InputError
-from framework.model.estimates import mean, quantile
 from framework.model import Estimate
+from framework.model.estimates import mean, quantile
 from framework.model.spans import SpanTable, TraceSet
 
 ENOUGH_FOR_A_TAIL = 20

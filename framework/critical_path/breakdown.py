@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from framework.critical_path.per_trace import PerTrace
 from framework.errors import InputError
-from framework.model.estimates import mean, quantile
 from framework.model import Estimate
+from framework.model.estimates import mean, quantile
 
 Z = 1.959963984540054  # of a two-sided 95 % interval
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from framework.critical_path.attribution import Charges, charged
-from framework.critical_path.per_trace import per_trace
 from framework.critical_path.breakdown import profiles
+from framework.critical_path.per_trace import per_trace
 from framework.critical_path.skew import adjusted
 from framework.model import ServiceTime
 from framework.model.spans import SpanTable, no_spans

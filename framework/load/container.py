@@ -14,7 +14,8 @@ from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPr
 from framework.load.result import load_result
 from framework.model import Application, LoadPlan, LoadResult, Running, Usage
 from framework.model.side_container import Ended, SideContainer
-from framework.ports import Progress, SideContainers
+from framework.ports.side_containers import SideContainers
+from framework.ports.testbed import Progress
 
 IMAGE = "tailor/loadgen:1"
 PLAN = "/plan.json"
@@ -32,7 +33,7 @@ LOG_LINES = 20
 
 
 class ContainerLoad:
-    """``framework.ports.LoadGenerator`` in a container beside the deployment."""
+    """``framework.ports.load.LoadGenerator`` in a container beside the deployment."""
 
     def __init__(
         self,

@@ -8,7 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from framework.errors import MeasuredElsewhere
+from framework.errors import (
+    MeasuredElsewhere,
+)
 from framework.model.deployment import Machine
 from framework.model.identity import StudyId
 from framework.model.measurement import Estimate, Measurement
@@ -233,3 +235,13 @@ class Sweep:
     proposed_rps: float | None
     statement: str
     modelled: bool = False
+
+
+def project_name(study: str) -> str:
+    """The compose project of a study: every container, network and volume of it carries this prefix."""
+    return f"tailor-{study}"
+
+
+def said(study: Study) -> str:
+    """A study's name wherever its numbers go: with a word where they were not measured."""
+    return f"{study.id} (modelled, not measured)" if study.modelled else study.id

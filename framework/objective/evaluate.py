@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError, MeasurementInvalid
-from framework.model.estimates import mean, probability_of, proportion, quantile, rate
 from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
+from framework.model.estimates import mean, probability_of, proportion, quantile, rate
+from framework.model.spans import SpanTable
 from framework.objective import checks
 from framework.objective.warmup import warmup_s
 from framework.objective.window import Window, machine_of, root_latency_ms, window_of
-from framework.model.spans import SpanTable
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
 """Always measured; an objective may name other quantiles besides."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
-from framework.model.estimates import CONFIDENCE, quantile
 from framework.model import Estimate, Verdict
+from framework.model.estimates import CONFIDENCE, quantile
 from framework.objective import signed_rank
 
 MARGIN = 1.05

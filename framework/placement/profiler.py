@@ -18,14 +18,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from framework.bench import Bench
 from framework.compose import render
-from framework.controller import Bench
 from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
 from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
+from framework.model.spans import KINDS, SpanTable
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.profile import (
@@ -40,8 +41,7 @@ from framework.placement.profile import (
     line,
 )
 from framework.placement.schedule import intensities_of, key_of, order_of, services_of, stressors_of
-from framework.ports import Neighbours
-from framework.model.spans import KINDS, SpanTable
+from framework.ports.colocation import Neighbours
 from optimizer.space import Configuration
 
 ATTEMPTS = 3  # of a window that the machine's host disturbed

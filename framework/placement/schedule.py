@@ -5,9 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+from framework.model.cpus import read_cpus
 from framework.model.neighbours import Stressor
 from framework.model.profiling import ProfileRequest
-from framework.model.cpus import read_cpus
 from framework.placement.profile import About, Profile, block_of
 
 

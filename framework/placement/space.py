@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,14 @@ from framework.config.reading import RECORD_BYTES, read_text
 from framework.errors import InputError, UnknownName
 from framework.model import Application
 from framework.model.cpus import read_cpus, write_cpus
-from framework.placement.profile import Profile, attributes, read_profile
-from framework.testbeds.host.topology import Topology
-from optimizer.placement.assignment import APART, ONLY, PRESSURE, SENSITIVITY, assignment_of, named
+from framework.model.topology import Topology
+from framework.placement.profile import Profile, read_profile
+from framework.placement.slowdowns import attributes
 from optimizer.errors import SearchExhausted
 from optimizer.models.tied_parameters import ALONE
+from optimizer.placement.assignment import APART, ONLY, assignment_of
 from optimizer.registry import load
-from optimizer.space import Capacity, Configuration, Parameter, SearchSpace, Value
+from optimizer.space import Capacity, Configuration, Parameter, SearchSpace
 
 PLACEMENTS = ("none", "also", "only")
 MOST_DRAWS = 10_000  # of random placements, of which few may fit
@@ -186,53 +187,3 @@ def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Con
         if len(found) >= count + ("spread" in found):
             break
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a service stands where it does.
-
-    ``together``, ``left``: the harm that the profile predicts for it with all services on the same CPUs, and with this
-    placement: sums of logs of slowdowns.  Good for an order: sums over many neighbours are far beyond what was
-    measured, and their exponentials are no slowdowns that anybody will see.  ``worst``: the neighbour that would harm
-    it most, on which ``resource``, and whether it is kept apart from it.
-    """
-
-    service: str
-    cpus: str
-    together: float
-    left: float
-    worst: str
-    resource: str
-    separated: bool
-
-
-def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
-    """In words that a person can check against the profile; services that were not profiled are left out."""
-    known = attributes(profile)
-    services = [one.group for one in space.parameters if one.group in known]
-    place = {one: str(configuration[f"{one}.{CPUSET}"]) for one in services}
-    found = []
-    for service in services:
-        costs = {other: _harm(known[service], known[other]) for other in services if other != service}
-        worst = max(costs, key=lambda other: sum(costs[other].values()), default="")
-        resource = max(costs[worst], key=lambda one: costs[worst][one], default="") if worst else ""
-        near = [other for other in costs if place[other] == place[service]]
-        found.append(
-            Reason(
-                service,
-                place[service],
-                sum(sum(cost.values()) for cost in costs.values()),
-                sum(sum(costs[other].values()) for other in near),
-                worst,
-                resource,
-                worst not in near,
-            )
-        )
-    return found
-
-
-def _harm(service: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
-    """Resource -> the log of the service's slowdown beside the other."""
-    put = named(other, PRESSURE)
-    return {one: suffered * put.get(one, 0.0) for one, suffered in named(service, SENSITIVITY).items()}

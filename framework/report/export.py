@@ -7,21 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from framework.compose import difference, render
-from framework.config.writing import to_yaml
+from framework.config.writing import to_yaml, write_text
 from framework.errors import InputError
-from framework.model import Application, Deployment, ServiceType, Study
+from framework.model import Application, Deployment, ServiceType
 from optimizer.space import Configuration
-
-IMPORTED = "imported"  # below Tailor's home: descriptions of applications from elsewhere
-
-
-def needs_application(study: Study, home: Path) -> None:
-    """Raises InputError where a study came without its application: a description has no secrets and no mounts."""
-    if study.directory.resolve().is_relative_to((home / IMPORTED).resolve()):
-        raise InputError(
-            f"study {study.id} came without its application, whose passwords and files are not here; "
-            "allowed: a study that was imported with --application DIR"
-        )
 
 
 def export(
@@ -55,21 +44,6 @@ def export(
         shutil.rmtree(directory, ignore_errors=True)  # nothing half-written is left
         raise
     return sorted(files)
-
-
-def said(study: Study) -> str:
-    """A study's name wherever its numbers go: with a word where they were not measured."""
-    return f"{study.id} (modelled, not measured)" if study.modelled else study.id
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file and the directories above it; returns its path.  Raises InputError."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
 
 
 def _files(deployment: Deployment) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from framework.model.cpus import read_cpus, write_cpus
-from framework.testbeds.host.topology import Topology
+from framework.model.topology import Topology
 from framework.report.figure import BRIGHT
 
 CPU_WIDTH, CPU_HEIGHT, PAD, LINE = 46, 30, 8, 18

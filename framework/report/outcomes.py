@@ -10,7 +10,7 @@ import numpy as np
 from framework.model import Objective, Trial
 from framework.objective import keeps, measured, outcome
 from framework.report.arms import arm
-from optimizer.analysis.pareto import undominated
+from optimizer.pareto import undominated
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
 from framework.report.figure import marked
-from framework.study.importance import SCREENING, importance
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
+from framework.study.importance import SCREENING, importance
 from optimizer.analysis.importance import Explained
 
 ENVIRONMENT = Environment(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.report.export import write_text
+from framework.config.writing import write_text
 from framework.report.figure import BEST, BRIGHT, panels, svg
 from optimizer.benchmark.race import Run
 from optimizer.benchmark.statistics import Standing, against, standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from framework.placement.profile import Slowdown
+from framework.placement.slowdowns import Slowdown
 from framework.report.figure import BRIGHT, DEFAULT, figure, svg
 
 _SPREAD = 0.6  # of the room of a stressor, for its intensities

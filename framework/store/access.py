@@ -8,7 +8,7 @@ from typing import Literal
 
 from framework.errors import InputError, NotFound
 from framework.model.token import Token
-from framework.ports import Clock
+from framework.ports.clock import Clock
 from framework.store.database import Database
 from framework.store.schema import tokens
 

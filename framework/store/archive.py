@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from framework.errors import InputError
 from framework.model import Study, StudyState, Trial
-from framework.ports import ArtefactStore
+from framework.ports.store import ArtefactStore
 from framework.store.database import Database
 from framework.store.rows import kept_latencies, measurement_row, study_row, trial_row
 from framework.store.schema import events, jobs, leases, measurements, studies, trials

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from framework.errors import NotFound, StoreError
-from framework.ports import Clock
+from framework.ports.clock import Clock
 from framework.store.database import Database
 from framework.store.schema import artefacts
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from framework.errors import IllegalTransition, NotFound
 from framework.model import StudyState
 from framework.model.job import Job, Stop
-from framework.ports import Clock
+from framework.ports.clock import Clock
 from framework.store.database import Database
 from framework.store.leased import alive
 from framework.store.schema import jobs, leases, studies

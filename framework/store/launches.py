@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from framework.errors import InputError
 from framework.model import Study
 from framework.model.job import IdempotencyKey, Job
-from framework.ports import Clock
+from framework.ports.clock import Clock
 from framework.store.database import Database
 from framework.store.jobs import job_row
 from framework.store.schema import jobs, keys

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from framework.errors import NotFound
 from framework.model import StudyState
-from framework.ports import Clock
+from framework.ports.clock import Clock
 from framework.store import statements
 from framework.store.database import Database
 from framework.store.schema import offers

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, Verdict
 from framework.model.documents import decode, encode
-from framework.ports import ArtefactStore
+from framework.ports.store import ArtefactStore
 from framework.store.schema import trials
 
 TRIAL_COLUMNS = [column.name for column in trials.columns]

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from framework.errors import IllegalTransition, NotFound
 from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import encode
-from framework.ports import ArtefactStore, Clock
+from framework.ports.clock import Clock
+from framework.ports.store import ArtefactStore
 from framework.store import statements
 from framework.store.database import Database, one_or_many
 from framework.store.leased import alive

@@ -35,7 +35,7 @@ from framework.config.writing import to_yaml
 from framework.errors import InputError, NotFound, StoreError
 from framework.model import EXTERNAL, Study, Trial
 from framework.model.documents import encode
-from framework.ports import ArtefactStore, StudyArchive, StudyStore
+from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
 from framework.study.archive_reader import ARTEFACTS, FORMAT, VERSION, Parts
 from framework.study.archive_study import whole_study
 from framework.study.archive_tables import latency_columns, measurement_columns, parquet_of, trial_columns

@@ -19,7 +19,8 @@ from typing import Any
 from framework.errors import InputError, NotFound
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
 from framework.model.identity import is_plain_name
-from framework.ports import Clock, OfferStore, StudyStore
+from framework.ports.clock import Clock
+from framework.ports.store import OfferStore, StudyStore
 from framework.study.external_session import VALUE, Desk, Told, Wish, objective_of
 from framework.study.lease import Lease
 from framework.study.procedure import new_optimizer

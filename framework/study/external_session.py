@@ -13,11 +13,12 @@ from framework.config.outcomes import own_constraint
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
 from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term, Trial, TrialState
 from framework.objective import rank
-from framework.ports import Clock, OfferStore, StudyStore
-from framework.study.lease import LEASE_S, Lease
-from framework.study.procedure import new_optimizer
+from framework.ports.clock import Clock
+from framework.ports.store import OfferStore, StudyStore
 from framework.study.batching import Together
+from framework.study.lease import LEASE_S, Lease
 from framework.study.observations import observation
+from framework.study.procedure import new_optimizer
 from optimizer.base import Optimizer, SearchExhausted
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace

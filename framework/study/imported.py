@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from framework.errors import StoreError
+from framework.errors import InputError, StoreError
+from framework.model import Study
 from framework.model.identity import is_study_id
-from framework.report.export import IMPORTED
+
+IMPORTED = "imported"  # below Tailor's home
 
 
 def description(home: Path, study: str) -> Path:
@@ -64,3 +66,12 @@ def arriving(
         yield arrive
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def needs_application(study: Study, home: Path) -> None:
+    """Raises InputError where a study came without its application: a description has no secrets and no mounts."""
+    if study.directory.resolve().is_relative_to((home / IMPORTED).resolve()):
+        raise InputError(
+            f"study {study.id} came without its application, whose passwords and files are not here; "
+            "allowed: a study that was imported with --application DIR"
+        )

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from framework.controller import Watch
+from framework.bench import Watch
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError
-from framework.ports import StudyStore
+from framework.ports.store import StudyStore
 
 LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
 

@@ -12,10 +12,10 @@ from framework.critical_path.reduce import evidence_of, priors
 from framework.model import Objective, StudyPlan, Trial, TrialState, cpu_us_per_request
 from framework.model.documents import decode
 from framework.objective import constraints, others
-from optimizer.models.simulator_prior import Modelled
 from optimizer.errors import NotOfThisSpace
-from optimizer.transfer import Known, carried, observed
+from optimizer.models.simulator_prior import Modelled
 from optimizer.space import Configuration, SearchSpace, Value
+from optimizer.transfer import Known, carried, observed
 from optimizer.trial import Observation, ObservationState
 
 HISTORY = "history"

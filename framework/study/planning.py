@@ -26,6 +26,7 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
+from framework.model.topology import Topology
 from framework.placement.space import (
     PLACEMENTS,
     domains_of,
@@ -35,7 +36,6 @@ from framework.placement.space import (
     with_placement,
     with_wishes,
 )
-from framework.testbeds.host.topology import Topology
 from framework.study.observations import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value

@@ -14,19 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from framework.bench import Bench
 from framework.config.space import along_the_path
-from framework.controller import Bench, Controller
+from framework.controller import Controller
 from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, Transient, TrialFailed
 from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
-from framework.study.verdict import Proof
 from framework.study.observations import EDITS, PRIOR, believed, imported, in_space, observation
+from framework.study.verdict import Proof
+from optimizer.analysis.backward_elimination import smaller
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
-from optimizer.analysis.backward_elimination import smaller
 from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation

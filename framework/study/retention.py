@@ -9,7 +9,8 @@ from pathlib import Path
 
 from framework.config import Retention
 from framework.errors import InputError
-from framework.ports import ArtefactStore, Clock, StudyArchive, StudyStore
+from framework.ports.clock import Clock
+from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
 from framework.study.imported import remove_description
 from framework.study.lease import Lease
 

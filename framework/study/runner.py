@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from framework.bench import Adapters
+from framework.bench import Adapters, Bench, Watch
 from framework.config import load_application
-from framework.controller import Bench, Controller, Watch, project_name
+from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
-from framework.ports import Testbed
-from framework.report.export import needs_application
-from framework.study.locks import held, known
+from framework.model.study import project_name
+from framework.ports.testbed import Testbed
+from framework.study.imported import needs_application
 from framework.study.lease import Lease
+from framework.study.locks import held, known
 from framework.study.planning import planned
 from optimizer.space import SearchSpace
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from framework.controller import Bench, Controller
+from framework.bench import Bench
+from framework.controller import Controller
 from framework.model import Step, StudyPlan, Sweep, Trial
 from optimizer.space import Configuration
 

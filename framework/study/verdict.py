@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from framework.controller import Bench
+from framework.bench import Bench
 from framework.model import Purpose, StudyPlan, Trial, TrialState, Verdict
 from framework.objective import compare_groups, constraints
 from optimizer.space import Configuration, SearchSpace

@@ -11,14 +11,14 @@ from framework.config.results_file import load_results
 from framework.errors import InputError
 from framework.model import Objective, StudyId, Trial, TuneRequest
 from framework.model.documents import encode
+from framework.model.study import said
 from framework.objective import trial_value
 from framework.objective.evaluate import combine
-from framework.ports import StudyStore
-from framework.report.export import said
+from framework.ports.store import StudyStore
 from framework.study.importance import importance
 from framework.study.observations import HISTORY, left_out
-from optimizer.transfer import Known
 from optimizer.space import SearchSpace
+from optimizer.transfer import Known
 
 
 def screened(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.controller import Watch
+from framework.bench import Watch
 from framework.model import Study, Trial, TrialState
-from framework.ports import SpanSink
+from framework.ports.telemetry import SpanSink
 
 STUDY, TRIAL, REPETITION, PHASE, STEP = range(5)
 BETWEEN = ("ask", "tell")  # phases of a study that belong to no trial

@@ -24,14 +24,15 @@ from framework.model import (
     ServiceType,
     Usage,
 )
+from framework.model.spans import SpanTable, no_spans
 from framework.model.twin import Twin
 from framework.objective.window import GENERATOR
-from framework.ports import Clock, Progress
-from framework.model.spans import SpanTable, no_spans
-from framework.twin.translate import compiled, slowed
+from framework.ports.clock import Clock
+from framework.ports.testbed import Progress
 from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.simulate import Outcome, simulate, traced_of
 from framework.twin.simulator.spans import span_table
+from framework.twin.translate import compiled, slowed
 
 DRAIN_S = 10.0  # after the window: what has not ended by then did not end
 

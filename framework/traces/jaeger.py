@@ -44,7 +44,7 @@ SETTLE_S = 5.0
 
 
 class JaegerReader:
-    """``framework.ports.TraceReader`` for Jaeger's query API.
+    """``framework.ports.traces.TraceReader`` for Jaeger's query API.
 
     ``counted``: the services that tell how many spans they made.  Empty, it is every container of the application
     that answers at the counters' port; caches and databases refuse the connection and are left out.

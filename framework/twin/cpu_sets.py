@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError
-from framework.model.twin import Twin, TwinHost
 from framework.model.cpus import read_cpus, write_cpus
-from framework.testbeds.host.topology import Cache, Cpu, Topology
+from framework.model.topology import Cache, Cpu, Topology
+from framework.model.twin import Twin, TwinHost
 
 
 def topology_of(host: TwinHost) -> Topology:

@@ -15,8 +15,8 @@ import numpy as np
 
 from framework.model import Application, ServiceType
 from framework.model.twin import Twin
-from framework.twin.translate import compiled
 from framework.twin.replication import replication
+from framework.twin.translate import compiled
 from optimizer.models.simulator_prior import Modelled
 from optimizer.sampling import latin_hypercube, mutated
 from optimizer.space import Configuration, SearchSpace

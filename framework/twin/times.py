@@ -10,10 +10,10 @@ from framework.critical_path.service_time import compile_once, service_times
 from framework.model import Application, ServiceTime, ServiceType
 from framework.model.twin import Twin
 from framework.objective.window import GENERATOR
-from framework.twin.translate import compiled
 from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.simulate import simulate
 from framework.twin.simulator.spans import span_table
+from framework.twin.translate import compiled
 
 
 def modelled_times(

@@ -16,8 +16,8 @@ from framework.config.space import parameters_of
 from framework.model import Application, ParameterDefinition, ServiceType
 from framework.model.twin import BACKGROUND, Twin, TwinCall, TwinOperation, TwinService
 from framework.twin.cache import hit_ratio
-from framework.twin.simulator.draws import EXPONENTIAL, LOGNORMAL
 from framework.twin.cpu_sets import places_of, slowdowns
+from framework.twin.simulator.draws import EXPONENTIAL, LOGNORMAL
 from framework.twin.simulator.program import (
     AGAIN,
     BRANCH,

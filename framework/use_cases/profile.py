@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from framework.bench import Adapters
+from framework.bench import Adapters, Watch
 from framework.config import load_application
 from framework.config.reading import RECORD_BYTES, read_text
-from framework.config.writing import to_yaml
-from framework.controller import Watch
+from framework.config.writing import to_yaml, write_text
 from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import DOCKER, Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
-from framework.placement.profile import Profile, read_profile, slowdowns
-from framework.placement.space import domains_of
+from framework.placement.profile import Profile, read_profile
+from framework.placement.profiler import ProfileRun
 from framework.placement.schedule import unfinished
-from framework.report.export import write_text
+from framework.placement.slowdowns import slowdowns
+from framework.placement.space import domains_of
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
-from framework.placement.profiler import ProfileRun
 from framework.study.locks import held
 from optimizer.space import Configuration, Value
 

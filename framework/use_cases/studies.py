@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from framework.bench import Adapters
-from framework.use_cases.catalogue import optimizers
+from framework.bench import Adapters, Bench, Watch
 from framework.config import load_application
 from framework.config.twin_file import twin_path
-from framework.controller import Bench, Watch
+from framework.config.writing import write_text
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.comparison import Groups, between, windows
 from framework.errors import InputError, UnknownName
@@ -32,22 +31,24 @@ from framework.model import (
     Trial,
     TuneRequest,
 )
-from framework.use_cases.twin import Modelling
-from framework.use_cases.profile import Profiling
+from framework.model.spans import Format
+from framework.model.study import said
 from framework.report.arms import repetitions
-from framework.report.export import export, needs_application, said, write_text
+from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
-from framework.model.spans import Format
-from framework.study.warm_start import history, screened
-from framework.study.imported import remove_description
+from framework.study.imported import needs_application, remove_description
+from framework.study.observations import INERT
 from framework.study.planning import check_request, edited, planned, space_of, study_plan, versions
 from framework.study.procedure import Procedure, new_optimizer
 from framework.study.runner import Running
 from framework.study.sweep import sweep
-from framework.study.observations import INERT
+from framework.study.warm_start import history, screened
+from framework.use_cases.catalogue import optimizers
+from framework.use_cases.profile import Profiling
+from framework.use_cases.twin import Modelling
 from optimizer.space import SearchSpace
 
 

@@ -13,25 +13,25 @@ from framework.bench import Adapters
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.configuration_file import nearest
 from framework.config.twin_file import load_twin, twin_path, twin_text
+from framework.config.writing import write_text
 from framework.controller import KEPT_TRACES
 from framework.errors import InputError, MissingPrerequisite
-from framework.twin.calibration.data import Recorded, merged, read_evidence, recorded, write_evidence
 from framework.model import Application, Estimate, ServiceType, Step, Sweep
 from framework.model.twin import Twin
-from framework.placement.profile import attributes
+from framework.placement.slowdowns import attributes
 from framework.placement.space import load_profile
-from framework.report.export import write_text
 from framework.report.plots import sweeps_plot
 from framework.study.sweep import conclude, raised
 from framework.twin.calibration.assemble import calibrated
-from framework.twin.translate import compiled, inert
+from framework.twin.calibration.data import Recorded, merged, read_evidence, recorded, write_evidence
 from framework.twin.calibration.effects import learnt_effects
 from framework.twin.calibration.fit import STEPS, Point, errors, fitted
-from framework.twin.simulator.program import Program
 from framework.twin.replication import Replication, replications
+from framework.twin.simulator.program import Program
 from framework.twin.times import modelled_times
-from optimizer.placement.assignment import PRESSURE, SENSITIVITY, named
+from framework.twin.translate import compiled, inert
 from optimizer.errors import InvalidValue
+from optimizer.placement.assignment import PRESSURE, SENSITIVITY, named
 from optimizer.space import Configuration, SearchSpace, Value
 
 HELD_OUT = 4  # every fourth configuration is kept for validation

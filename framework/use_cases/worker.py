@@ -14,9 +14,9 @@ from typing import Any
 from framework.errors import Interrupted, TailorError, Transient
 from framework.model import TWIN, StudyState
 from framework.model.job import ENGINE, Job
-from framework.ports import JobQueue
-from framework.use_cases.studies import Tailor
+from framework.ports.service import JobQueue
 from framework.study.lease import LEASE_S
+from framework.use_cases.studies import Tailor
 
 LOG = logging.getLogger("tailor.worker")
 IDLE_S = 1.0

@@ -13,8 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from optimizer.base import Optimizer, Option
-from optimizer.sampling import design_size, latin_hypercube, unseen
-from optimizer.space import Configuration, Value
 from optimizer.models.surrogate import (
     Array,
     BoostedTrees,
@@ -24,6 +22,8 @@ from optimizer.models.surrogate import (
     Surrogate,
     worst_for_failed,
 )
+from optimizer.sampling import design_size, latin_hypercube, unseen
+from optimizer.space import Configuration, Value
 
 _BEST = 5  # candidates refined, as many as scikit-optimize polishes
 _ROUNDS = (0.1, 0.03, 0.01)  # standard deviations of the refining steps, in ranges

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from optimizer.base import Optimizer, Option
+from optimizer.models.surrogate import worst_for_failed
 from optimizer.sampling import design_size, unseen
 from optimizer.space import Configuration, Parameter, Value
-from optimizer.models.surrogate import worst_for_failed
 
 _DRAWS = 20  # suggestions that were seen before or break a constraint, until a uniform draw replaces them
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.placement.assignment import Assignment
 from optimizer.errors import InvalidInput
-from optimizer.placement.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
+from optimizer.one_shot import PlacementSolver
 
 
 class Knapsack(PlacementSolver):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.placement.assignment import Assignment
-from optimizer.placement.one_shot import PlacementSolver
+from optimizer.one_shot import PlacementSolver
 
 
 class PlacementSpread(PlacementSolver):

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer import registry
-from optimizer.placement.assignment import Assignment
 from optimizer.base import Option
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.library_optimizer import library
-from optimizer.placement.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
+from optimizer.one_shot import PlacementSolver
 
 SCALE = 1_000_000  # costs become integers
 FINE = 1e11  # so do weights

@@ -11,9 +11,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.placement.assignment import Assignment
 from optimizer.errors import InvalidInput
-from optimizer.placement.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
+from optimizer.one_shot import PlacementSolver
 
 MOST_SERVICES = 20  # 3^20 / 2 steps are some seconds
 

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.base import Optimizer, Option, Scored
-from optimizer.models.simulator_prior import Belief, trusted
+from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.resource_model import FEWEST, Costs
+from optimizer.models.simulator_prior import Belief, trusted
+from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import namesakes
 from optimizer.sampling import together, unseen
 from optimizer.space import Configuration
-from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.trial import ObservationState
 
 _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average

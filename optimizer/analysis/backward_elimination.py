@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizer.models.additive import AdditiveProcess, Array, Layout
-from optimizer.space import Configuration, SearchSpace
 from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
 FEWEST = 5  # configurations with a value below which a model says nothing

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.space import Configuration, SearchSpace
 from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.space import Configuration, SearchSpace
 
 RESAMPLES = 40
 TREES = 40

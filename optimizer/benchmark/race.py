@@ -13,9 +13,9 @@ import numpy as np
 
 from optimizer import registry
 from optimizer.base import Optimizer
-from optimizer.models.simulator_prior import Modelled
 from optimizer.benchmark.problem import Problem, measured
 from optimizer.errors import SearchExhausted
+from optimizer.models.simulator_prior import Modelled
 from optimizer.space import Configuration, Value
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizer.errors import InvalidInput
-from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.space import Configuration, SearchSpace, Value
 
 FEWEST = 10  # configurations with a value
 TREES = 200

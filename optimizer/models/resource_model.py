@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.models.tied_parameters import namesakes
 from optimizer.models.ridge import ridge
+from optimizer.models.tied_parameters import namesakes
 from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]

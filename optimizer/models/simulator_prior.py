@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.errors import InvalidInput
-from optimizer.space import Configuration, SearchSpace
+from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.space import Configuration, SearchSpace
 
 RHO_SPREAD = 0.5  # standard deviation of rho around 1 before anything is measured
 ERROR = 0.02  # of a modelled logarithm: a simulation's own noise

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from framework.errors import NotFound, StoreError
-from framework.ports import ArtefactStore
+from framework.ports.store import ArtefactStore
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
 from framework.store.database import Database
 from framework.store.schema import artefacts

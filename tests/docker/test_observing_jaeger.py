@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from framework.model import TuneRequest
+from framework.ports.telemetry import SpanSink
 from framework.telemetry import observed
 from framework.telemetry.jaeger_client import JaegerClientSpans
 from framework.telemetry.otlp import OtlpSpans
-from framework.ports import SpanSink
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 pytestmark = pytest.mark.docker

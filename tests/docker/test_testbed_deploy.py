@@ -9,9 +9,9 @@ import pytest
 
 from framework.errors import TrialFailed
 from framework.model import Hook
-from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.probes import send
+from framework.testbeds.docker.testbed import DockerTestbed
 from tests.testbed_documents import NGINX, deployment, document, new_project, quiet, with_web
 
 pytestmark = pytest.mark.docker

@@ -20,8 +20,8 @@ from framework.errors import (
     StoreError,
     TestbedUnavailable,
 )
-from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.testbed import DockerTestbed
 from tests.testbed_documents import NGINX, TYPES, application, deployment, document, new_project, quiet, with_web
 
 pytestmark = pytest.mark.docker

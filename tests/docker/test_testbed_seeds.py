@@ -11,9 +11,9 @@ import pytest
 
 from framework.errors import TrialFailed
 from framework.model import Application, Hook, Hooks
-from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
+from framework.testbeds.docker.testbed import DockerTestbed
 from tests.testbed_documents import TYPES, application, deployment, document, quiet
 
 pytestmark = pytest.mark.docker

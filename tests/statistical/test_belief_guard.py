@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimizer.models.simulator_prior import Modelled
 from optimizer.benchmark.lists import problem
 from optimizer.benchmark.problem import Problem
 from optimizer.benchmark.race import run
+from optimizer.models.simulator_prior import Modelled
 from optimizer.sampling import latin_hypercube
 
 SEEDS = 20

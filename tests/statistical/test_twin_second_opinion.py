@@ -11,9 +11,9 @@ import pytest
 from experiments.bench.twin.by_the_book import Application
 from framework.config import load_application, load_service_types, resolved
 from framework.config.twin_file import load_twin, twin_path
-from framework.twin.translate import compiled
 from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.simulate import simulate
+from framework.twin.translate import compiled
 
 pytestmark = pytest.mark.statistical
 

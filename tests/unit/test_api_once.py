@@ -14,7 +14,7 @@ import pytest
 from framework.client import Client as ApiClient
 from framework.config.application import content_hash
 from framework.model import StudyState
-from framework.report.export import IMPORTED
+from framework.study.imported import IMPORTED
 from tests.serving import JOB, PATIENCE_S, Here, serving
 from tests.unit.test_api_bodies import EXTERNAL
 

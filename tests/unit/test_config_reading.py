@@ -24,11 +24,11 @@ from framework.config.reading import CONFIGURATION_BYTES, MIB, open_regular, rea
 from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import FileError, TailorError
-from framework.twin.calibration.data import read_evidence
 from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
 from framework.study.export import Sharing
 from framework.traces.files import read_all
+from framework.twin.calibration.data import read_evidence
 from optimizer.space import Parameter, SearchSpace
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 

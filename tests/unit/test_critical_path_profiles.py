@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from framework.critical_path import comparison, graph
 from framework.critical_path.analysis import by_operation
 from framework.critical_path.attribution import charged
+from framework.critical_path.breakdown import profiles, variation, weights
 from framework.critical_path.extract import sections
 from framework.critical_path.per_trace import PerTrace, per_trace
-from framework.critical_path.breakdown import profiles, variation, weights
 from framework.critical_path.reduce import Evidence, Thresholds, overlap, reduce
 from framework.critical_path.shapes import shapes
 from framework.errors import InputError

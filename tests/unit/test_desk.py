@@ -13,8 +13,8 @@ from framework.errors import IllegalTransition, InputError, NotFound, StoreBusy
 from framework.model import Offer, Trial, TrialState
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
-from framework.study.external_session import Told
 from framework.study.external import External
+from framework.study.external_session import Told
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_tailor
 
 SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0}]}

@@ -35,11 +35,11 @@ from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin
 from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
-from framework.testbeds.host.counters import read_perf
 from framework.placement.profile import About, Pair, Probe, Profile, Window
 from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
 from framework.study.export import Sharing
+from framework.testbeds.host.counters import read_perf
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]

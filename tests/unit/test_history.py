@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from framework.bench import Bench
 from framework.config import search_space
 from framework.config.results_file import load_results
-from framework.controller import Bench
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
-from framework.study.warm_start import history
-from framework.study.procedure import Procedure
 from framework.study.observations import HISTORY, imported, left_out
+from framework.study.procedure import Procedure
+from framework.study.warm_start import history
 from optimizer.errors import NotOfThisSpace
-from optimizer.transfer import ELSEWHERE, Known, carried, observed
 from optimizer.space import Condition, Parameter, SearchSpace
+from optimizer.transfer import ELSEWHERE, Known, carried, observed
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
 
 PLAN = StudyPlan(

@@ -19,15 +19,15 @@ from framework.cli import main
 from framework.config import Settings, search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.errors import FileError, InputError, MissingPrerequisite
-from framework.twin.calibration.data import read_evidence
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
-from framework.use_cases.twin import Modelling
 from framework.placement.profile import About, Probe, Profile, Window
+from framework.study.observations import PRIOR
+from framework.study.procedure import Procedure, new_optimizer
+from framework.twin.calibration.data import read_evidence
+from framework.twin.screen import screened
 from framework.use_cases.place import propose
 from framework.use_cases.studies import Tailor
-from framework.study.procedure import Procedure, new_optimizer
-from framework.study.observations import PRIOR
-from framework.twin.screen import screened
+from framework.use_cases.twin import Modelling
 from optimizer.space import SearchSpace
 from tests.fakes import MACHINE, VirtualClock
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES, bench_of

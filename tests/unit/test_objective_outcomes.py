@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from framework.bench import Bench
 from framework.config import search_space
 from framework.config.outcomes import outcome_constraint
-from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import Objective, OutcomeConstraint, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.objective import best_of, constraints, keeps, others

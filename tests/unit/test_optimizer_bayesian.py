@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optimizer.algorithms.bayesian import BayesianGP
-from optimizer.space import Configuration, Parameter, SearchSpace, Value
 from optimizer.models.surrogate import Encoder, GaussianProcess, standardised, worst_for_failed
+from optimizer.space import Configuration, Parameter, SearchSpace, Value
 from optimizer.testing.problems import mixed_space
 from optimizer.trial import Observation, ObservationState
 

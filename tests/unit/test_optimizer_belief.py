@@ -9,8 +9,8 @@ import pytest
 
 from optimizer.algorithms.dds import DDS
 from optimizer.algorithms.tailor import Tailor
-from optimizer.models.simulator_prior import Belief, Modelled, trusted
 from optimizer.errors import InvalidInput
+from optimizer.models.simulator_prior import Belief, Modelled, trusted
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from optimizer.algorithms.tailor import Tailor
-from optimizer.models.resource_model import Costs
 from optimizer.errors import InvalidObservation
+from optimizer.models.resource_model import Costs
+from optimizer.models.surrogate import Encoder
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace
-from optimizer.models.surrogate import Encoder
 from optimizer.trial import Observation, ObservationState
 
 NOISE = 0.3  # of a value, in logarithms

@@ -10,8 +10,8 @@ import pytest
 
 from optimizer.algorithms.dds import DDS
 from optimizer.algorithms.morris import STEP, Morris
-from optimizer.errors import SearchExhausted
 from optimizer.analysis.importance import effects, permutation
+from optimizer.errors import SearchExhausted
 from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 

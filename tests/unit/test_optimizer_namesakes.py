@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from optimizer.models.additive import AdditiveProcess, Layout
 from optimizer.algorithms.tailor import Tailor
+from optimizer.models.additive import AdditiveProcess, Layout
+from optimizer.models.surrogate import Encoder
 from optimizer.models.tied_parameters import ALONE, KNOTS, LENGTH, Namesakes, namesakes
 from optimizer.sampling import together
 from optimizer.space import Parameter, SearchSpace, Value
-from optimizer.models.surrogate import Encoder
 
 SERVICES = [f"s{number}" for number in range(6)]
 

@@ -9,8 +9,8 @@ import pytest
 from optimizer import registry
 from optimizer.base import Optimizer, Scored
 from optimizer.errors import InvalidObservation
-from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.models.surrogate import worst_for_failed
+from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
 SPACE = SearchSpace([Parameter(name, "real", 0.5, low=0.0, high=1.0) for name in ("a", "b", "c")])

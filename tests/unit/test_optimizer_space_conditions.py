@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizer.errors import InvalidSpace, InvalidValue
+from optimizer.models.surrogate import Encoder
 from optimizer.sampling import every, perturbed
 from optimizer.space import Condition, Configuration, LinearConstraint, Parameter, Predicate, SearchSpace
-from optimizer.models.surrogate import Encoder
 
 IDLE = Parameter("web.idle", "integer", 0, low=4, high=256, scale="log", special=(0,))
 LIMIT = Parameter("db.limit", "integer", 100, low=10, high=1000, special=(-1, 100_000))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from optimizer import registry
 from optimizer.algorithms.knapsack import best_load
 from optimizer.algorithms.placement_exact import solve
-from optimizer.placement.assignment import CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment, assignment_of
 from optimizer.benchmark.placements import least_of_all, random_placement
 from optimizer.errors import InvalidInput, SearchExhausted
+from optimizer.placement.assignment import CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment, assignment_of
 from optimizer.space import Capacity, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 

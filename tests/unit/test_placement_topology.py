@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 
 from framework.errors import InputError, MissingPrerequisite
 from framework.model.cpus import read_cpus, write_cpus
-from framework.testbeds.host.topology import Topology, read_topology
+from framework.model.topology import Topology
+from framework.testbeds.host.topology import read_topology
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "topology").glob("*.yaml"))
 

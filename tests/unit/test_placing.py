@@ -13,17 +13,10 @@ from framework.compose import render
 from framework.compose.placed import ALL
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
+from framework.model.topology import Cpu, Topology
 from framework.placement.profile import About, Probe, Profile, Window, read_profile
-from framework.placement.space import (
-    baselines,
-    capacities,
-    domains_of,
-    load_profile,
-    own_memory_mib,
-    parameter_of,
-    reasons,
-)
-from framework.testbeds.host.topology import Cpu, Topology
+from framework.placement.reasons import reasons
+from framework.placement.space import baselines, capacities, domains_of, load_profile, own_memory_mib, parameter_of
 from framework.use_cases.studies import Tailor
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load

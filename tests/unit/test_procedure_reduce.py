@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from framework.bench import Bench
 from framework.cli.terminal import notes
-from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import StudyPlan, TrialState
 from framework.report.page import page

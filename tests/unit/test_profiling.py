@@ -16,23 +16,12 @@ from framework.errors import InputError, Interrupted, UnknownName
 from framework.model import Deployment, Running, Usage
 from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
-from framework.placement.profile import (
-    UNSTRESSED_EVERY,
-    About,
-    attributes,
-    block_of,
-    judgement,
-    losses,
-    prediction,
-    pressures,
-    ratios,
-    read_profile,
-    slowdowns,
-)
-from framework.ports import Progress
-from framework.use_cases.studies import Tailor
 from framework.model.spans import SpanTable
+from framework.placement.profile import UNSTRESSED_EVERY, About, block_of, read_profile
 from framework.placement.profiler import busy, peak
+from framework.placement.slowdowns import attributes, judgement, losses, prediction, pressures, ratios, slowdowns
+from framework.ports.testbed import Progress
+from framework.use_cases.studies import Tailor
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -46,7 +35,7 @@ REQUEST = ProfileRequest(
 
 @dataclass
 class Beside:
-    """``framework.ports.Neighbours`` where a stressor loses a third for each unit of intensity beside it."""
+    """``framework.ports.colocation.Neighbours`` where a stressor loses a third for each unit of intensity beside it."""
 
     now: list[Stressor] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)  # of those that run now

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from framework.bench import Bench
 from framework.config import search_space
-from framework.controller import Bench
 from framework.model import Study, StudyPlan, StudyState
 from framework.report.page import page
 from framework.report.summary import Summary, summarise

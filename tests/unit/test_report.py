@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from framework.bench import Bench
 from framework.cli import terminal
 from framework.cli.progress import StudyProgress
 from framework.compose import render
 from framework.config import search_space
-from framework.controller import Bench
 from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode
 from framework.report.changes import Change, by_name
-from framework.report.summary_json import summary_document
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
+from framework.report.summary_json import summary_document
 from framework.study.planning import expected_repetitions
 from framework.study.procedure import Procedure
 from optimizer.space import Configuration

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.model.cpus import write_cpus
-from framework.testbeds.host.topology import read_topology
 from framework.report.machine_picture import described, machine_picture
+from framework.testbeds.host.topology import read_topology
 from tests.unit.test_placement_topology import CASES, case, sysfs
 
 SVG = "{http://www.w3.org/2000/svg}"

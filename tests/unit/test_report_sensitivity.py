@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.placement.profile import Slowdown
+from framework.placement.slowdowns import Slowdown
 from framework.report.figure import BRIGHT
 from framework.report.sensitivity import sensitivity_plot
 

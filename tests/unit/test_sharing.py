@@ -17,9 +17,9 @@ from framework.errors import InputError
 from framework.model import Study, StudyState, TuneRequest
 from framework.store.archive import SqlArchive
 from framework.store.offers import SqlOfferStore
-from framework.study.external_session import Told
-from framework.study.external import External
 from framework.study.export import Sharing, without_directory
+from framework.study.external import External
+from framework.study.external_session import Told
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

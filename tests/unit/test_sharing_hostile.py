@@ -22,10 +22,10 @@ import pytest
 from framework.config.reading import MIB
 from framework.errors import InputError, NotFound, StoreError
 from framework.model import Study
-from framework.report.export import IMPORTED
 from framework.store.artefacts import FileArtefacts
 from framework.study.archive_reader import DOCUMENT_BYTES, MOST_VALUES
 from framework.study.archive_tables import MOST_ROWS, PAGE_BYTES
+from framework.study.imported import IMPORTED
 from tests.unit.test_sharing import REQUEST, SMALL, Place
 
 ROOT = Path(__file__).resolve().parents[2]

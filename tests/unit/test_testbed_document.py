@@ -10,7 +10,7 @@ import pytest
 
 from framework.errors import DeploymentFailed
 from framework.model import Deployment, Running, TuneRequest
-from framework.ports import Progress
+from framework.ports.testbed import Progress
 from optimizer.space import Configuration
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 from tests.testbed_documents import wanted_of

@@ -10,8 +10,8 @@ import pytest
 
 from framework.errors import DeploymentFailed, StoreError
 from framework.model import Application
-from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.datasets import identity
+from framework.testbeds.docker.run_directory import compose_file, write
 from tests.testbed_documents import application, deployment, document, wanted_of
 
 

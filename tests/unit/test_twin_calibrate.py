@@ -11,10 +11,10 @@ from framework.config.twin_file import load_twin, twin_text
 from framework.model.twin import BACKGROUND
 from framework.traces.files import read_all
 from framework.twin.calibration.assemble import CacheEvidence, Evidence, calibrated
-from framework.twin.translate import compiled
+from framework.twin.calibration.structure import structure
 from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.simulate import simulate
-from framework.twin.calibration.structure import structure
+from framework.twin.translate import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = ROOT / "tests" / "cases" / "traces" / "real" / "social-network-load150.json.gz"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from framework.config import search_space
-from framework.twin.translate import compiled, inert
 from framework.twin.calibration.effects import learnt_effects
 from framework.twin.calibration.fit import Point, adjusted, answer
+from framework.twin.translate import compiled, inert
 from optimizer.sampling import latin_hypercube
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import InputError
-from framework.model.twin import Twin, TwinHost, TwinService
 from framework.model.cpus import write_cpus
+from framework.model.twin import Twin, TwinHost, TwinService
 from framework.twin.cpu_sets import places_of, slowdowns, topology_of
 
 NAMES = ("a", "b", "c")

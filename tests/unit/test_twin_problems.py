@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from framework.benchmark.generated import generated
 from framework.benchmark.races import problem_of
 from framework.config.twin_file import load_twin, twin_text
 from framework.errors import InputError
-from framework.benchmark.generated import generated
 from optimizer.base import PATH_ORDER
 from optimizer.benchmark.race import run
 

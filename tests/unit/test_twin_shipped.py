@@ -10,11 +10,11 @@ import pytest
 
 from framework.config import load_application, load_service_types, resolved
 from framework.config.twin_file import load_twin, twin_path, twin_text
-from framework.twin.calibration.data import read_evidence
-from framework.use_cases.twin import simulated, split
 from framework.twin.calibration.assemble import calibrated
+from framework.twin.calibration.data import read_evidence
 from framework.twin.calibration.effects import learnt_effects
 from framework.twin.calibration.fit import errors, fixed
+from framework.use_cases.twin import simulated, split
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIDENCE = {

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framework.bench import Bench
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.twin_file import load_twin, twin_text
-from framework.controller import Bench
 from framework.errors import FileError
 from framework.model import Deployment, LoadPlan, Study, StudyPlan, StudyState
 from framework.model.twin import Twin, TwinCache, TwinCall, TwinEdge, TwinHost, TwinOperation, TwinService
@@ -21,8 +21,8 @@ from framework.store.studies import SqlStudyStore
 from framework.study.procedure import Procedure
 from framework.testbeds.twin import TwinTestbed
 from framework.twin.cache import fitted, hit_ratio
-from framework.twin.translate import compiled, inert
 from framework.twin.simulator.simulate import simulate
+from framework.twin.translate import compiled, inert
 from optimizer.space import Configuration
 from tests.fakes import MACHINE, VirtualClock
 

@@ -13,8 +13,8 @@ import framework.use_cases.worker
 from framework.errors import Transient
 from framework.model import StudyState, TuneRequest
 from framework.model.job import ENGINE
-from framework.use_cases.studies import Tailor
 from framework.store.jobs import SqlJobQueue
+from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import MOST_RETRIES, Worker
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 

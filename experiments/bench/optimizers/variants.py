@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from optimizer.models import additive
 from optimizer.algorithms import tailor
 from optimizer.algorithms.tailor import Tailor
+from optimizer.models import additive
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration
 

@@ -26,7 +26,7 @@ PAUSE_S = 0.25  # it reports once a second
 
 
 class DockerNeighbours:
-    """Implements ``framework.ports.Neighbours``."""
+    """Implements ``framework.ports.colocation.Neighbours``."""
 
     def __init__(self, engine: Engine | None = None, proc: Path = PROC) -> None:
         self._engine = engine or Engine()

@@ -28,23 +28,23 @@ from framework.model import (
     ServiceType,
     Usage,
 )
-from framework.ports import Progress
+from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.cleanup import clean, projects, settle
 from framework.testbeds.docker.compose_command import ComposeCommand
+from framework.testbeds.docker.datasets import Seeds, identity, only_one
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import differences, examine
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers
 from framework.testbeds.docker.listed import Listed
-from framework.testbeds.host.machine import describe
 from framework.testbeds.docker.owner import PROJECT, Owner
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
-from framework.testbeds.docker.datasets import Seeds, identity, only_one
-from framework.testbeds.host.usage import CpuCounters
 from framework.testbeds.docker.volumes import Seed, WorkingVolumes
+from framework.testbeds.docker.machine import describe
+from framework.testbeds.docker.usage import CpuCounters
 
 GENERATOR = "tailor/loadgen:1"
 READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
@@ -68,7 +68,7 @@ class Phases:
 
 
 class DockerTestbed:
-    """Runs deployments with Docker Compose; implements ``framework.ports.Testbed``.
+    """Runs deployments with Docker Compose; implements ``framework.ports.testbed.Testbed``.
 
     ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
     ``gate``: what compose files may ask for.  ``machine``: what it runs on, where somebody has asked the engine

@@ -1,4 +1,4 @@
-"""The facts of the machine that stand behind a result."""
+"""The facts of the machine that Tailor runs on, which stand behind a result."""
 
 from __future__ import annotations
 
@@ -7,38 +7,21 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Machine
-from framework.testbeds.docker.compose_command import ComposeCommand
-from framework.testbeds.docker.engine import Engine
 
 PROC = Path("/proc")
 
 
-def describe(engine: Engine) -> Machine:
-    """This machine; cores, memory and kernel are the engine's where one answers, "none" stands for what is missing."""
-    cores, memory_mib, kernel, answered = os.cpu_count() or 1, _memory_mib(), platform.release(), "none"
-    try:
-        info = engine.info()
-        cores, memory_mib = int(info["NCPU"]), int(info["MemTotal"]) >> 20
-        kernel, answered = (
-            str(info["KernelVersion"]),
-            f"{info['ServerVersion']} (cgroup v{info.get('CgroupVersion', '1')})",
-        )
-    except TestbedUnavailable:
-        pass
-    try:
-        compose = ComposeCommand.find().version
-    except MissingPrerequisite:
-        compose = "none"
+def machine() -> Machine:
+    """This machine, without an engine: "none" stands for what is missing."""
     return Machine(
         hostname=platform.node(),
-        cores=cores,
-        memory_mib=memory_mib,
-        kernel=kernel,
+        cores=os.cpu_count() or 1,
+        memory_mib=_memory_mib(),
+        kernel=platform.release(),
         cpu=_cpu(),
-        engine=answered,
-        compose=compose,
+        engine="none",
+        compose="none",
         python=platform.python_version(),
         tailor=_tailor(),
     )

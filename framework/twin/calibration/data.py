@@ -19,12 +19,12 @@ import numpy as np
 
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.space import parameters_of
+from framework.config.writing import write_text
 from framework.errors import FileError, InputError
 from framework.model import Application, Measurement, ServiceType, Study, Trial, cpu_us_per_request
 from framework.model.documents import decode, encode
-from framework.ports import ArtefactStore, StudyStore
-from framework.report.export import write_text
 from framework.model.spans import unpacked
+from framework.ports.store import ArtefactStore, StudyStore
 from framework.twin.calibration.assemble import CacheEvidence, Evidence
 from framework.twin.calibration.fit import Point
 from framework.twin.calibration.structure import Structure, structure

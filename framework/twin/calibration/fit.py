@@ -18,8 +18,8 @@ import numpy as np
 
 from framework.model import Application, ServiceType
 from framework.model.twin import BACKGROUND, Twin
-from framework.twin.translate import compiled, slowed
 from framework.twin.replication import replication
+from framework.twin.translate import compiled, slowed
 from framework.twin.visits import expected_visits
 from optimizer.space import Value
 

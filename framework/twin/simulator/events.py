@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from framework.twin.simulator.jit import compiled_whole, inlined
 from framework.twin.simulator.draws import draw, mixed, uniform
 from framework.twin.simulator.frames import begin_span, new_frame, next_ready, queued, ready, release, set_timer
 from framework.twin.simulator.heaps import remove_first
+from framework.twin.simulator.jit import compiled_whole, inlined
 from framework.twin.simulator.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
 from framework.twin.simulator.records import (
     ALL,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from framework.twin.simulator.jit import inlined
 from framework.twin.simulator.heaps import make_room
+from framework.twin.simulator.jit import inlined
 from framework.twin.simulator.records import FREE, FULL, NEXT, NOT_ENTERED, READY, ROOT, SEQUENCE, SPANS, TIMERS
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.waiting import CLIENT, SERVER
-from framework.model.twin import TwinOperation
 from framework.model.spans import SpanTable
+from framework.model.twin import TwinOperation
 from framework.twin.simulator.simulate import Outcome
 
 Longs = NDArray[np.int64]

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from framework.twin.simulator.jit import inlined
 from framework.twin.simulator.frames import queued, set_timer
 from framework.twin.simulator.heaps import make_room
+from framework.twin.simulator.jit import inlined
 from framework.twin.simulator.records import KNOWN, REFILL, SEQUENCE
 
 PERIOD_S = 0.1  # of a CPU quota: the kernel's default, and Docker's

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.placement.assignment import Assignment, assignment_of
 from optimizer.base import Optimizer
 from optimizer.errors import SearchExhausted
+from optimizer.placement.assignment import Assignment, assignment_of
 from optimizer.space import Configuration
 
 

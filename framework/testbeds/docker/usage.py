@@ -1,0 +1,70 @@
+"""CPU counters of services, of the host and of Tailor itself.
+
+Where the engine runs on this machine they are read from the kernel's files; elsewhere the engine is asked, which is
+slower.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from framework.errors import DeploymentFailed
+from framework.model import Container, Usage
+from framework.testbeds.docker.connection import in_parallel
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.host.usage import PROC, counter_file, host_cpu, parse_counter, pressure
+
+
+class CpuCounters:
+    """Reads counters; remembers where each container's file is."""
+
+    def __init__(self, engine: Engine, proc: Path = PROC) -> None:
+        self._engine = engine
+        self._proc = proc
+        self._files: dict[str, Path] = {}
+
+    def read(self, containers: Mapping[str, Container]) -> Usage:
+        """All counters at this moment.  Raises DeploymentFailed when a container is gone."""
+        cpu_s: dict[str, float] = {}
+        elsewhere: list[str] = []
+        for service, container in containers.items():
+            seconds = self._from_file(container)
+            if seconds is None:
+                elsewhere.append(service)
+            else:
+                cpu_s[service] = seconds
+        asked = in_parallel(lambda name: self._from_engine(name, containers[name]), elsewhere)
+        cpu_s.update(zip(elsewhere, asked, strict=True))
+        busy, stolen = host_cpu(self._proc)
+        times = os.times()
+        return Usage(
+            at_ns=time.time_ns(),
+            cpu_s=cpu_s,
+            host_cpu_s=busy,
+            stolen_s=stolen,
+            pressure_cpu_s=pressure(self._proc),
+            cores=os.cpu_count() or 1,
+            tailor_cpu_s=times.user + times.system + times.children_user + times.children_system,
+        )
+
+    def _from_file(self, container: Container) -> float | None:
+        try:
+            if container.id not in self._files:
+                file = counter_file(self._proc, container.pid, container.id)
+                if file is None:
+                    return None
+                self._files[container.id] = file
+            return parse_counter(self._files[container.id].read_text())
+        except OSError:
+            self._files.pop(container.id, None)
+            return None
+
+    def _from_engine(self, service: str, container: Container) -> float:
+        stats = self._engine.stats(container.id) or {}
+        total = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
+        if not total:
+            raise DeploymentFailed("its container is not running any more; it has no CPU counter", service)
+        return float(total) / 1e9
