@@ -73,7 +73,7 @@ class Stopwatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapters:
+class Backends:
     """``testbed``: of a name, for an application where it needs one, with these service types.  ``bench``: a testbed
     with its load and its traces.  ``spaces``: directories of further service types.  ``observed``: a watch that also
     tells whoever observes Tailor itself.  ``topology``: of a testbed's CPUs.

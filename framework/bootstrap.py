@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from framework.bench import Adapters, Bench, Watch
+from framework.bench import Backends, Bench, Watch
 from framework.compose.gate import Gate
 from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_path
@@ -28,16 +28,16 @@ from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
-from framework.study.export import Sharing
+from framework.study.export import StudyExport
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.telemetry import observed
 from framework.testbeds.docker.colocation import DockerNeighbours
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.host.lately import Lately
-from framework.testbeds.docker.machine import describe
 from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
@@ -73,7 +73,7 @@ class Opened:
     launches: SqlLaunches
     worker: Worker
     external: External
-    sharing: Sharing
+    sharing: StudyExport
     keeper: Keeper
     check: Callable[[], None]
     """Raises StoreError, StoreBusy where the database cannot be used."""
@@ -135,7 +135,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
             screen=screen_of(application, types),
         )
 
-    adapters = Adapters(
+    adapters = Backends(
         store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces, topology,
         DockerNeighbours,
         observed=partial(observed, sinks(settings)),
@@ -146,7 +146,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
     keeper = Keeper(store, archive, artefacts, clock, settings.home)
     worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
     external = External(store, SqlOfferStore(database, clock), clock, made.machine, kept_parameters)
-    sharing = Sharing(store, archive, artefacts, settings.home)
+    sharing = StudyExport(store, archive, artefacts, settings.home)
     tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
     return Opened(made, queue, tokens, launches, worker, external, sharing, keeper, partial(examine, database))
 

@@ -19,10 +19,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.pareto import undominated
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
-from optimizer.models.simulator_prior import Belief, Modelled
+from optimizer.models.simulator_prior import Modelled, SimulatorPrior
+from optimizer.pareto import undominated
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
 
@@ -72,7 +72,8 @@ class Optimizer(ABC):
     first where no value has been told), or None for a design of the algorithm's own.  Every completed observation
     counts, imported ones too, so a caller who wants a start without the default does not tell the default.
     ``budget`` is the number of suggestions that will be asked for.  ``modelled``: what a model of the application says
-    of some configurations (see ``belief``); only an algorithm that ``uses_belief`` takes it.  Raises InvalidInput.
+    of some configurations (see ``simulator_prior``); only an algorithm that ``uses_simulator_prior`` takes it.  Raises
+    InvalidInput.
     """
 
     name: ClassVar[str]  # as in the entry-point group tailor.optimizers
@@ -89,7 +90,9 @@ class Optimizer(ABC):
     uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
     uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
-    uses_belief: ClassVar[bool] = False  # it learns from what a model of the application says; others start at its best
+    uses_simulator_prior: ClassVar[bool] = (
+        False  # it learns from what a model of the application says; others start at its best
+    )
     uses_costs: ClassVar[bool] = False  # it learns from what trials took of each group (a service's CPU time)
     handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
     handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
@@ -119,7 +122,7 @@ class Optimizer(ABC):
         self.start = None if start is None else space.validate(start)
         if self.start is not None and not space.is_feasible(self.start):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
-        if modelled and not self.uses_belief:
+        if modelled and not self.uses_simulator_prior:
             raise InvalidInput(f"{self.name} does not learn from a model of the application; start it at its best")
         self._believed = tuple(modelled)
         self._asks = 0
@@ -232,9 +235,9 @@ class Optimizer(ABC):
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     @cached_property
-    def belief(self) -> Belief | None:
+    def simulator_prior(self) -> SimulatorPrior | None:
         """What a model of the application says; None where none was asked."""
-        return Belief(self.space, self._believed) if self._believed else None
+        return SimulatorPrior(self.space, self._believed) if self._believed else None
 
     @property
     def start_asks(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import SearchExhausted
-from optimizer.models.tied_parameters import Namesakes
+from optimizer.models.tied_parameters import TiedParameters
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 _DRAWS = 1000  # uniform draws before a space is taken to be (almost) used up
@@ -69,8 +69,8 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
     return [space.from_unit(point) for point in strata(len(space), count, rng)]
 
 
-def together(
-    space: SearchSpace, sets: Sequence[Namesakes], count: int, rng: np.random.Generator
+def grouped_design(
+    space: SearchSpace, sets: Sequence[TiedParameters], count: int, rng: np.random.Generator
 ) -> list[Configuration]:
     """The same with a stratum for each set: namesakes have one value, as far as their bounds allow."""
     points = np.empty((count, len(space)))

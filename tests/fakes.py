@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.bench import Adapters, Bench, Watch
+from framework.bench import Backends, Bench, Watch
 from framework.model import (
     Application,
     Apply,
@@ -265,7 +265,7 @@ def pretend_tailor(directory: Path, machine: PretendMachine, **more: Any) -> tup
     artefacts, clock = FileArtefacts(directory / "artefacts"), machine.clock
     database = Database(f"sqlite:///{directory / 's.db'}")
     store = SqlStudyStore(database, artefacts, clock)
-    adapters = Adapters(
+    adapters = Backends(
         store=store,
         artefacts=artefacts,
         clock=clock,

@@ -23,7 +23,7 @@ from framework.config import Settings
 from framework.errors import TailorError
 from framework.model import Trial, TrialState
 from framework.study.external import External
-from framework.study.external_session import Told
+from framework.study.external_session import TrialResult
 
 LARGE = 500  # parameters: from here on a study is answered in the process of its own
 KEPT_PARAMETERS = 5_000  # of the studies whose optimizers that process keeps beside the one that is asked
@@ -66,8 +66,10 @@ def asked(external: External, study: str, body: Ask, parameters: int) -> bytes:
 
 def told(external: External, study: str, body: Tell) -> bytes:
     """The answer to a tell.  Raises as ``External.tell`` does."""
-    results: Sequence[Told] = [
-        Told(one.trial, one.value, one.standard_error, TrialState(one.state), one.reason, one.quantities, one.costs)
+    results: Sequence[TrialResult] = [
+        TrialResult(
+            one.trial, one.value, one.standard_error, TrialState(one.state), one.reason, one.quantities, one.costs
+        )
         for one in body.results
     ]
     external.tell(study, results)

@@ -20,7 +20,7 @@ from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports.service import JobQueue
 from framework.ports.store import LaunchStore
-from framework.study.export import Sharing
+from framework.study.export import StudyExport
 from framework.study.external import External
 from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import needs
@@ -40,7 +40,7 @@ class Service:
     launches: LaunchStore
     access: Access
     external: External
-    sharing: Sharing
+    sharing: StudyExport
     rendering: Rendering
     asking: Asking
     roots: Sequence[Path]

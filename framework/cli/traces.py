@@ -14,7 +14,7 @@ from rich.table import Table
 
 from framework.cli.terminal import escape
 from framework.critical_path.analysis import Analysis, View
-from framework.critical_path.breakdown import Profile
+from framework.critical_path.breakdown import ServiceBreakdown
 from framework.critical_path.comparison import Groups, between
 from framework.critical_path.skew import Mode
 from framework.errors import InputError
@@ -151,7 +151,7 @@ def _show(output: Console, found: Analysis) -> None:
         output.print(f"most frequent path ({part:.0f} %): {escape(' > '.join(most.services))}", soft_wrap=True)
 
 
-def _services(services: Sequence[Profile], width: int) -> Table:
+def _services(services: Sequence[ServiceBreakdown], width: int) -> Table:
     """As many columns as there is room for, so that no number is cut; the page and --json have all."""
     rows = []
     for one in services:

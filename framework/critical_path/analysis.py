@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.critical_path import comparison, graph
 from framework.critical_path.attribution import Charges, charged
-from framework.critical_path.breakdown import Profile, kinds, profiles
+from framework.critical_path.breakdown import ServiceBreakdown, kinds, profiles
 from framework.critical_path.comparison import Groups
 from framework.critical_path.extract import Sections, sections
 from framework.critical_path.graph import Edge
@@ -52,8 +52,8 @@ class Analysis:
     table: PerTrace
     latency: Mapping[str, Estimate]
     requests: Mapping[str, int]
-    services: tuple[Profile, ...]
-    operations: tuple[Profile, ...]
+    services: tuple[ServiceBreakdown, ...]
+    operations: tuple[ServiceBreakdown, ...]
     tail: Groups | None  # None: too few traces
     shapes: tuple[Shape, ...]
     edges: tuple[Edge, ...]

@@ -22,7 +22,7 @@ Z = 1.959963984540054  # of a two-sided 95 % interval
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ServiceBreakdown:
     """One service (or operation).  ``share`` and ``path_share`` are fractions of all root time; times in ms.
 
     ``share``: on the critical path; the shares of all services add up to one.  ``path_ms``: mean time on the path over
@@ -65,7 +65,7 @@ def kinds(table: PerTrace) -> list[str]:
     return [table.requests[index] for index in np.unique(table.request)]
 
 
-def profiles(table: PerTrace, mix: Mapping[str, float] | None = None) -> tuple[Profile, ...]:
+def profiles(table: PerTrace, mix: Mapping[str, float] | None = None) -> tuple[ServiceBreakdown, ...]:
     """One profile a service, the largest share first."""
     if not table.traces:
         return ()
@@ -76,12 +76,12 @@ def profiles(table: PerTrace, mix: Mapping[str, float] | None = None) -> tuple[P
     return tuple(sorted(found, key=lambda one: (-one.share.value, one.name)))
 
 
-def _profile(table: PerTrace, rows: NDArray[np.int64], weight: NDArray[np.float64]) -> Profile:
+def _profile(table: PerTrace, rows: NDArray[np.int64], weight: NDArray[np.float64]) -> ServiceBreakdown:
     trace = table.trace[rows]
     self_ms = table.self_ns[rows] / 1e6
     spans = int(table.spans[rows].sum())
     ordered = np.sort(self_ms)
-    return Profile(
+    return ServiceBreakdown(
         name=table.names[table.service[rows[0]]],
         spans=spans,
         traces=len(rows),

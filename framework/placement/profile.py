@@ -27,7 +27,7 @@ UNSTRESSED_EVERY = 3  # stressed windows: so often there is one without a stress
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ProfileWindow:
     """One stretch of load.  Times in ms over the service's own spans; nan where it had none.
 
     ``stressor``: empty for a window without one.  ``threads``, ``duty``: of the stressor.  ``cores``: CPU seconds per
@@ -66,7 +66,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class StressorProbe:
     """What a stressor at its weakest did beside another of its kind; ``beside``: the other's intensity, 0 for none."""
 
     stressor: str
@@ -75,7 +75,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ColocationPair:
     """One window of a service with or without (``beside``) another service on its CPUs, under the same load; four of
     a pair, the two with the neighbour between the two without.
     """
@@ -97,7 +97,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ProfileHeader:
     """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
     used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
     ``calls``: service -> service that it calls -> how often per request.  ``spans``: how many each service had in a
@@ -130,17 +130,17 @@ class About:
         return self.busy > CROWDED * len(read_cpus(self.rest))
 
 
-Part = Window | Probe | Pair | Pipeline
+Part = ProfileWindow | StressorProbe | ColocationPair | Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """``windows``: all that were measured, those that do not count too."""
 
-    about: About
-    windows: Sequence[Window]
-    probes: Sequence[Probe] = ()
-    pairs: Sequence[Pair] = ()
+    about: ProfileHeader
+    windows: Sequence[ProfileWindow]
+    probes: Sequence[StressorProbe] = ()
+    pairs: Sequence[ColocationPair] = ()
     pipelines: Sequence[Pipeline] = ()
 
     def to_lines(self) -> str:
@@ -149,9 +149,9 @@ class Profile:
         return line(self.about) + "".join(map(line, parts))
 
 
-def line(part: About | Part) -> str:
+def line(part: ProfileHeader | Part) -> str:
     """A part of a profile as a line of its file."""
-    head = {"kind": "profile", "version": VERSION} if isinstance(part, About) else {}
+    head = {"kind": "profile", "version": VERSION} if isinstance(part, ProfileHeader) else {}
     return json.dumps({**head, type(part).__name__.lower(): asdict(part)}) + "\n"
 
 
@@ -162,10 +162,10 @@ def read_profile(text: str, name: str) -> Profile:
         documents = [json.loads(one) for one in whole.splitlines()]
         if documents[0].get("kind") != "profile" or documents[0].get("version") != VERSION:
             raise ValueError("another kind or version of file")
-        about = decode(About, documents[0]["about"])
-        windows = tuple(decode(Window, one["window"]) for one in documents if "window" in one)
-        probes = tuple(decode(Probe, one["probe"]) for one in documents if "probe" in one)
-        pairs = tuple(decode(Pair, one["pair"]) for one in documents if "pair" in one)
+        about = decode(ProfileHeader, documents[0]["about"])
+        windows = tuple(decode(ProfileWindow, one["window"]) for one in documents if "window" in one)
+        probes = tuple(decode(StressorProbe, one["probe"]) for one in documents if "probe" in one)
+        pairs = tuple(decode(ColocationPair, one["pair"]) for one in documents if "pair" in one)
         pipelines = tuple(decode(Pipeline, one["pipeline"]) for one in documents if "pipeline" in one)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{name}: not a profile ({type(error).__name__}: {f'{error}'[:LONGEST]})") from error

@@ -31,13 +31,13 @@ from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.profile import (
     FEWEST_SPANS,
-    About,
-    Pair,
+    ColocationPair,
     Part,
     Pipeline,
-    Probe,
     Profile,
-    Window,
+    ProfileHeader,
+    ProfileWindow,
+    StressorProbe,
     line,
 )
 from framework.placement.schedule import intensities_of, key_of, order_of, services_of, stressors_of
@@ -49,7 +49,7 @@ SAMPLED_EVERY_S = 0.5
 SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
 
 
-class ProfileRun:
+class Profiler:
     """``place``, ``rest``: lists of CPUs.  ``target``: the profile's file, which the project is named after: two
     profiles of one application do not remove each other's containers.
     """
@@ -60,9 +60,9 @@ class ProfileRun:
         self._bench, self._neighbours, self._request = bench, neighbours, request
         self._place, self._rest, self._target = place, rest, target
         self.project = f"tailor-profile-{bench.application.name}-{zlib.crc32(bytes(target.resolve())):08x}"
-        self._windows: list[Window] = []
-        self._probes: list[Probe] = []
-        self._pairs: list[Pair] = []
+        self._windows: list[ProfileWindow] = []
+        self._probes: list[StressorProbe] = []
+        self._pairs: list[ColocationPair] = []
         self._pipelines: list[Pipeline] = []
         self._planned = self._done = 0
 
@@ -147,7 +147,7 @@ class ProfileRun:
             created += load.spans_created - before
         return load, bench.traces.read(running, start_ns, start_ns + int(load.window_s * 1e9), created), created
 
-    def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> About:
+    def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> ProfileHeader:
         """What each service needs at most where all may use all CPUs; raises MissingPrerequisite without traces."""
         self._step("undisturbed load: peak CPU need")
         with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
@@ -158,7 +158,7 @@ class ProfileRun:
         if not peaks:
             raise MissingPrerequisite("the spans show no service", "see that the application is traced")
         application, request = self._bench.application, self._request
-        return About(
+        return ProfileHeader(
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
             request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
             self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
@@ -193,7 +193,7 @@ class ProfileRun:
             self._neighbours.beside(running, other) if other else nullcontext(),
         ):
             self._bench.clock.sleep(self._request.window_s)
-        self._keep(Probe(probe.kind, intensity, told().per_second))
+        self._keep(StressorProbe(probe.kind, intensity, told().per_second))
 
     def _service(self, service: str, stressors: Sequence[Stressor]) -> None:
         """The windows of a service that do not count yet, each again where the machine's host disturbed it."""
@@ -252,16 +252,16 @@ class ProfileRun:
                 seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())
                 for _ in range(ATTEMPTS):
                     found = self._window(running, service, None, 0, position, seed)
-                    self._keep(Pair(service, neighbour, position, beside, found.mean_ms, found.invalid))
+                    self._keep(ColocationPair(service, neighbour, position, beside, found.mean_ms, found.invalid))
                     if not found.invalid:
                         break
 
     def _keep(self, part: Part) -> None:
-        if isinstance(part, Window):
+        if isinstance(part, ProfileWindow):
             self._windows.append(part)
-        elif isinstance(part, Probe):
+        elif isinstance(part, StressorProbe):
             self._probes.append(part)
-        elif isinstance(part, Pair):
+        elif isinstance(part, ColocationPair):
             self._pairs.append(part)
         else:
             self._pipelines.append(part)
@@ -270,7 +270,7 @@ class ProfileRun:
 
     def _window(
         self, running: Running, service: str, stressor: Stressor | None, block: int, position: int, seed: int
-    ) -> Window:
+    ) -> ProfileWindow:
         before = self._neighbours.threads(running)
         with (
             self._neighbours.beside(running, stressor) if stressor else nullcontext(_nothing) as told,
@@ -287,7 +287,7 @@ class ProfileRun:
         if len(times) < FEWEST_SPANS:
             invalid.append(f"{len(times)} spans of the service; at least {FEWEST_SPANS} are needed")
         p50, p95, p99 = np.quantile(times, (0.5, 0.95, 0.99)).tolist() if len(times) else (math.nan,) * 3
-        return Window(
+        return ProfileWindow(
             service, stressor.kind if stressor else "", stressor.threads if stressor else 0,
             stressor.duty if stressor else 0.0, block, position, len(times),
             float(times.mean()) if len(times) else math.nan, p50, p95, p99, window.completed / window.seconds,

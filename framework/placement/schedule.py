@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from framework.model.cpus import read_cpus
 from framework.model.neighbours import Stressor
 from framework.model.profiling import ProfileRequest
-from framework.placement.profile import About, Profile, block_of
+from framework.placement.profile import Profile, ProfileHeader, block_of
 
 
 def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple
     )
 
 
-def services_of(about: About, request: ProfileRequest) -> Sequence[str]:
+def services_of(about: ProfileHeader, request: ProfileRequest) -> Sequence[str]:
     """Those that were asked for, else all that the load reaches often enough."""
     rare = about.rare()
     return request.services or [name for name in sorted(about.peaks) if name not in rare]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.placement.interference import Interference, Loss, fitted, pressure_of, sensitivities, thesis_scores
-from framework.placement.profile import Pair, Profile, Window
+from framework.placement.profile import ColocationPair, Profile, ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Slowdown:
     ipc: float | None = None
 
 
-def slowdowns(windows: Sequence[Window]) -> Sequence[Slowdown]:
+def slowdowns(windows: Sequence[ProfileWindow]) -> Sequence[Slowdown]:
     """Of every service, stressor and intensity, over the blocks where both of its windows count."""
     counted = [one for one in windows if not one.invalid]
     found = []
@@ -56,13 +56,15 @@ def slowdowns(windows: Sequence[Window]) -> Sequence[Slowdown]:
     return found
 
 
-def _ratio(one: Sequence[Window], other: Sequence[Window], what: Callable[[Window], float]) -> float:
+def _ratio(
+    one: Sequence[ProfileWindow], other: Sequence[ProfileWindow], what: Callable[[ProfileWindow], float]
+) -> float:
     """The geometric mean of some windows over that of others."""
     first, second = (statistics.fmean(math.log(what(each)) for each in some) for some in (one, other))
     return math.exp(first - second)
 
 
-def losses(windows: Sequence[Window]) -> Sequence[Loss]:
+def losses(windows: Sequence[ProfileWindow]) -> Sequence[Loss]:
     """What the scores are made of, for services that were measured beside every stressor: the drop of instructions per
     cycle where there are counters for all, the slowdown of the mean latency elsewhere.
     """
@@ -120,7 +122,7 @@ def attributes(profile: Profile) -> Mapping[str, Mapping[str, float]]:
     return found
 
 
-def ratios(pairs: Sequence[Pair]) -> Sequence[tuple[str, str, float]]:
+def ratios(pairs: Sequence[ColocationPair]) -> Sequence[tuple[str, str, float]]:
     """(service, neighbour, mean latency beside it over that without it) of every pair with a window of each."""
     found = []
     for service, neighbour in sorted({(one.service, one.neighbour) for one in pairs}):

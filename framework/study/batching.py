@@ -18,7 +18,7 @@ class _Waiting(Generic[Asked, Answer]):
         self.answers: list[Answer | BaseException] = []  # none or one
 
 
-class Together(Generic[Asked, Answer]):
+class GroupCommit(Generic[Asked, Answer]):
     """Callable by many threads: while one of them works, the questions of the others pile up for the next.
 
     ``work`` gets questions in the order in which they came and gives an answer, or an error to be raised, for each;

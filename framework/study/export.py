@@ -43,7 +43,7 @@ from framework.study.imported import arriving, description
 
 
 @dataclass(frozen=True)
-class Sharing:
+class StudyExport:
     """``home``: below it the descriptions of applications from elsewhere are kept."""
 
     store: StudyStore

@@ -21,7 +21,7 @@ from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Tri
 from framework.model.identity import is_plain_name
 from framework.ports.clock import Clock
 from framework.ports.store import OfferStore, StudyStore
-from framework.study.external_session import VALUE, Desk, Told, Wish, objective_of
+from framework.study.external_session import VALUE, AskRequest, ExternalSession, TrialResult, objective_of
 from framework.study.lease import Lease
 from framework.study.procedure import new_optimizer
 from optimizer.errors import OptimizerError
@@ -38,7 +38,7 @@ which stops the process, 0.1 ms."""
 class _Kept:
     """A study's desk, with how many threads are at it, and its weight when the last one left."""
 
-    desk: Desk
+    desk: ExternalSession
     users: int = 0
     weight: int = 0
 
@@ -131,7 +131,7 @@ class External:
         if not 1 <= count <= MOST_ASKED or not 0 < seconds <= LONGEST_LEASE_S:
             raise InputError(f"count, lease_s: allowed: 1 to {MOST_ASKED}, above 0 to {LONGEST_LEASE_S:g}")
         with self._desk(study) as desk:
-            return desk.ask(Wish(count, client, seconds))
+            return desk.ask(AskRequest(count, client, seconds))
 
     def heartbeat(self, study: str, trials: Sequence[int], client: str, seconds: float) -> Sequence[int]:
         """Renew the leases that this client still has; returns their trials.  A lost one was offered to another."""
@@ -139,7 +139,7 @@ class External:
             desk.running()
         return self._offers.renew(study, client, trials, seconds)
 
-    def tell(self, study: str, found: Sequence[Told]) -> None:
+    def tell(self, study: str, found: Sequence[TrialResult]) -> None:
         """Results, in any order, all of them or none; telling the same again changes nothing.
 
         Raises NotFound for a trial that was never asked, IllegalTransition for another result than the first,
@@ -162,7 +162,7 @@ class External:
             self._forget(study)
 
     @contextmanager
-    def _desk(self, study: str) -> Iterator[Desk]:
+    def _desk(self, study: str) -> Iterator[ExternalSession]:
         """Raises NotFound."""
         with self._guard:
             known = self._desks.get(study)
@@ -184,12 +184,12 @@ class External:
                     known.weight = known.desk.weight
                     self._make_room()
 
-    def _made(self, study: str) -> Desk:
+    def _made(self, study: str) -> ExternalSession:
         """Raises NotFound."""
         found = self._store.get(study)
         if found.id != study or found.testbed != EXTERNAL:
             raise NotFound(f"no external study {study!r}")
-        return Desk(found, self._store, self._offers, self._lease, self._clock)
+        return ExternalSession(found, self._store, self._offers, self._lease, self._clock)
 
     def _make_room(self) -> None:
         """Forget what was used longest ago and is not used now; never the one that was used last.

@@ -15,7 +15,7 @@ from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term
 from framework.objective import rank
 from framework.ports.clock import Clock
 from framework.ports.store import OfferStore, StudyStore
-from framework.study.batching import Together
+from framework.study.batching import GroupCommit
 from framework.study.lease import LEASE_S, Lease
 from framework.study.observations import observation
 from framework.study.procedure import new_optimizer
@@ -30,7 +30,7 @@ LOOK_S = 1.0  # no longer than this after its lease ran out a trial is offered a
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TrialResult:
     """What a client found: a value, or why there is none.
 
     ``error``: its standard error, in the same unit.  ``quantities``: what the study's limits and further objectives
@@ -47,7 +47,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AskRequest:
     """So many trials to measure, for this client and for so long."""
 
     count: int
@@ -60,7 +60,7 @@ def objective_of(plan: StudyPlan) -> Objective:
     return Objective((Term(VALUE),), tuple(own_constraint(text) for text in plan.subject_to), plan.also)
 
 
-class Desk:
+class ExternalSession:
     """Answers the clients of one study."""
 
     def __init__(self, study: Study, store: StudyStore, offers: OfferStore, lease: Lease, clock: Clock) -> None:
@@ -68,7 +68,7 @@ class Desk:
         self._space, self._objective = SearchSpace.from_dict(study.space), objective_of(study.plan)
         self._groups = frozenset(self._space.groups)
         self._store, self._offers, self._lease, self._clock = store, offers, lease, clock
-        self._together: Together[Wish | Sequence[Told], Sequence[Trial]] = Together(self._answers)
+        self._together: GroupCommit[AskRequest | Sequence[TrialResult], Sequence[Trial]] = GroupCommit(self._answers)
         self._kept: Optimizer | None = None
         self._out: dict[int, Trial] = {}  # what clients measure, while this process has the lease
         self._renewed = -math.inf  # when the lease was, on the monotonic clock
@@ -82,11 +82,11 @@ class Desk:
         kept = self._kept
         return len(self._space) * (1 + (kept.asks // 100 if kept is not None else 0))
 
-    def ask(self, wish: Wish) -> Sequence[Trial]:
+    def ask(self, wish: AskRequest) -> Sequence[Trial]:
         """First trials whose clients vanished, then new ones; fewer when the space or the budget ends."""
         return self._together(wish)
 
-    def tell(self, found: Sequence[Told]) -> None:
+    def tell(self, found: Sequence[TrialResult]) -> None:
         """All of these results, or none.  Raises NotFound, IllegalTransition, InputError."""
         self._together(found)
 
@@ -102,20 +102,22 @@ class Desk:
 
     # ------------------------------------------------------------------ what came together
 
-    def _answers(self, batch: Sequence[Wish | Sequence[Told]]) -> Sequence[Sequence[Trial] | Exception]:
+    def _answers(self, batch: Sequence[AskRequest | Sequence[TrialResult]]) -> Sequence[Sequence[Trial] | Exception]:
         if self._clock.monotonic() >= self._look_at:  # not at every ask: what is written is checked by itself
             self._lapsed = self.running()
             self._look_at = self._clock.monotonic() + LOOK_S
         try:
             optimizer = self._optimizer()
-            told = self._told(optimizer, [one for one in batch if not isinstance(one, Wish)])
-            asked = self._asked(optimizer, [one for one in batch if isinstance(one, Wish)])
+            told = self._told(optimizer, [one for one in batch if not isinstance(one, AskRequest)])
+            asked = self._asked(optimizer, [one for one in batch if isinstance(one, AskRequest)])
         except BaseException:
             self._kept = None  # it may be ahead of what is recorded
             raise
-        return [next(asked) if isinstance(one, Wish) else next(told) for one in batch]
+        return [next(asked) if isinstance(one, AskRequest) else next(told) for one in batch]
 
-    def _told(self, optimizer: Optimizer, tells: Sequence[Sequence[Told]]) -> Iterator[Sequence[Trial] | Exception]:
+    def _told(
+        self, optimizer: Optimizer, tells: Sequence[Sequence[TrialResult]]
+    ) -> Iterator[Sequence[Trial] | Exception]:
         known = self._known({one.trial for found in tells for one in found})
         answers: list[Sequence[Trial] | Exception] = []
         ended: list[Trial] = []
@@ -146,7 +148,7 @@ class Desk:
             known |= {trial.number: trial for trial in self._store.numbered(self._study.id, others)}
         return known
 
-    def _new(self, known: Mapping[int, Trial], found: Sequence[Told]) -> Sequence[Trial]:
+    def _new(self, known: Mapping[int, Trial], found: Sequence[TrialResult]) -> Sequence[Trial]:
         """The trials that end with these results; not those that had ended so before."""
         new: dict[int, Trial] = {}
         for one in found:
@@ -161,7 +163,7 @@ class Desk:
                 raise IllegalTransition(f"trial {before.number} was told before: {before.state}, {before.value}")
         return list(new.values())
 
-    def _asked(self, optimizer: Optimizer, wishes: Sequence[Wish]) -> Iterator[Sequence[Trial]]:
+    def _asked(self, optimizer: Optimizer, wishes: Sequence[AskRequest]) -> Iterator[Sequence[Trial]]:
         study = self._study
         answers: list[list[Trial]] = []
         wanted: list[Trial] = []
@@ -245,7 +247,7 @@ def _said(trial: Trial) -> tuple[object, ...]:
     return trial.state, trial.value, trial.quantities, trial.costs
 
 
-def _finished(trial: Trial, told: Told) -> Trial:
+def _finished(trial: Trial, told: TrialResult) -> Trial:
     relative = told.error / abs(told.value) if told.error is not None and told.value else None
     return replace(
         trial,

@@ -13,7 +13,7 @@ DIRECTORY = "running"
 
 
 @contextmanager
-def held(home: Path, project: str) -> Iterator[None]:
+def process_lock(home: Path, project: str) -> Iterator[None]:
     """Nobody else runs ``project`` meanwhile.  Raises InputError where somebody does.
 
     The file stays: were it removed, one process could hold a file that another has replaced.

@@ -24,7 +24,7 @@ from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
 from framework.study.observations import EDITS, PRIOR, believed, imported, in_space, observation
-from framework.study.verdict import Proof
+from framework.study.verdict import FinalComparison
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
@@ -62,13 +62,13 @@ class Procedure:
         self._search(optimizer)
         best = self._recommended(optimizer)
         self._bench.store.set_best(self._study.id, best.number)
-        proof = Proof(self._bench, self._study.id, self._plan, self._space, self._trial)
+        proof = FinalComparison(self._bench, self._study.id, self._plan, self._space, self._trial)
         verdict = proof.verdict(best.configuration)
         if verdict is not None and verdict.statement == "improvement" and self._plan.minimal:
             self._shrink(proof, best)
         return self._bench.store.get(self._study.id)
 
-    def _shrink(self, proof: Proof, best: Trial) -> None:
+    def _shrink(self, proof: FinalComparison, best: Trial) -> None:
         """Candidates that change less are found once, so that a resumed study measures the same ones."""
         plan = self._plan
         if "minimal" not in plan.extra:
@@ -332,7 +332,7 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
         kind = load_optimizer(plan.optimizer)
         start = _start(plan.initial, plan.extra, space)
         modelled = believed(plan, space)
-        if modelled and not kind.uses_belief:
+        if modelled and not kind.uses_simulator_prior:
             start, modelled = min(modelled, key=lambda one: one.log_ratio).configuration, []
         budget = max(1, plan.iterations)  # without a search it is never asked
         known: dict[str, Any] = {"modelled": modelled} if modelled else {}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from framework.bench import Adapters, Bench, Watch
+from framework.bench import Backends, Bench, Watch
 from framework.config import load_application
 from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
@@ -17,17 +17,17 @@ from framework.model.study import project_name
 from framework.ports.testbed import Testbed
 from framework.study.imported import needs_application
 from framework.study.lease import Lease
-from framework.study.locks import held, known
+from framework.study.locks import known, process_lock
 from framework.study.planning import planned
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")
 
 
-class Running:
+class StudyRunner:
     """What this process runs, or may run."""
 
-    def __init__(self, adapters: Adapters) -> None:
+    def __init__(self, adapters: Backends) -> None:
         self._adapters, self._store, self._lease = adapters, adapters.store, Lease(adapters.store)
 
     @property
@@ -133,7 +133,7 @@ class Running:
         there = set(testbed.projects())
         removed = [name for project in sorted(ours & there) for name in testbed.clean(project)]
         for project in sorted(there.intersection(known(self._adapters.home))):
-            with suppress(InputError), held(self._adapters.home, project):
+            with suppress(InputError), process_lock(self._adapters.home, project):
                 removed += testbed.clean(project)
         return removed
 

@@ -22,7 +22,7 @@ MINIMAL_SEED = 3000
 FULL = "full recommendation"
 
 
-class Proof:
+class FinalComparison:
     """``measure``: runs and records one trial, as ``Controller.run`` does."""
 
     def __init__(

@@ -21,7 +21,7 @@ from optimizer.space import SearchSpace
 from optimizer.transfer import Known
 
 
-def screened(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
+def service_importance(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
     """What an earlier study says of each service, for the reduction ``screening``.  Raises InputError, NotFound."""
     if request.screening is None:
         return {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from framework.bench import Adapters, Watch
+from framework.bench import Backends, Watch
 from framework.config import load_application
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import to_yaml, write_text
@@ -14,20 +14,20 @@ from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import DOCKER, Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile
-from framework.placement.profiler import ProfileRun
+from framework.placement.profiler import Profiler
 from framework.placement.schedule import unfinished
 from framework.placement.slowdowns import slowdowns
 from framework.placement.space import domains_of
 from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
-from framework.study.locks import held
+from framework.study.locks import process_lock
 from optimizer.space import Configuration, Value
 
 
 class Profiling:
     """The use case."""
 
-    def __init__(self, adapters: Adapters) -> None:
+    def __init__(self, adapters: Backends) -> None:
         self._adapters = adapters
 
     def path(self, application: Application) -> Path:
@@ -95,9 +95,9 @@ class Profiling:
         target = path or self.path(application)
         kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
         bench = adapters.bench(DOCKER, application, adapters.types(), watch)
-        run = ProfileRun(bench, adapters.neighbours(), request, place, rest, target)
+        run = Profiler(bench, adapters.neighbours(), request, place, rest, target)
         run.check(kept)
-        with held(adapters.home, run.project):
+        with process_lock(adapters.home, run.project):
             bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
             try:
                 return run.whole(kept, asdict(adapters.machine()))

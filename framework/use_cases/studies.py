@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from framework.bench import Adapters, Bench, Watch
+from framework.bench import Backends, Bench, Watch
 from framework.config import load_application
 from framework.config.twin_file import twin_path
 from framework.config.writing import write_text
@@ -43,9 +43,9 @@ from framework.study.imported import needs_application, remove_description
 from framework.study.observations import INERT
 from framework.study.planning import check_request, edited, planned, space_of, study_plan, versions
 from framework.study.procedure import Procedure, new_optimizer
-from framework.study.runner import Running
+from framework.study.runner import StudyRunner
 from framework.study.sweep import sweep
-from framework.study.warm_start import history, screened
+from framework.study.warm_start import history, service_importance
 from framework.use_cases.catalogue import optimizers
 from framework.use_cases.profile import Profiling
 from framework.use_cases.twin import Modelling
@@ -55,13 +55,13 @@ from optimizer.space import SearchSpace
 class Tailor:
     """The program, as its interfaces see it."""
 
-    def __init__(self, adapters: Adapters) -> None:
+    def __init__(self, adapters: Backends) -> None:
         self._adapters = adapters
         self.store = adapters.store
         self.artefacts = adapters.artefacts
         self.modelling = Modelling(adapters)
         self.profiling = Profiling(adapters)
-        self.running = Running(adapters)
+        self.running = StudyRunner(adapters)
 
     def close(self) -> None:
         self.store.close()
@@ -111,7 +111,7 @@ class Tailor:
         known: dict[str, Any] = history(request.history, application.objective, space, self.store)
         if where == TWIN:
             known[INERT] = [name for name in self.modelling.inert(application.directory) if name in space]
-        plan = study_plan(request, application, space, screened(request, self.store), known)
+        plan = study_plan(request, application, space, service_importance(request, self.store), known)
         new_optimizer(plan, space)
         now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
         return Study(

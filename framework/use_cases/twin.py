@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from framework.bench import Adapters
+from framework.bench import Backends
 from framework.config import load_application, load_service_types, resolved, search_space
 from framework.config.configuration_file import nearest
 from framework.config.twin_file import load_twin, twin_path, twin_text
@@ -23,7 +23,7 @@ from framework.placement.space import load_profile
 from framework.report.plots import sweeps_plot
 from framework.study.sweep import conclude, raised
 from framework.twin.calibration.assemble import calibrated
-from framework.twin.calibration.data import Recorded, merged, read_evidence, recorded, write_evidence
+from framework.twin.calibration.data import CalibrationData, merged, read_evidence, recorded, write_evidence
 from framework.twin.calibration.effects import learnt_effects
 from framework.twin.calibration.fit import STEPS, Point, errors, fitted
 from framework.twin.replication import Replication, replications
@@ -45,7 +45,7 @@ class Calibration:
     """``services``: name -> (measured, modelled) mean time on the critical path in ms, of the default's traces."""
 
     twin: Twin
-    recorded: Recorded
+    recorded: CalibrationData
     services: Mapping[str, tuple[float, float]]
 
 
@@ -78,12 +78,12 @@ class WhatIf:
 class Modelling:
     """Twins of applications."""
 
-    def __init__(self, adapters: Adapters) -> None:
+    def __init__(self, adapters: Backends) -> None:
         self._adapters = adapters
 
     # ------------------------------------------------------------------ making
 
-    def evidence(self, path: Path, sources: Sequence[str]) -> Recorded:
+    def evidence(self, path: Path, sources: Sequence[str]) -> CalibrationData:
         """What studies (ids) and files of evidence say.  Raises InputError, NotFound."""
         application = load_application(path)
         files = [name for name in sources if Path(name).is_file()]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput
-from optimizer.placement.assignment import Assignment
 from optimizer.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
 
 
 class Knapsack(PlacementSolver):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.placement.assignment import Assignment
 from optimizer.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
 
 
 class PlacementSpread(PlacementSolver):

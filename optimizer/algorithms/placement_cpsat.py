@@ -19,8 +19,8 @@ from optimizer import registry
 from optimizer.base import Option
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.library_optimizer import library
-from optimizer.placement.assignment import Assignment
 from optimizer.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
 
 SCALE = 1_000_000  # costs become integers
 FINE = 1e11  # so do weights

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput
-from optimizer.placement.assignment import Assignment
 from optimizer.one_shot import PlacementSolver
+from optimizer.placement.assignment import Assignment
 
 MOST_SERVICES = 20  # 3^20 / 2 steps are some seconds
 

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from optimizer.base import Optimizer, Option, Scored
 from optimizer.models.additive import AdditiveProcess, Array, Layout
-from optimizer.models.resource_model import FEWEST, Costs
-from optimizer.models.simulator_prior import Belief, trusted
+from optimizer.models.resource_model import FEWEST, ResourceModel
+from optimizer.models.simulator_prior import SimulatorPrior, trusted
 from optimizer.models.surrogate import Encoder, one_thread
-from optimizer.models.tied_parameters import namesakes
-from optimizer.sampling import together, unseen
+from optimizer.models.tied_parameters import tied_parameters
+from optimizer.sampling import grouped_design, unseen
 from optimizer.space import Configuration
 from optimizer.trial import ObservationState
 
@@ -61,7 +61,7 @@ class Tailor(Optimizer):
     uses_failures = True
     uses_noise = True
     uses_priors = True
-    uses_belief = True
+    uses_simulator_prior = True
     uses_costs = True
     handles_constraints = True
     handles_objectives = True
@@ -103,7 +103,7 @@ class Tailor(Optimizer):
     @property
     def _good(self) -> list[Configuration]:
         """What a model says is best."""
-        return self.belief.best(int(self.options["believed"])) if self.belief is not None else []
+        return self.simulator_prior.best(int(self.options["believed"])) if self.simulator_prior is not None else []
 
     @property
     def _follows(self) -> bool:
@@ -111,7 +111,7 @@ class Tailor(Optimizer):
         value = {scored.configuration: scored.value for scored in self.scores()}
         level = value.get(self.space.default())
         told = [value[one] for one in self._good if one in value]
-        return self.belief is not None and not (told and level is not None and min(told) >= level)
+        return self.simulator_prior is not None and not (told and level is not None and min(told) >= level)
 
     def _design(self) -> int:
         wanted = int(self.options["believed" if self._follows else "design"])
@@ -136,7 +136,7 @@ class Tailor(Optimizer):
 
     def _start(self, size: int) -> list[Configuration]:
         """The design but for its first point: what namesakes do is tried together."""
-        return together(self.space, namesakes(self.space, self.encoder.columns), size, self.stream(1))
+        return grouped_design(self.space, tied_parameters(self.space, self.encoder.columns), size, self.stream(1))
 
     def _towards(self, point: Configuration, number: int) -> Configuration:
         """Part of the way from the best so far; a choice is the point's with that probability, namesakes or not."""
@@ -161,8 +161,8 @@ class Tailor(Optimizer):
         count = int(self.options["candidates"])  # near the best, and as many anywhere
         points = model.near([self.space.to_unit(centre)], size, count, rng)
         points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
-        if self.belief is not None:
-            modelled = [self.space.to_unit(one) for one in self.belief.best(_KEPT)]
+        if self.simulator_prior is not None:
+            modelled = [self.space.to_unit(one) for one in self.simulator_prior.best(_KEPT)]
             points = np.concatenate([points, model.near(modelled, size, count // 2, rng)])
         gain = model.gain(points)
         best = points[np.argsort(-gain, kind="stable")[:_KEPT]]
@@ -221,9 +221,9 @@ class _Model:
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
-        self.belief: Belief | Costs | None = None
+        self.belief: SimulatorPrior | ResourceModel | None = None
         if all(scored.value > 0 for scored in scores):
-            self.belief = optimizer.belief or self._costs(optimizer)
+            self.belief = optimizer.simulator_prior or self._costs(optimizer)
         if rng is not None and others.size:
             y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
             self.belief = None  # it is of the value alone
@@ -236,12 +236,12 @@ class _Model:
         self._limits(optimizer, scores)
         self._failures(optimizer, configurations)
 
-    def _costs(self, optimizer: Tailor) -> Costs | None:
+    def _costs(self, optimizer: Tailor) -> ResourceModel | None:
         told = [one for one in optimizer.observations if one.costs]
         if len(told) < FEWEST:
             return None
         x = self.encoder.encode(self.encoder.units([one.configuration for one in told]))
-        return Costs(self.space, self.encoder.columns, x, [one.costs for one in told])
+        return ResourceModel(self.space, self.encoder.columns, x, [one.costs for one in told])
 
     def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
         spread = float(np.std(y)) or 1.0

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.models.tied_parameters import LENGTH, Namesakes, namesakes
+from optimizer.models.tied_parameters import LENGTH, TiedParameters, tied_parameters
 from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
@@ -46,14 +46,14 @@ class Layout:
     parameter: NDArray[np.int64]
     group: NDArray[np.int64]
     weight: Array
-    sets: tuple[Namesakes, ...] = ()
+    sets: tuple[TiedParameters, ...] = ()
 
     @classmethod
     def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
         """``columns``: of each parameter in the encoding; ``weight``: of each parameter, whatever its mean."""
         number = {group: index for index, group in enumerate(space.groups)}
         group = np.array([number[one.group] for one in space.parameters])
-        sets = tuple(one for one in namesakes(space, columns) if len(one.members) >= FEWEST)
+        sets = tuple(one for one in tied_parameters(space, columns) if len(one.members) >= FEWEST)
         return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean(), sets)
 
     @property

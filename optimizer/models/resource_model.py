@@ -5,7 +5,7 @@ errs, and depends on that service's own parameters; and where a machine is busy,
 logarithm of what a group takes is modelled as a level of the group, a term for the trial (the machine's speed, the
 load), and a linear function of its parameters in which namesakes have the same coefficients: thirty services are
 thirty witnesses of what one parameter costs.  The sum over the groups is then an idea of the values' shape, to be
-trusted as far as these agree (``belief.trusted``).
+trusted as far as these agree (``simulator_prior.trusted``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.models.ridge import ridge
-from optimizer.models.tied_parameters import namesakes
+from optimizer.models.tied_parameters import tied_parameters
 from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ LEAST_SHARE = 0.005  # of the whole; what a smaller group takes is noise
 EFFECT = 0.3  # standard deviation of a coefficient and of a trial's term, in logarithms, before anything is known
 
 
-class Costs:
+class ResourceModel:
     """Fitted to x (n, columns), encoded, and what each of these trials took of each group, above 0."""
 
     def __init__(
@@ -71,7 +71,7 @@ class _Shared:
         self._coefficient = np.zeros(width, dtype=np.int64)
         self._factor = np.zeros(width)
         self._group = np.full(width, -1)
-        for one in namesakes(space, columns):
+        for one in tied_parameters(space, columns):
             size = columns[one.members[0]]
             for member, begin, span in zip(one.members, one.begins, one.span, strict=True):
                 here = slice(begin, begin + size)

@@ -29,7 +29,7 @@ class Modelled(NamedTuple):
     log_ratio: float
 
 
-class Belief:
+class SimulatorPrior:
     """An additive process through modelled points, on the scale of logarithms.
 
     Raises InvalidInput for fewer than 2 points or one that is not finite; InvalidValue for one of another space.

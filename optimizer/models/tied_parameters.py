@@ -1,7 +1,7 @@
 """Parameters of one name in several groups: what one of them does says something about the others.
 
 Forty services of ten kinds have the same threads, heaps and pools many times over, and what each does alone may drown
-in noise.  So the start-up design moves namesakes together (``sampling.together``), as group screening does: their
+in noise.  So the start-up design moves namesakes together (``sampling.grouped_design``), as group screening does: their
 effects add up.  The model has, for each set of namesakes, a function g of their values, and the sum of w g(value) over
 the members: a Gaussian process again, whose features are made here.
 
@@ -34,7 +34,7 @@ ROOT5 = math.sqrt(5.0)
 
 
 @dataclass(frozen=True)
-class Namesakes:
+class TiedParameters:
     """``members``: the numbers of the parameters; ``begins``: where each begins in the encoding.
 
     ``low``, ``span``: where a member's range begins in that of all and its share of it, (members,), in their scale.
@@ -74,7 +74,7 @@ class Namesakes:
         return np.concatenate([found.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
 
 
-def namesakes(space: SearchSpace, columns: Sequence[int]) -> tuple[Namesakes, ...]:
+def tied_parameters(space: SearchSpace, columns: Sequence[int]) -> tuple[TiedParameters, ...]:
     """All parameters, in sets of one or more.  ``columns``: of each parameter in the encoding."""
     begins = np.concatenate([[0], np.cumsum(columns)[:-1]]).astype(np.int64)
     sets: dict[object, list[int]] = {}
@@ -90,18 +90,18 @@ def _name(one: Parameter) -> object:
     return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices
 
 
-def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> Namesakes:
+def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> TiedParameters:
     some = [space.parameters[number] for number in members]
     first = some[0]
     if not first.ordered:
         choices = 1 if first.kind == "boolean" else len(first.choices)
-        return Namesakes(members, begins[members], np.zeros(len(some)), np.ones(len(some)), 0, choices)
+        return TiedParameters(members, begins[members], np.zeros(len(some)), np.ones(len(some)), 0, choices)
     ends = np.array([(float(one.low or 0.0), float(one.high or 0.0)) for one in some])
     if first.scale == "log":
         ends = np.log(ends)
     start, width = ends[:, 0].min(), max(float(np.ptp(ends)), 1e-12)
     low, span = (ends[:, 0] - start) / width, np.maximum((ends[:, 1] - ends[:, 0]) / width, 1e-12)
-    return Namesakes(members, begins[members], low, span, len(first.special), 0)
+    return TiedParameters(members, begins[members], low, span, len(first.special), 0)
 
 
 def _matern_root() -> Array:

@@ -26,7 +26,7 @@ from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import FileError, TailorError
 from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
-from framework.study.export import Sharing
+from framework.study.export import StudyExport
 from framework.traces.files import read_all
 from framework.twin.calibration.data import read_evidence
 from optimizer.space import Parameter, SearchSpace
@@ -119,7 +119,7 @@ def test_traces_that_are_no_regular_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_that_is_no_regular_file(tmp_path: Path, kind: str) -> None:
     tailor, database = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0))
-    sharing = Sharing(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, tmp_path)
+    sharing = StudyExport(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, tmp_path)
     KINDS[kind](tmp_path / "study.zip")
     with pytest.raises(FileError, match="not a regular file"):
         sharing.unpack(tmp_path / "study.zip")

@@ -14,7 +14,7 @@ from framework.model import Offer, Trial, TrialState
 from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.study.external import External
-from framework.study.external_session import Told
+from framework.study.external_session import TrialResult
 from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_tailor
 
 SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0}]}
@@ -62,7 +62,7 @@ def test_many_clients_at_once_are_given_different_trials_and_replay_finds_the_sa
         done = []
         while found := here.external.ask(study, 1, name, 60.0):
             [asked] = found
-            here.external.tell(study, [Told(asked.number, float(asked.configuration["a"]))])
+            here.external.tell(study, [TrialResult(asked.number, float(asked.configuration["a"]))])
             done.append(asked.number)
         return done
 
@@ -95,11 +95,13 @@ def test_the_best_keeps_the_limits_and_the_same_quantities_have_to_be_told(here:
     study = here.external.create("ours", SPACE, "tailor", 20, 1, {}, subject_to=["errors <= 0.01"], also=["cpu"]).id
     trials = here.external.ask(study, 4, "me", 60.0)
     with pytest.raises(InputError, match="missing: cpu"):
-        here.external.tell(study, [Told(trials[0].number, 1.0, quantities={"errors": 0.0})])
+        here.external.tell(study, [TrialResult(trials[0].number, 1.0, quantities={"errors": 0.0})])
     with pytest.raises(InputError, match="no group web; known: "):
-        here.external.tell(study, [Told(trials[0].number, 1.0, quantities={"errors": 0, "cpu": 1}, costs={"web": 2.0})])
+        here.external.tell(
+            study, [TrialResult(trials[0].number, 1.0, quantities={"errors": 0, "cpu": 1}, costs={"web": 2.0})]
+        )
     told = [
-        Told(one.number, value, quantities={"errors": errors, "cpu": cpu})
+        TrialResult(one.number, value, quantities={"errors": errors, "cpu": cpu})
         for one, value, errors, cpu in zip(
             trials, (1.0, 9.0, 2.0, 5.0), (0.03, 0.0, 0.02, 0.01), (1.0, 1.0, 1.0, 2.0), strict=True
         )
@@ -108,7 +110,7 @@ def test_the_best_keeps_the_limits_and_the_same_quantities_have_to_be_told(here:
         here.external.tell(study, [one])
         assert here.tailor.store.get(study).best == best
     with pytest.raises(IllegalTransition, match="told before"):
-        here.external.tell(study, [Told(told[0].trial, 1.0, quantities={"errors": 0.0, "cpu": 1.0})])
+        here.external.tell(study, [TrialResult(told[0].trial, 1.0, quantities={"errors": 0.0, "cpu": 1.0})])
     here.external.leave(study)
     here.external.ask(study, 1, "me", 60.0)
     assert "replay diverged" not in {event["kind"] for event in here.tailor.store.events(study)}
@@ -133,7 +135,7 @@ def test_what_groups_took_reaches_the_optimizer(here: Place) -> None:
             [one] = here.external.ask(study, 1, "me", 60.0)
             x = float(one.configuration["web.threads"])
             costs = {"web": 100.0 * math.exp(sign * x), "db": 30.0}
-            here.external.tell(study, [Told(one.number, 10.0 + x, 0.5, costs=costs)])
+            here.external.tell(study, [TrialResult(one.number, 10.0 + x, 0.5, costs=costs)])
         asked.append([one.configuration for one in here.tailor.store.trials(study)])
         assert all(one.costs for one in here.tailor.store.trials(study))
     assert asked[0] != asked[1]
@@ -143,15 +145,17 @@ def test_results_are_taken_all_or_none(here: Place) -> None:
     study = here.create("random")
     first, second = here.external.ask(study, 2, "me", 60.0)
     for wrong, error in (
-        (Told(99, 1.0), NotFound),
-        (Told(first.number, 2.0), IllegalTransition),
-        (Told(second.number, None), InputError),
+        (TrialResult(99, 1.0), NotFound),
+        (TrialResult(first.number, 2.0), IllegalTransition),
+        (TrialResult(second.number, None), InputError),
     ):
         with pytest.raises(error):
-            here.external.tell(study, [Told(first.number, 1.0), wrong])
+            here.external.tell(study, [TrialResult(first.number, 1.0), wrong])
         assert {one.state for one in here.tailor.store.trials(study)} == {TrialState.RUNNING}
-    here.external.tell(study, [Told(first.number, 1.0), Told(first.number, 1.0), Told(second.number, 0.5)])
-    here.external.tell(study, [Told(first.number, 1.0)])
+    here.external.tell(
+        study, [TrialResult(first.number, 1.0), TrialResult(first.number, 1.0), TrialResult(second.number, 0.5)]
+    )
+    here.external.tell(study, [TrialResult(first.number, 1.0)])
     assert [one.value for one in here.tailor.store.trials(study)] == [1.0, 0.5]
     assert here.tailor.store.get(study).best == second.number
 
@@ -165,14 +169,14 @@ def test_the_optimizers_that_are_kept_are_bounded_and_others_are_brought_to_thei
         for study in studies:
             [trial] = kept.ask(study, 1, "a", 60.0)
             assert trial.number == number
-            kept.tell(study, [Told(number, float(number))])
+            kept.tell(study, [TrialResult(number, float(number))])
             assert len(kept._desks) <= 3
     (tmp_path / "undisturbed").mkdir()
     undisturbed = Place(tmp_path / "undisturbed")
     other = undisturbed.create("dds")
     for number in range(1, 5):
         [trial] = undisturbed.external.ask(other, 1, "a", 60.0)
-        undisturbed.external.tell(other, [Told(number, float(number))])
+        undisturbed.external.tell(other, [TrialResult(number, float(number))])
     wanted = [trial.configuration for trial in undisturbed.store.trials(other)]  # type: ignore[operator]  # passed on
     for study in studies:
         assert [trial.configuration for trial in place.store.trials(study)] == wanted  # type: ignore[operator]

@@ -35,10 +35,10 @@ from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin
 from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
-from framework.placement.profile import About, Pair, Probe, Profile, Window
+from framework.placement.profile import ColocationPair, Profile, ProfileHeader, ProfileWindow, StressorProbe
 from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
-from framework.study.export import Sharing
+from framework.study.export import StudyExport
 from framework.testbeds.host.counters import read_perf
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
@@ -83,9 +83,9 @@ def copied(source: Path, read: Callable[[], Reader]) -> Callable[[Path], Format]
 
 
 def profile_format(directory: Path) -> Format:
-    about = About("shop", "0", {"cores": 2}, "0", "1", 100.0, 1.0, 5.0, 1, {"a": 0.5, "b": 0.1})
-    windows = [Window("a", "l3", 1, 1.0, 0, 1, 99, 5.0, 4.0, 9.0, 12.0, 100.0, 0.3, 0.0, 9.0, 70.0)]
-    whole = Profile(about, windows, [Probe("l3", 0.0, 90.0)], [Pair("a", "b", 0, False, 4.0)])
+    about = ProfileHeader("shop", "0", {"cores": 2}, "0", "1", 100.0, 1.0, 5.0, 1, {"a": 0.5, "b": 0.1})
+    windows = [ProfileWindow("a", "l3", 1, 1.0, 0, 1, 99, 5.0, 4.0, 9.0, 12.0, 100.0, 0.3, 0.0, 9.0, 70.0)]
+    whole = Profile(about, windows, [StressorProbe("l3", 0.0, 90.0)], [ColocationPair("a", "b", 0, False, 4.0)])
     path = directory / "profile.jsonl"
     path.write_text(whole.to_lines())
     application = load_application(GOOD / "shop")
@@ -99,7 +99,7 @@ def study_format(directory: Path) -> Format:
     request = TuneRequest(
         GOOD / "small", rate_rps=100.0, iterations=2, repetitions=1, pairs=2, drift_every=0, minimal=0
     )
-    sharing = Sharing(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, directory)
+    sharing = StudyExport(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, directory)
     study = tailor.run(tailor.create(request).id, lambda kind, data: None)
     path = directory / "study.zip"
     path.write_bytes(sharing.pack(study.id))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.study.locks import held, known
+from framework.study.locks import known, process_lock
 
 HOLD = """
 import pathlib, sys
@@ -27,11 +27,11 @@ def test_one_process_holds_a_project_until_it_is_killed(tmp_path: Path) -> None:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "held\n"
-            with pytest.raises(InputError, match="is being run by another process"), held(tmp_path, "one"):
+            with pytest.raises(InputError, match="is being run by another process"), process_lock(tmp_path, "one"):
                 pass
-            with held(tmp_path, "two"):
+            with process_lock(tmp_path, "two"):
                 pass
         finally:
             other.kill()
-    with held(tmp_path, "one"):
+    with process_lock(tmp_path, "one"):
         assert known(tmp_path) == ["one", "two"]

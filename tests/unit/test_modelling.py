@@ -20,7 +20,7 @@ from framework.config import Settings, search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
-from framework.placement.profile import About, Probe, Profile, Window
+from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe
 from framework.study.observations import PRIOR
 from framework.study.procedure import Procedure, new_optimizer
 from framework.twin.calibration.data import read_evidence
@@ -129,13 +129,17 @@ def recorded_study(directory: Path, name: str = "s1") -> Any:
 def profile_of(path: Path, application: str = "url-shortener") -> Path:
     """Written by hand: two services that harm each other, and one that does neither."""
     names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
-    about = About(application, "", {}, "0", "1", 300.0, 1.0, 2.0, 1, names)
+    about = ProfileHeader(application, "", {}, "0", "1", 300.0, 1.0, 2.0, 1, names)
     windows = [
-        Window(name, kind, int(bool(kind)), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 300.0, 0.3, 0.0, 9.0, done)
+        ProfileWindow(
+            name, kind, int(bool(kind)), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 300.0, 0.3, 0.0, 9.0, done
+        )
         for name, slow, done in (("nginx", 5.0, 100.0), ("url-shorten", 15.0, 50.0), ("url-shorten-db", 15.0, 50.0))
         for at, (kind, ms) in enumerate([("", 5.0), ("l3", slow), ("l3", slow), ("", 5.0)])
     ]
-    path.write_text(Profile(about, windows, [Probe("l3", 0.0, 100.0), Probe("l3", 1.0, 50.0)]).to_lines())
+    path.write_text(
+        Profile(about, windows, [StressorProbe("l3", 0.0, 100.0), StressorProbe("l3", 1.0, 50.0)]).to_lines()
+    )
     return path
 
 

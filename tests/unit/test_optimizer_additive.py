@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimizer.models.additive import FITTED, AdditiveProcess, Layout, _Known, _spread
-from optimizer.models.tied_parameters import Namesakes
+from optimizer.models.tied_parameters import TiedParameters
 
 RNG = np.random.default_rng(0)
 TWO_GROUPS = Layout(np.array([0, 1, 2, 3, 3]), np.array([0, 0, 1, 1]), np.ones(4))
@@ -24,7 +24,7 @@ def sample(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
 def test_the_gradient_is_that_of_the_loss() -> None:
     x = sample(12)
     y = np.sin(3 * x[:, 0]) + x[:, 2]
-    alike = Namesakes(np.array([0, 2]), np.array([0, 2]), np.zeros(2), np.ones(2), 0, 0)
+    alike = TiedParameters(np.array([0, 2]), np.array([0, 2]), np.zeros(2), np.ones(2), 0, 0)
     layout = replace(TWO_GROUPS, sets=(alike,))
     process = AdditiveProcess(layout, x, y, np.full(12, 0.01))
     given = _Known(layout, process._parts, x, layout.features(x)), y, np.full(12, 0.01)

@@ -10,7 +10,7 @@ import pytest
 from optimizer.algorithms.dds import DDS
 from optimizer.algorithms.tailor import Tailor
 from optimizer.errors import InvalidInput
-from optimizer.models.simulator_prior import Belief, Modelled, trusted
+from optimizer.models.simulator_prior import Modelled, SimulatorPrior, trusted
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
@@ -32,7 +32,7 @@ def modelled(sign: float = 1.0, count: int = 120) -> list[Modelled]:
 
 
 def test_a_belief_answers_between_its_points() -> None:
-    belief = Belief(SPACE, modelled())
+    belief = SimulatorPrior(SPACE, modelled())
     fresh = latin_hypercube(SPACE, 50, np.random.default_rng(9))
     encoder = belief._encoder
     said = belief.at(encoder.encode(encoder.units(fresh)))
@@ -41,9 +41,9 @@ def test_a_belief_answers_between_its_points() -> None:
     [first, *_] = belief.best(3)
     assert first == min(modelled(), key=lambda one: one.log_ratio).configuration
     with pytest.raises(InvalidInput, match="at least 2"):
-        Belief(SPACE, modelled()[:1])
+        SimulatorPrior(SPACE, modelled()[:1])
     with pytest.raises(InvalidInput, match="finite"):
-        Belief(SPACE, [*modelled()[:2], Modelled(SPACE.default(), math.inf)])
+        SimulatorPrior(SPACE, [*modelled()[:2], Modelled(SPACE.default(), math.inf)])
 
 
 def test_trust_follows_the_measurements() -> None:

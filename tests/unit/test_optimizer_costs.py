@@ -9,7 +9,7 @@ import pytest
 
 from optimizer.algorithms.tailor import Tailor
 from optimizer.errors import InvalidObservation
-from optimizer.models.resource_model import Costs
+from optimizer.models.resource_model import ResourceModel
 from optimizer.models.surrogate import Encoder
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace
@@ -51,7 +51,7 @@ def test_the_law_is_found_from_few_trials() -> None:
         taken.append(
             {name: cost * float(np.exp(rng.normal(0.0, 0.03))) for name, cost in costs_of(one, slowness).items()}
         )
-    model = Costs(SPACE, encoder.columns, encoder.encode(encoder.units(tried)), taken)
+    model = ResourceModel(SPACE, encoder.columns, encoder.encode(encoder.units(tried)), taken)
     others = latin_hypercube(SPACE, 50, rng)
     said = model.at(encoder.encode(encoder.units(others)))
     true = [math.log(sum(costs_of(one).values())) for one in others]

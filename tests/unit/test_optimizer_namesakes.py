@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from optimizer.algorithms.tailor import Tailor
 from optimizer.models.additive import AdditiveProcess, Layout
 from optimizer.models.surrogate import Encoder
-from optimizer.models.tied_parameters import ALONE, KNOTS, LENGTH, Namesakes, namesakes
-from optimizer.sampling import together
+from optimizer.models.tied_parameters import ALONE, KNOTS, LENGTH, TiedParameters, tied_parameters
+from optimizer.sampling import grouped_design
 from optimizer.space import Parameter, SearchSpace, Value
 
 SERVICES = [f"s{number}" for number in range(6)]
@@ -30,9 +30,9 @@ def space(*more: Parameter) -> SearchSpace:
     )
 
 
-def sets(made: SearchSpace) -> dict[str, Namesakes]:
+def sets(made: SearchSpace) -> dict[str, TiedParameters]:
     """By the name of the first member."""
-    found = namesakes(made, Encoder(made).columns)
+    found = tied_parameters(made, Encoder(made).columns)
     return {made.names[one.members[0]]: one for one in found}
 
 
@@ -48,7 +48,7 @@ def test_who_belongs_together() -> None:
 
 def test_together_they_have_one_value_as_far_as_their_bounds_allow() -> None:
     made = space(Parameter("s9.heap", "integer", 300, low=200, high=500, scale="log", group="s9"))
-    points = together(made, namesakes(made, Encoder(made).columns), 8, np.random.default_rng(1))
+    points = grouped_design(made, tied_parameters(made, Encoder(made).columns), 8, np.random.default_rng(1))
     strata = set()
     for point in points:
         for name in ("heap", "eager", "policy"):
@@ -124,7 +124,7 @@ def test_what_namesakes_do_together_is_learnt_from_few_points() -> None:
     encoder = Encoder(made)
     layout = Layout.of(made, encoder.columns, np.ones(len(made)))
     apart = Layout(layout.parameter, layout.group, layout.weight)
-    start = together(made, namesakes(made, encoder.columns), 10, np.random.default_rng(3))
+    start = grouped_design(made, tied_parameters(made, encoder.columns), 10, np.random.default_rng(3))
     known = encoder.encode(encoder.units(start))
     new = np.random.default_rng(4).random((200, len(made)))
 

@@ -14,7 +14,7 @@ from framework.compose.placed import ALL
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
 from framework.model.topology import Cpu, Topology
-from framework.placement.profile import About, Probe, Profile, Window, read_profile
+from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe, read_profile
 from framework.placement.reasons import reasons
 from framework.placement.space import baselines, capacities, domains_of, load_profile, own_memory_mib, parameter_of
 from framework.use_cases.studies import Tailor
@@ -96,7 +96,7 @@ def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor
     assert done.state == "completed"
 
 
-ABOUT = About("small", "0", {}, "0-3", "4-7", 100.0, 1.0, 5.0, 1, {})
+ABOUT = ProfileHeader("small", "0", {}, "0-3", "4-7", 100.0, 1.0, 5.0, 1, {})
 
 
 def profile_of(services: dict[str, tuple[float, float]], path: Path) -> Path:
@@ -107,11 +107,11 @@ def profile_of(services: dict[str, tuple[float, float]], path: Path) -> Path:
         for position, (kind, ms) in enumerate([("", 10.0), ("l3", 10.0 * factor), ("l3", 10.0 * factor), ("", 10.0)]):
             threads, stress = (1, 80.0) if kind else (0, 0.0)
             windows.append(
-                Window(
+                ProfileWindow(
                     name, kind, threads, float(threads), 0, position, 99, ms, ms, ms, ms, 90.0, 0.5, 0.0, 9.0, stress
                 )
             )
-    probes = (Probe("l3", 0.0, 100.0), Probe("l3", 1.0, 60.0))
+    probes = (StressorProbe("l3", 0.0, 100.0), StressorProbe("l3", 1.0, 60.0))
     path.write_text(Profile(replace(ABOUT, peaks=peaks), tuple(windows), probes).to_lines())
     return path
 

@@ -17,7 +17,7 @@ from framework.model import Deployment, Running, Usage
 from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import SpanTable
-from framework.placement.profile import UNSTRESSED_EVERY, About, block_of, read_profile
+from framework.placement.profile import UNSTRESSED_EVERY, ProfileHeader, block_of, read_profile
 from framework.placement.profiler import busy, peak
 from framework.placement.slowdowns import attributes, judgement, losses, prediction, pressures, ratios, slowdowns
 from framework.ports.testbed import Progress
@@ -344,7 +344,7 @@ def test_a_service_that_the_load_hardly_reaches_is_tried_only_where_it_is_named(
 
 
 def test_it_is_said_where_everything_else_had_too_few_cpus() -> None:
-    about = About("shop", "0", {}, "0", "1", 100.0, 1.0, 5.0, 1, {"a": 0.5})
+    about = ProfileHeader("shop", "0", {}, "0", "1", 100.0, 1.0, 5.0, 1, {"a": 0.5})
     assert not about.crowded()
     assert replace(about, busy=1.3).crowded()
     assert not replace(about, rest="1-3", busy=1.3).crowded()

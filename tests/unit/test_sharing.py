@@ -17,9 +17,9 @@ from framework.errors import InputError
 from framework.model import Study, StudyState, TuneRequest
 from framework.store.archive import SqlArchive
 from framework.store.offers import SqlOfferStore
-from framework.study.export import Sharing, without_directory
+from framework.study.export import StudyExport, without_directory
 from framework.study.external import External
-from framework.study.external_session import Told
+from framework.study.external_session import TrialResult
 from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -34,7 +34,7 @@ class Place:
         machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.05)
         self.tailor, self.database = pretend_tailor(directory, machine)
         artefacts = self.tailor.artefacts
-        self.sharing = Sharing(self.tailor.store, SqlArchive(self.database, artefacts), artefacts, directory)
+        self.sharing = StudyExport(self.tailor.store, SqlArchive(self.database, artefacts), artefacts, directory)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_one_that_was_measured_elsewhere_travels_too(here: Place, there: Place, 
     space = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0}]}
     study = external.create("ours", space, "random", 5, 1, {})
     [asked] = external.ask(study.id, 1, "me", 60.0)
-    external.tell(study.id, [Told(asked.number, 3.0)])
+    external.tell(study.id, [TrialResult(asked.number, 3.0)])
     path = tmp_path / "external.zip"
     path.write_bytes(here.sharing.pack(study.id))
     found = there.sharing.unpack(path)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from framework.study.batching import Together
+from framework.study.batching import GroupCommit
 
 CALLERS = 20
 
@@ -31,7 +31,7 @@ class Work:
 def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
     """What the callers of 0 and, while that is worked on, of these numbers got."""
     work = Work()
-    together = Together(work)
+    together = GroupCommit(work)
 
     def call(number: int) -> int | str:
         try:
@@ -63,7 +63,7 @@ def test_an_error_of_the_work_is_everybodys() -> None:
 
 
 def test_one_after_the_other() -> None:
-    together: Together[int, int] = Together(lambda asked: [one + 1 for one in asked])
+    together: GroupCommit[int, int] = GroupCommit(lambda asked: [one + 1 for one in asked])
     assert [together(one) for one in range(5)] == [1, 2, 3, 4, 5]
 
 
@@ -72,4 +72,4 @@ def test_an_interruption_reaches_the_caller() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Together(work)(1)
+        GroupCommit(work)(1)

@@ -39,12 +39,12 @@ from framework.testbeds.docker.examination import differences, examine
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers
 from framework.testbeds.docker.listed import Listed
+from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.owner import PROJECT, Owner
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
-from framework.testbeds.docker.volumes import Seed, WorkingVolumes
-from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.usage import CpuCounters
+from framework.testbeds.docker.volumes import Seed, WorkingVolumes
 
 GENERATOR = "tailor/loadgen:1"
 READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds

@@ -6,14 +6,7 @@ A container's counter is in its cgroup, found through /proc/<pid>/cgroup (cgroup
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
 from pathlib import Path
-
-from framework.errors import DeploymentFailed
-from framework.model import Container, Usage
-from framework.testbeds.docker.connection import in_parallel
-from framework.testbeds.docker.engine import Engine
 
 PROC = Path("/proc")
 

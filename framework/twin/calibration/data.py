@@ -36,7 +36,7 @@ CALM = 0.5  # of the machine's CPU: above it, what a request costs grows with th
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CalibrationData:
     """``rate_rps``: of the traces.  ``path_ms``: of each service in the same window.  ``sources``: studies."""
 
     application: str
@@ -70,7 +70,7 @@ def recorded(
     studies: Sequence[str],
     store: StudyStore,
     artefacts: ArtefactStore,
-) -> Recorded:
+) -> CalibrationData:
     """The evidence of studies of one application.  Raises InputError where there are no traces, NotFound."""
     windows: list[_Window] = []
     for name in studies:
@@ -94,7 +94,7 @@ def recorded(
         )
     lowest = min(traced, key=lambda window: window.rate_rps)
     spans = unpacked(artefacts.get(lowest.measurement.spans))
-    return Recorded(
+    return CalibrationData(
         application=application.name,
         sources=tuple(dict.fromkeys(window.study.id for window in windows)),
         rate_rps=lowest.rate_rps,
@@ -254,12 +254,12 @@ def _typical(rows: Sequence[_Window], quantity: str) -> float:
 # ---------------------------------------------------------------------- as a file
 
 
-def write_evidence(found: Recorded, path: Path) -> Path:
+def write_evidence(found: CalibrationData, path: Path) -> Path:
     """Keep the evidence in a file.  Raises InputError."""
     return write_text(path, json.dumps({"kind": KIND, "version": VERSION, **encode(found)}) + "\n")
 
 
-def read_evidence(path: Path) -> Recorded:
+def read_evidence(path: Path) -> CalibrationData:
     """The evidence of a file.  Raises FileError."""
     try:
         document = json.loads(read_text(path, RECORD_BYTES))
@@ -268,12 +268,12 @@ def read_evidence(path: Path) -> Recorded:
     if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
         raise FileError(path, "kind", "something else", f"{KIND}, version {VERSION}")
     try:
-        return decode(Recorded, document)
+        return decode(CalibrationData, document)
     except (TypeError, ValueError, AttributeError) as error:
         raise FileError(path, "", str(error), "a file that `tailor twin evidence` wrote") from None
 
 
-def merged(parts: Sequence[Recorded]) -> Recorded:
+def merged(parts: Sequence[CalibrationData]) -> CalibrationData:
     """The structure and counters of the part with the lowest rate, the points of all.
 
     Their slowness is against that part.  Raises InputError.
@@ -281,7 +281,7 @@ def merged(parts: Sequence[Recorded]) -> Recorded:
     if len({one.application for one in parts}) > 1:
         raise InputError(f"evidence of several applications: {', '.join(sorted({one.application for one in parts}))}")
     lowest = min(parts, key=lambda one: one.rate_rps)
-    return Recorded(
+    return CalibrationData(
         application=lowest.application,
         sources=tuple(dict.fromkeys(source for one in parts for source in one.sources)),
         rate_rps=lowest.rate_rps,
@@ -292,7 +292,7 @@ def merged(parts: Sequence[Recorded]) -> Recorded:
     )
 
 
-def _against(point: Point, part: Recorded, reference: Recorded) -> Point:
+def _against(point: Point, part: CalibrationData, reference: CalibrationData) -> Point:
     """A point with its slowness against another part of the evidence."""
     if part is reference:
         return point
