@@ -177,7 +177,7 @@ class Controller:
             "tailor.application": bench.application.name,
             "tailor.trial": str(trial.number),
             "tailor.repetition": str(repetition),
-            "tailor.place": str(self._finished),  # the trial's number in a study that nothing broke off
+            "tailor.trial-index": str(self._finished),  # the trial's number in a study that nothing broke off
         }
         return render(
             bench.application,

@@ -101,7 +101,7 @@ class PretendMachine:
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         return [Finding("engine", "ok", "pretend")]
 
-    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+    def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         self.seeded += 1
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
@@ -134,7 +134,7 @@ class PretendMachine:
         self.cleaned.append(project)
         return []
 
-    def clean_seeds(self) -> Sequence[str]:
+    def clean_datasets(self) -> Sequence[str]:
         return []
 
     # ------------------------------------------------------------------ LoadGenerator and TraceReader

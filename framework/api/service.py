@@ -121,7 +121,7 @@ class Service:
 
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""
-        self.queue.put(study.id, priority=priority, owner=caller.name, place=needs(study.testbed))
+        self.queue.put(study.id, priority=priority, owner=caller.name, resource=needs(study.testbed))
 
     def once(
         self,

@@ -11,15 +11,15 @@ Stop = Literal["", "now", "after trial"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``priority``: higher first.  ``owner``: who asked for it; owners take turns.  ``place``: what it needs for itself
-    alone while it runs, empty where it needs nothing: an ``ENGINE`` while it waits, then the one that its worker has.
-    ``worker``: who has it, empty while it waits.  ``stop``: what somebody asked for.
+    """``priority``: higher first.  ``owner``: who asked for it; owners take turns.  ``resource``: what it needs for
+    itself alone while it runs, empty where it needs nothing: an ``ENGINE`` while it waits, then the one that its worker
+    has.  ``worker``: who has it, empty while it waits.  ``stop``: what somebody asked for.
     """
 
     study: str
     priority: int
     owner: str
-    place: str
+    resource: str
     queued_ns: int
     worker: str = ""
     stop: Stop = ""

@@ -124,7 +124,7 @@ class Profiler:
 
     def _deployed(self) -> Running:
         self._step("deploying")
-        self._bench.testbed.seed(self._bench.application, self._deployment(), self._step)
+        self._bench.testbed.load_dataset(self._bench.application, self._deployment(), self._step)
         running = self._bench.testbed.deploy(self._deployment(), self._step)
         hook = self._bench.application.hooks.prepare
         if hook is not None:

@@ -12,7 +12,7 @@ from framework.model.token import Token
 class JobQueue(Protocol):
     """Studies that wait for workers.  Every method is one transaction; raises StoreError's family."""
 
-    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None:
+    def put(self, study: str, *, priority: int = 0, owner: str = "", resource: str = "") -> None:
         """Let a study wait; a stop that was asked for is taken back.  Raises NotFound, IllegalTransition."""
 
     def take(self, worker: str, engine: str, seconds: float) -> Job | None: ...

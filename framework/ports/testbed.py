@@ -33,7 +33,7 @@ class Testbed(Protocol):
     def notes(self, application: Application) -> Sequence[str]:
         """What is other in a study than in the user's own deployment, in sentences."""
 
-    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+    def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Fill the volumes once and keep them; does nothing when data of this ``content_hash`` are kept."""
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
@@ -56,7 +56,7 @@ class Testbed(Protocol):
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
 
-    def clean_seeds(self) -> Sequence[str]:
+    def clean_datasets(self) -> Sequence[str]:
         """Remove the kept data volumes."""
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:

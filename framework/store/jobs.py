@@ -31,7 +31,7 @@ class SqlJobQueue:
         self._database = database
         self._clock = clock
 
-    def put(self, study: str, *, priority: int = 0, owner: str = "", place: str = "") -> None:
+    def put(self, study: str, *, priority: int = 0, owner: str = "", resource: str = "") -> None:
         """Let a study wait for a worker; one that waits or runs already keeps its turn, and nobody wants it to stop.
 
         Raises NotFound, and IllegalTransition for one that is completed.
@@ -46,7 +46,9 @@ class SqlJobQueue:
                 raise IllegalTransition(f"study {study} is completed")
             row = connection.execute(jobs.select().where(jobs.c.study == study).with_for_update()).first()
             if row is None:
-                connection.execute(jobs.insert().values(job_row(study, priority, owner, place, self._clock.now_ns())))
+                connection.execute(
+                    jobs.insert().values(job_row(study, priority, owner, resource, self._clock.now_ns()))
+                )
                 return
             # Its worker may be about to give away a study that is paused or failed: then it is nobody's, and waits.
             ends = state in (StudyState.PAUSED.value, StudyState.FAILED.value)
@@ -65,10 +67,12 @@ class SqlJobQueue:
             # After the jobs are locked: who waited for the lock sees the leases that were taken meanwhile.
             held = {row.study for row in connection.execute(leases.select().where(alive(now)))}
             busy = [job for job in waiting if job.study in held]
-            taken = {job.place for job in busy if job.place}
+            taken = {job.resource for job in busy if job.resource}
             running = {owner: sum(job.owner == owner for job in busy) for owner in {job.owner for job in waiting}}
             free = [
-                job for job in waiting if job.study not in held and (not job.place or (engine and engine not in taken))
+                job
+                for job in waiting
+                if job.study not in held and (not job.resource or (engine and engine not in taken))
             ]
             if not free:
                 return None
@@ -76,8 +80,8 @@ class SqlJobQueue:
             connection.execute(leases.delete().where(leases.c.study == job.study))
             row = {"study": job.study, "holder": worker, "expires_ns": now + int(seconds * 1e9)}
             connection.execute(leases.insert().values(row))
-            job = replace(job, worker=worker, place=engine if job.place else "")
-            values = {"worker": job.worker, "place": job.place}
+            job = replace(job, worker=worker, resource=engine if job.resource else "")
+            values = {"worker": job.worker, "resource": job.resource}
             connection.execute(jobs.update().where(jobs.c.study == job.study).values(values))
         return job
 
@@ -139,11 +143,11 @@ class SqlJobQueue:
             return [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.queued_ns, jobs.c.study))]
 
 
-def job_row(study: str, priority: int, owner: str, place: str, queued_ns: int) -> dict[str, Any]:
+def job_row(study: str, priority: int, owner: str, resource: str, queued_ns: int) -> dict[str, Any]:
     """A job that waits."""
-    row = {"study": study, "priority": priority, "owner": owner, "place": place, "worker": "", "stop": ""}
+    row = {"study": study, "priority": priority, "owner": owner, "resource": resource, "worker": "", "stop": ""}
     return row | {"queued_ns": queued_ns}
 
 
 def _job(row: sa.Row[Any]) -> Job:
-    return Job(row.study, row.priority, row.owner, row.place, row.queued_ns, row.worker, row.stop)
+    return Job(row.study, row.priority, row.owner, row.resource, row.queued_ns, row.worker, row.stop)

@@ -49,7 +49,7 @@ class SqlLaunches:
                     return first
             insert_study(connection, study, now)
             if job is not None:
-                connection.execute(jobs.insert().values(job_row(study.id, job.priority, job.owner, job.place, now)))
+                connection.execute(jobs.insert().values(job_row(study.id, job.priority, job.owner, job.resource, now)))
         return study.id
 
 

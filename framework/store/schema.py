@@ -106,7 +106,7 @@ jobs = Table(
     Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
     Column("priority", Integer, nullable=False),
     Column("owner", String(64), nullable=False),
-    Column("place", String(128), nullable=False),
+    Column("resource", String(128), nullable=False),
     Column("queued_ns", BigInteger, nullable=False),
     Column("worker", String(128), nullable=False),
     Column("stop", String(16), nullable=False),

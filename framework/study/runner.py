@@ -90,7 +90,7 @@ class StudyRunner:
             space = SearchSpace.from_dict(study.space)
             bench.watch("seed", {"step": "compiling (the first time)"})
             compile_once()
-            self._seed(bench, study, space)
+            self._dataset(bench, study, space)
             result = work(bench, space)
             self._store.set_state(study.id, StudyState.COMPLETED)
             done = True
@@ -115,10 +115,10 @@ class StudyRunner:
         with suppress(StoreError, StoreBusy):
             self._store.set_state(study, state, message)
 
-    def _seed(self, bench: Bench, study: Study, space: SearchSpace) -> None:
+    def _dataset(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
         deployment = Controller(bench, study.id, study.plan).render(trial, 0)
-        bench.testbed.seed(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
+        bench.testbed.load_dataset(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
 
     def _abort_unfinished(self, study: str) -> None:
         """Trials that a killed process left as running."""

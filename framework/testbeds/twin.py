@@ -76,7 +76,7 @@ class TwinTestbed:
                 f"the twin is of {self._twin.application}, not of {application.name}", "name an application with a twin"
             )
 
-    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+    def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Compile the simulator, or load it from numba's cache; the data are part of the model."""
         progress("compiling the simulator (the first time only, about half a minute)")
         program, _ = compiled(self._twin, self._application, self._types, default.configuration)
@@ -117,7 +117,7 @@ class TwinTestbed:
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         return ()
 
-    def clean_seeds(self) -> Sequence[str]:
+    def clean_datasets(self) -> Sequence[str]:
         return ()
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
@@ -175,7 +175,7 @@ class TwinTestbed:
 
         That it was broken off and resumed changes nothing: the trials that were finished before count.
         """
-        key = [plan.seed, *(deployment.labels.get(f"tailor.{name}", "") for name in ("place", "repetition"))]
+        key = [plan.seed, *(deployment.labels.get(f"tailor.{name}", "") for name in ("trial-index", "repetition"))]
         seed = zlib.crc32(repr(key).encode())
         return float(np.exp(self._twin.run_spread * np.random.default_rng(seed).standard_normal()))
 

@@ -327,6 +327,6 @@ class Tailor:
                 raise InputError(f"{name!r} is not a project of another TAILOR_HOME; allowed: {allowed}")
         removed = self.running.clean_dead(testbed)
         removed += [one for name in projects for one in testbed.clean(name)]
-        removed += testbed.clean_seeds() if seeds else []
+        removed += testbed.clean_datasets() if seeds else []
         left = [name for name in strangers if name not in projects]
         return removed, left, self.running.kept(testbed, projects)

@@ -59,7 +59,7 @@ def test_owners_take_turns(kept: Kept) -> None:
 
 def test_an_engine_has_one_study_at_a_time(kept: Kept) -> None:
     for name, place in (("a", ENGINE), ("b", ENGINE), ("c", "")):
-        kept.put(name, place=place)
+        kept.put(name, resource=place)
     assert [kept.take(), kept.take(), kept.take()] == ["a", "c", None], "b waits for the engine"
     assert kept.take("w2", "") is None, "one without an engine cannot help"
     assert kept.take("w2", "engine of another") == "b", "another worker has one of its own"

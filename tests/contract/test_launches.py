@@ -50,7 +50,7 @@ def kept(tmp_path: Path, url: str) -> Iterator[Kept]:
 def test_a_study_and_its_job_are_there_together(kept: Kept) -> None:
     assert kept.launch("a", None) == "a"
     [job] = kept.queue.jobs()
-    assert (job.study, job.priority, job.owner, job.place, job.worker) == ("a", 3, "ann", ENGINE, "")
+    assert (job.study, job.priority, job.owner, job.resource, job.worker) == ("a", 3, "ann", ENGINE, "")
 
 
 def test_the_same_key_again_gives_the_first_study(kept: Kept) -> None:

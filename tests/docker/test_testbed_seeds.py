@@ -51,7 +51,7 @@ def test_seeded_data_come_back_for_every_repetition(
 ) -> None:
     testbed = DockerTestbed(tmp_path, TYPES, overlays=overlays)
     default = replace(deployment(project, document()), application=small.name)
-    testbed.seed(small, default, quiet)
+    testbed.load_dataset(small, default, quiet)
     kept = snapshots(small)
     assert len(kept) == 2, "one volume and the mark that it is complete"
     assert Engine().containers(f"tailor.project={project}") == []
@@ -60,7 +60,7 @@ def test_seeded_data_come_back_for_every_repetition(
 
     again = DockerTestbed(tmp_path, TYPES, overlays=overlays)  # as another process would
     steps: list[str] = []
-    again.seed(small, default, steps.append)
+    again.load_dataset(small, default, steps.append)
     assert steps == [], "nothing to do"
     assert keys(again, project, small)[0] == 2.0
     assert snapshots(small) == kept
@@ -78,7 +78,7 @@ class WithoutOverlays(Engine):
 def test_an_engine_without_overlays_gets_copies(tmp_path: Path, project: str, small: Application) -> None:
     default = replace(deployment(project, document()), application=small.name)
     testbed = DockerTestbed(tmp_path, TYPES, engine=WithoutOverlays())
-    testbed.seed(small, default, quiet)
+    testbed.load_dataset(small, default, quiet)
     for _ in range(2):
         assert keys(testbed, project, small) == (2.0, "copy")
 
@@ -87,14 +87,14 @@ def test_overlays_and_copies_replace_each_other(tmp_path: Path, project: str, sm
     default = replace(deployment(project, document()), application=small.name)
     overlaid, copied = (DockerTestbed(tmp_path, TYPES, overlays=overlays) for overlays in (True, False))
     for testbed, method in ((overlaid, "overlay"), (copied, "copy"), (overlaid, "overlay")):
-        testbed.seed(small, default, quiet)
+        testbed.load_dataset(small, default, quiet)
         assert keys(testbed, project, small) == (2.0, method)
 
 
 def test_a_seed_that_was_cut_off_is_made_anew(tmp_path: Path, project: str, small: Application) -> None:
     default = replace(deployment(project, document()), application=small.name)
     testbed = DockerTestbed(tmp_path, TYPES)
-    testbed.seed(small, default, quiet)
+    testbed.load_dataset(small, default, quiet)
     marker = next(name for name in snapshots(small) if not name.endswith("-data"))
     Engine().remove_volume(marker, owner(marker))  # what a process leaves that is killed before the data are complete
     subprocess.run(
@@ -102,7 +102,7 @@ def test_a_seed_that_was_cut_off_is_made_anew(tmp_path: Path, project: str, smal
         check=True, capture_output=True,
     )  # fmt: skip
     after = DockerTestbed(tmp_path, TYPES)
-    after.seed(small, default, quiet)
+    after.load_dataset(small, default, quiet)
     assert marker in snapshots(small)
     assert keys(after, project, small)[0] == 2.0
 
@@ -111,7 +111,7 @@ def test_a_seed_hook_that_fails_keeps_nothing(tmp_path: Path, project: str, smal
     failing = replace(small, hooks=Hooks(seed=Hook("fail", ("echo no data; exit 1",))))
     default = replace(deployment(project, document()), application=small.name)
     with pytest.raises(TrialFailed, match=r"(?s)ended with 1.*no data"):
-        DockerTestbed(tmp_path, TYPES).seed(failing, default, quiet)
+        DockerTestbed(tmp_path, TYPES).load_dataset(failing, default, quiet)
     assert snapshots(small) == []
     assert Engine().containers(f"tailor.project={project}") == []
 
@@ -119,13 +119,13 @@ def test_a_seed_hook_that_fails_keeps_nothing(tmp_path: Path, project: str, smal
 def test_other_content_is_other_data(tmp_path: Path, project: str, small: Application) -> None:
     default = replace(deployment(project, document()), application=small.name)
     testbed = DockerTestbed(tmp_path, TYPES)
-    testbed.seed(small, default, quiet)
-    testbed.seed(
+    testbed.load_dataset(small, default, quiet)
+    testbed.load_dataset(
         replace(small, content_hash="another", hooks=Hooks(seed=Hook("seed", ("set", "only", "1")))), default, quiet
     )
     assert len(snapshots(small)) == 4
     assert keys(testbed, project, small)[0] == 1.0
-    testbed.seed(small, default, quiet)
+    testbed.load_dataset(small, default, quiet)
     assert keys(testbed, project, small)[0] == 2.0
 
 
@@ -134,12 +134,12 @@ def test_cleaning_keeps_the_data_and_removing_them_spares_those_in_use(
 ) -> None:
     default = replace(deployment(project, document()), application=small.name)
     testbed = DockerTestbed(tmp_path, TYPES)
-    testbed.seed(small, default, quiet)
+    testbed.load_dataset(small, default, quiet)
     kept = snapshots(small)
     keys(testbed, project, small)
-    assert testbed.clean_seeds(application=small.name) == [], "a deployment lies over them"
+    assert testbed.clean_datasets(application=small.name) == [], "a deployment lies over them"
     assert snapshots(small) == kept
     testbed.clean(project)
     assert snapshots(small) == kept
-    assert sorted(testbed.clean_seeds(application=small.name)) == kept
+    assert sorted(testbed.clean_datasets(application=small.name)) == kept
     assert snapshots(small) == []

@@ -207,7 +207,7 @@ def test_runs_differ_as_much_as_was_measured(tmp_path: Path) -> None:
     plan = LoadPlan(replace(SLICE.workload), 50.0, 1.0, 2.0, 1)
     factors = []
     for place in range(200):
-        deployment = Deployment("a", "p", Configuration({}), {}, {}, labels={"tailor.place": str(place)})
+        deployment = Deployment("a", "p", Configuration({}), {}, {}, labels={"tailor.trial-index": str(place)})
         factors.append(testbed._factor(plan, deployment))
     assert np.log(factors).std() == pytest.approx(TWIN.run_spread, rel=0.15)
     assert bench.testbed.modelled

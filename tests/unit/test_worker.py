@@ -31,7 +31,7 @@ class Here:
 
     def put(self, request: TuneRequest = REQUEST) -> str:
         study = self.tailor.create(request)
-        self.queue.put(study.id, place=ENGINE)
+        self.queue.put(study.id, resource=ENGINE)
         return study.id
 
     def state(self, study: str) -> StudyState:
@@ -67,7 +67,7 @@ def test_a_study_is_stopped_after_its_trial_and_can_go_on(here: Here) -> None:
     assert here.queue.jobs() == []
     finished = len(here.tailor.store.trials(study))
     assert finished == 2, "the trial was finished first"
-    here.queue.put(study, place=ENGINE)
+    here.queue.put(study, resource=ENGINE)
     here.worker.run(until_empty=True)
     assert here.state(study) is StudyState.COMPLETED
 

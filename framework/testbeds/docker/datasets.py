@@ -20,7 +20,7 @@ from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.document import Wanted
 from framework.testbeds.docker.engine import Engine, Read
 from framework.testbeds.docker.owner import SEED, Owner
-from framework.testbeds.docker.volumes import FROM, Seed, copy, images_of
+from framework.testbeds.docker.volumes import FROM, Dataset, copy, images_of
 
 COMPLETE = "tailor.complete"
 APPLICATION = "tailor.application"
@@ -41,27 +41,27 @@ def identity(application: Application, wanted: Wanted, image_ids: Mapping[str, s
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-class Seeds:
+class Datasets:
     """The snapshots that an engine keeps."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def find(self, application: str, identity: str, keys: Iterable[str]) -> Seed | None:
+    def find(self, application: str, identity: str, keys: Iterable[str]) -> Dataset | None:
         """The complete snapshot of these data, if there is one."""
         if self._engine.volume(_marker(application, identity)) is None:
             return None
-        seed = _seed(application, identity, keys)
+        dataset = _dataset(application, identity, keys)
         there = {volume["Name"] for volume in self._engine.volumes(f"{SEED}={identity}")}
-        return seed if set(seed.snapshots.values()) <= there else None
+        return dataset if set(dataset.snapshots.values()) <= there else None
 
-    def keep(self, application: str, identity: str, wanted: Wanted, project: str) -> Seed:
+    def keep(self, application: str, identity: str, wanted: Wanted, project: str) -> Dataset:
         """Copy the working volumes of a stopped deployment into snapshots.  Raises DeploymentFailed."""
         reads = {key: Read("volume", name, f"/from/{key}") for key, name in wanted.volumes.items()}
         images = images_of(wanted, wanted.volumes)
         return self._kept(application, identity, wanted, project, reads, images)
 
-    def copy_of(self, application: str, identity: str, wanted: Wanted, project: str) -> Seed:
+    def copy_of(self, application: str, identity: str, wanted: Wanted, project: str) -> Dataset:
         """Copy the user's directories and volumes, which are only read.  Raises DeploymentFailed."""
         reads = {
             key: Read("bind", source.path, f"/from/{key}")
@@ -83,16 +83,16 @@ class Seeds:
         project: str,
         reads: Mapping[str, Read],
         images: Sequence[str],
-    ) -> Seed:
-        seed, owner = _seed(application, identity, reads), Owner.data(identity)
+    ) -> Dataset:
+        dataset, owner = _dataset(application, identity, reads), Owner.data(identity)
         labels = {APPLICATION: application, **({COPY_OF: project} if wanted.data else {})}
         marker = _marker(application, identity)
-        in_parallel(lambda name: self._engine.remove_volume(name, owner), [marker, *seed.snapshots.values()])
-        for name in seed.snapshots.values():
+        in_parallel(lambda name: self._engine.remove_volume(name, owner), [marker, *dataset.snapshots.values()])
+        for name in dataset.snapshots.values():
             self._engine.create_volume(name, owner, labels)
-        copy(self._engine, Owner.project(project), reads, seed.snapshots, images, kept=owner)
+        copy(self._engine, Owner.project(project), reads, dataset.snapshots, images, kept=owner)
         self._engine.create_volume(marker, owner, {**labels, COMPLETE: "true"})
-        return seed
+        return dataset
 
     def remove(self, application: str | None = None, copy_for: str | None = None) -> Sequence[str]:
         """Remove snapshots that no working volume lies over; returns their names.
@@ -138,6 +138,6 @@ def _marker(application: str, identity: str) -> str:
     return f"tailor-seed-{application}-{identity}"
 
 
-def _seed(application: str, identity: str, keys: Iterable[str]) -> Seed:
+def _dataset(application: str, identity: str, keys: Iterable[str]) -> Dataset:
     marker = _marker(application, identity)
-    return Seed(identity, {key: f"{marker}-{key}" for key in keys})
+    return Dataset(identity, {key: f"{marker}-{key}" for key in keys})

@@ -22,7 +22,7 @@ from framework.testbeds.docker.owner import PROJECT
 
 DEFINITION = "tailor.definition"
 # What differs between deployments of one definition: a network with such a label would be made anew for each trial.
-CHANGING = frozenset({"tailor.trial", "tailor.repetition", "tailor.place"})
+CHANGING = frozenset({"tailor.trial", "tailor.repetition", "tailor.trial-index"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.cleanup import clean, projects, settle
 from framework.testbeds.docker.compose_command import ComposeCommand
-from framework.testbeds.docker.datasets import Seeds, identity, only_one
+from framework.testbeds.docker.datasets import Datasets, identity, only_one
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import differences, examine
@@ -44,7 +44,7 @@ from framework.testbeds.docker.owner import PROJECT, Owner
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
-from framework.testbeds.docker.volumes import Seed, WorkingVolumes
+from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
 GENERATOR = "tailor/loadgen:1"
 READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
@@ -100,10 +100,10 @@ class DockerTestbed:
         self._machine = machine or partial(describe, self._engine)
         self._found_compose = compose
         self._volumes = WorkingVolumes(self._engine, overlays)
-        self._seeds = Seeds(self._engine)
+        self._datasets = Datasets(self._engine)
         self._counters = CpuCounters(self._engine)
         self._applications: dict[str, Application] = {}
-        self._kept: dict[str, Seed] = {}  # application -> its data
+        self._kept: dict[str, Dataset] = {}  # application -> its data
 
     # ------------------------------------------------------------------ before the first trial
 
@@ -131,7 +131,7 @@ class DockerTestbed:
         """What is other in a study than in the user's own deployment, in sentences."""
         return self._gate.admitted(application).notes
 
-    def seed(self, application: Application, default: Deployment, progress: Progress) -> None:
+    def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Fill the volumes once and keep them: with copies of the user's data, and by the application's seed hook.
 
         Raises TrialFailed.
@@ -144,18 +144,20 @@ class DockerTestbed:
             return
         data = identity(application, want, image_ids(self._engine, want), default.project)
         with only_one(self._home, name):
-            kept = self._seeds.find(name, data, want.volumes if hook else want.data)
+            kept = self._datasets.find(name, data, want.volumes if hook else want.data)
             if kept is None and want.data:
                 progress(f"copying {', '.join(map(str, want.data.values()))}")
-                kept = self._seeds.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
+                kept = self._datasets.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
                 if hook is not None:
                     self._kept[name], kept = kept, None
             if kept is None and hook is not None:
-                kept = self._seeded(name, default, want, data, hook, progress)
+                kept = self._filled(name, default, want, data, hook, progress)
         if kept is not None:
             self._kept[name] = kept
 
-    def _seeded(self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress) -> Seed:
+    def _filled(
+        self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress
+    ) -> Dataset:
         """What the seed hook leaves in the volumes of a deployment."""
         try:
             running = self.deploy(replace(default, fresh="all"), progress)
@@ -163,7 +165,7 @@ class DockerTestbed:
             self.run_hook(running, hook)
             self._stop(running, want)
             progress("keeping the data")
-            return self._seeds.keep(name, data, want, default.project)
+            return self._datasets.keep(name, data, want, default.project)
         finally:
             self.clean(default.project)
 
@@ -193,8 +195,8 @@ class DockerTestbed:
         with phases.phase("remove", progress):
             unchanged = self._remove(deployment, want, ids)
         with phases.phase("restore", progress):
-            seed = self._kept.get(deployment.application)
-            method = self._volumes.reset(project, want, seed, keep=bool(unchanged))
+            dataset = self._kept.get(deployment.application)
+            method = self._volumes.reset(project, want, dataset, keep=bool(unchanged))
         with phases.phase("start", progress):
             self._start(project, compose_file(directory))
         with phases.phase("healthy", progress):
@@ -335,16 +337,16 @@ class DockerTestbed:
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
         removed = clean(self._engine, project)
-        return removed + [f"volume {name}" for name in self._seeds.remove(copy_for=project)] if data else removed
+        return removed + [f"volume {name}" for name in self._datasets.remove(copy_for=project)] if data else removed
 
     def projects(self) -> Collection[str]:
         """Every project of which something is there."""
         return projects(self._engine)
 
-    def clean_seeds(self, application: str | None = None) -> Sequence[str]:
+    def clean_datasets(self, application: str | None = None) -> Sequence[str]:
         """Remove kept data (of one application, or all) that no deployment lies over, and say what was removed."""
         self._kept.clear()
-        return self._seeds.remove(application)
+        return self._datasets.remove(application)
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """What this machine can do, what is missing and how to get it; images as far as ``applications`` name them."""

@@ -39,7 +39,7 @@ done
 
 
 @dataclass(frozen=True, slots=True)
-class Seed:
+class Dataset:
     """Kept data of an application: volume key -> snapshot volume."""
 
     identity: str
@@ -54,8 +54,8 @@ class WorkingVolumes:
         self._overlays = overlays
         self._proved = False  # this engine has mounted an overlay
 
-    def reset(self, project: str, wanted: Wanted, seed: Seed | None, keep: bool = False) -> Method:
-        """Empty, or as seeded; with ``keep`` only what is missing is made.  No container may use the volumes.
+    def reset(self, project: str, wanted: Wanted, dataset: Dataset | None, keep: bool = False) -> Method:
+        """Empty, or holding the dataset; with ``keep`` only what is missing is made.  No container may use the volumes.
 
         Returns how the data came there.  Raises DeploymentFailed.
         """
@@ -64,22 +64,22 @@ class WorkingVolumes:
             names = {key: name for key, name in names.items() if self._engine.volume(name) is None}
         if not names:
             return "empty"
-        seeded = {key: seed.snapshots[key] for key in names if seed is not None and key in seed.snapshots}
-        self._remove([names[key] for key in names if key not in seeded], owner)
-        self._create({key: name for key, name in names.items() if key not in seeded}, owner, wanted)
-        if not seeded:
+        filled = {key: dataset.snapshots[key] for key in names if dataset and key in dataset.snapshots}
+        self._remove([names[key] for key in names if key not in filled], owner)
+        self._create({key: name for key, name in names.items() if key not in filled}, owner, wanted)
+        if not filled:
             return "empty"
-        images = images_of(wanted, seeded)
+        images = images_of(wanted, filled)
         if self._overlays and not keep:
             try:
-                self._overlay(owner, wanted, seeded, images)
+                self._overlay(owner, wanted, filled, images)
                 return "overlay"
             except DeploymentFailed:
                 self._overlays = False
-        self._remove([names[key] for key in seeded], owner)
-        self._create({key: names[key] for key in seeded}, owner, wanted)
-        reads = {key: Read("volume", snapshot, f"/from/{key}") for key, snapshot in seeded.items()}
-        copy(self._engine, owner, reads, {key: names[key] for key in seeded}, images)
+        self._remove([names[key] for key in filled], owner)
+        self._create({key: names[key] for key in filled}, owner, wanted)
+        reads = {key: Read("volume", snapshot, f"/from/{key}") for key, snapshot in filled.items()}
+        copy(self._engine, owner, reads, {key: names[key] for key in filled}, images)
         return "copy"
 
     def _remove(self, names: Iterable[str], owner: Owner) -> None:
@@ -89,15 +89,15 @@ class WorkingVolumes:
         for key, name in names.items():
             self._engine.create_volume(name, owner, {**wanted.labels, **_compose(owner.value, key)})
 
-    def _overlay(self, owner: Owner, wanted: Wanted, seeded: Mapping[str, str], images: Sequence[str]) -> None:
+    def _overlay(self, owner: Owner, wanted: Wanted, filled: Mapping[str, str], images: Sequence[str]) -> None:
         """Fresh upper directories over the snapshots.  Raises DeploymentFailed where the engine cannot do that."""
         layers = f"{owner.value}_tailor-layers"
         self._engine.create_volume(layers, owner, wanted.labels)
-        reads = [Read("volume", name, f"/from/{key}") for key, name in seeded.items()]
-        command = ["sh", "-c", FRESH_UPPER, "sh", *seeded]
+        reads = [Read("volume", name, f"/from/{key}") for key, name in filled.items()]
+        command = ["sh", "-c", FRESH_UPPER, "sh", *filled]
         run_with_any(self._engine, owner, images, command, {layers: "/layers"}, reads)
         root = _mountpoint(self._engine, layers)
-        for key, snapshot in seeded.items():
+        for key, snapshot in filled.items():
             name = wanted.volumes[key]
             upper = f"upperdir={root}/{key}/upper,workdir={root}/{key}/work"
             options = {
@@ -111,7 +111,7 @@ class WorkingVolumes:
             labels = {**wanted.labels, **_compose(owner.value, key), FROM: snapshot}
             self._engine.create_volume(name, owner, labels, options)
         if not self._proved:  # the engine mounts at first use only
-            mounts = {wanted.volumes[key]: f"/there/{key}" for key in seeded}
+            mounts = {wanted.volumes[key]: f"/there/{key}" for key in filled}
             run_with_any(self._engine, owner, images, ["sh", "-c", "touch /there/*/."], mounts)
             self._proved = True
 
