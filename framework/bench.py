@@ -1,22 +1,19 @@
-"""What the use cases stand on: where studies are kept, and the testbeds by name; filled in by bootstrap."""
+"""What trials and use cases run on: the adapters, and the kinds of testbeds by name.  Filled in by bootstrap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from framework.config import load_service_types, resolved
-from framework.config.twin_file import twin_digest, twin_path
 from framework.errors import (
     MissingPrerequisite,
     UnknownName,
 )
 from framework.model import (
-    DOCKER,
-    TWIN,
     Application,
     Machine,
     ServiceType,
@@ -25,10 +22,12 @@ from framework.model import (
 from framework.model.spans import Format, TraceSet
 from framework.model.topology import Topology
 from framework.ports.clock import Clock
-from framework.ports.colocation import Neighbours
+from framework.ports.host_counters import HostCounters
+from framework.ports.isolation import Isolation
 from framework.ports.load import LoadGenerator
 from framework.ports.screen import Screen
 from framework.ports.store import ArtefactStore, StudyStore
+from framework.ports.stressors import Stressors
 from framework.ports.testbed import Testbed
 from framework.ports.traces import TraceReader
 
@@ -73,48 +72,113 @@ class Stopwatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Rig:
+    """A testbed with what drives load on it and what reads its traces."""
+
+    testbed: Testbed
+    load: LoadGenerator
+    traces: TraceReader
+
+
+@dataclass(frozen=True, slots=True)
+class Colocation:
+    """What a testbed needs so that services can be measured beside each other and beside stressors."""
+
+    isolation: Isolation
+    stressors: Stressors
+    counters: HostCounters
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedKind:
+    """A kind of testbed that studies name.
+
+    ``modelled``: its numbers are computed by a model, not measured.  ``exclusive``: studies run on it one at a time.
+    ``available``: whether it can be used for an application; where it cannot, ``open`` raises MissingPrerequisite with
+    the remedy.  ``topology``: of the CPUs that it has for an application.  ``digest``: file -> hash of what its answers
+    come from beside the application; a study whose digest changed cannot go on.  ``inert``: names of parameters that
+    mean nothing to it.  ``manage``: the testbed without an application, to describe and examine the machine and to
+    clean up; None where nothing of it can be left.  ``colocation``: None where services cannot be moved.
+    """
+
+    name: str
+    modelled: bool
+    exclusive: bool
+    available: Callable[[Application], bool]
+    open: Callable[[Application, Mapping[str, ServiceType]], Rig]
+    topology: Callable[[Application], Topology]
+    digest: Callable[[Application], Mapping[str, str]] = lambda application: {}
+    inert: Callable[[Application, Mapping[str, ServiceType]], Collection[str]] = lambda application, types: ()
+    manage: Callable[[Mapping[str, ServiceType]], Testbed] | None = None
+    colocation: Callable[[], Colocation] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Backends:
-    """``testbed``: of a name, for an application where it needs one, with these service types.  ``bench``: a testbed
-    with its load and its traces.  ``spaces``: directories of further service types.  ``observed``: a watch that also
-    tells whoever observes Tailor itself.  ``topology``: of a testbed's CPUs.
-    ``neighbours``: who shares the engine's.
+    """The adapters that the use cases work with; filled in by bootstrap.
+
+    ``kinds``: of testbeds, the preferred one first; that one describes and cleans the machine.  ``plugged_in``: name ->
+    what loads a kind of another package, which ``auto`` never chooses.  ``screen``: the model of
+    an application, None where it has none.  ``traces``: reads spans of files, directories and addresses.  ``spaces``:
+    directories of further service types.  ``observed``: a watch that also tells whoever observes Tailor itself.
     """
 
     store: StudyStore
     artefacts: ArtefactStore
     clock: Clock
-    testbed: Callable[[str, Application | None, Mapping[str, ServiceType]], Testbed]
-    bench: Callable[[str, Application, Mapping[str, ServiceType], Watch], Bench]
+    kinds: Sequence[TestbedKind]
     traces: Callable[[Sequence[str], Format | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
-    topology: Callable[[str, Application], Topology]
-    neighbours: Callable[[], Neighbours]
+    plugged_in: Mapping[str, Callable[[], TestbedKind]] = field(default_factory=dict)
+    screen: Callable[[Application, Mapping[str, ServiceType]], Screen | None] = lambda application, types: None
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
-    def machine(self, testbed: str = DOCKER, application: Application | None = None) -> Machine:
-        """What a testbed runs on."""
-        return self.testbed(testbed, application, {}).machine()
+    def kind(self, name: str) -> TestbedKind:
+        """Raises UnknownName, MissingPrerequisite for a plug-in that cannot be loaded."""
+        for kind in self.kinds:
+            if kind.name == name:
+                return kind
+        if name not in self.plugged_in:
+            raise UnknownName("testbed", name, (AUTO, *(kind.name for kind in self.kinds), *sorted(self.plugged_in)))
+        return self.plugged_in[name]()
 
-    def types(self, testbed: str = DOCKER, application: Application | None = None) -> Mapping[str, ServiceType]:
+    def choose(self, wanted: str, application: Application) -> TestbedKind:
+        """The kind of a name; ``auto`` is the first that is available.  Raises UnknownName."""
+        if wanted != AUTO:
+            return self.kind(wanted)
+        return next((kind for kind in self.kinds if kind.available(application)), self.kinds[0])
+
+    def manager(self, types: Mapping[str, ServiceType] | None = None) -> Testbed:
+        """The preferred testbed without an application."""
+        manage = self.kinds[0].manage
+        if manage is None:
+            raise MissingPrerequisite(f"testbed {self.kinds[0].name} has no machine of its own", "use another one")
+        return manage(types or {})
+
+    def machine(self, testbed: str | None = None, application: Application | None = None) -> Machine:
+        """What a testbed runs on; by default the preferred one."""
+        if testbed is None or application is None:
+            return self.manager().machine()
+        return self.kind(testbed).open(application, {}).testbed.machine()
+
+    def types(self, testbed: str | None = None, application: Application | None = None) -> Mapping[str, ServiceType]:
         """The knowledge base, every bound and default as a number on a testbed's machine."""
         machine = self.machine(testbed, application)
         return resolved(load_service_types(self.spaces), cores=machine.cores, memory_mib=machine.memory_mib)
 
-    def choose(self, wanted: str, application: Application) -> str:
-        """The name of a testbed: ``auto`` is Docker, and where no engine answers the twin, if there is one.
-
-        Raises UnknownName, MissingPrerequisite.
-        """
-        if wanted not in (AUTO, DOCKER, TWIN):
-            raise UnknownName("testbed", wanted, (AUTO, DOCKER, TWIN))
-        has_twin = twin_path(application.directory).exists()
-        if wanted == TWIN and not has_twin:
-            raise MissingPrerequisite(f"{application.directory} has no twin.json", "make one: `tailor twin calibrate`")
-        if wanted != AUTO:
-            return wanted
-        return TWIN if has_twin and self.machine().engine == "none" else DOCKER
-
-    def model(self, testbed: str, application: Application) -> dict[str, str]:
-        """Which model a testbed answers from, for a study's versions: nothing where it measures.  Raises FileError."""
-        return {"twin.json": twin_digest(application.directory)} if testbed == TWIN else {}
+    def bench(self, testbed: str, application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:
+        """What trials of an application on a testbed run on.  Raises UnknownName, MissingPrerequisite."""
+        rig = self.kind(testbed).open(application, types)
+        return Bench(
+            application=application,
+            types=types,
+            testbed=rig.testbed,
+            load=rig.load,
+            traces=rig.traces,
+            store=self.store,
+            artefacts=self.artefacts,
+            clock=self.clock,
+            watch=watch,
+            screen=self.screen(application, types),
+        )

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
-from framework.bench import Backends, Bench, Watch
+from framework.bench import Backends, Colocation, Rig, TestbedKind
 from framework.compose.gate import Gate
 from framework.config import Retention, Settings
-from framework.config.twin_file import load_twin, twin_path
-from framework.errors import InputError
+from framework.config.twin_file import load_twin, twin_digest, twin_path
+from framework.errors import InputError, MissingPrerequisite
 from framework.load.container import ContainerLoad
-from framework.model import TWIN, Application, ServiceType
-from framework.model.topology import Topology
+from framework.model import DOCKER, TWIN, Application, ServiceType
+from framework.ports.clock import Clock
 from framework.ports.screen import Screen
 from framework.ports.telemetry import SpanSink
-from framework.ports.testbed import Testbed
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
@@ -32,10 +33,12 @@ from framework.study.export import StudyExport
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.telemetry import observed
-from framework.testbeds.docker.colocation import DockerNeighbours
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.host_counters import DockerHostCounters
+from framework.testbeds.docker.isolation import DockerIsolation
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
+from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.host.lately import Lately
 from framework.testbeds.host.topology import read_topology
@@ -44,9 +47,11 @@ from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
+from framework.twin.translate import inert
 from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import Worker
 
+TESTBEDS = "tailor.testbeds"
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
 
 
@@ -99,48 +104,19 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
     artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
     store = SqlStudyStore(database, artefacts, clock)
 
-    gate = gate_of(settings)
-    machine = Lately(lambda: describe(Engine()), MACHINE_S)
-
-    def docker(types: Mapping[str, ServiceType]) -> DockerTestbed:
-        return DockerTestbed(settings.home, types, gate=gate, machine=machine)
-
-    def testbed(name: str, application: Application | None, types: Mapping[str, ServiceType]) -> Testbed:
-        return twin(application, types) if name == TWIN and application else docker(types)
-
-    def twin(application: Application, types: Mapping[str, ServiceType]) -> TwinTestbed:
-        return TwinTestbed(load_twin(twin_path(application.directory)), application, types, clock)
-
-    def topology(name: str, application: Application) -> Topology:
-        if name == TWIN:
-            return topology_of(load_twin(twin_path(application.directory)).hosts[0])
-        return read_topology()
-
-    def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:
-        path = twin_path(application.directory)
-        return partial(screened, load_twin(path), application, types) if path.exists() else None
-
-    def bench(name: str, application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:
-        model = twin(application, types) if name == TWIN else None
-        return Bench(
-            application=application,
-            types=types,
-            testbed=model or docker(types),
-            load=model or ContainerLoad(application, DockerSideContainers()),
-            traces=model or JaegerReader(application),
-            store=store,
-            artefacts=artefacts,
-            clock=clock,
-            watch=watch,
-            screen=screen_of(application, types),
-        )
-
-    adapters = Backends(
-        store, artefacts, clock, testbed, bench, read_all, settings.home, settings.spaces, topology,
-        DockerNeighbours,
+    backends = Backends(
+        store=store,
+        artefacts=artefacts,
+        clock=clock,
+        kinds=[docker_kind(settings), twin_kind(clock)],
+        plugged_in=plugged_in(settings.home, clock),
+        traces=read_all,
+        home=settings.home,
+        spaces=settings.spaces,
+        screen=screen_of,
         observed=partial(observed, sinks(settings)),
-    )  # fmt: skip
-    made = Tailor(adapters)
+    )
+    made = Tailor(backends)
     queue = SqlJobQueue(database, clock)
     archive = SqlArchive(database, artefacts)
     keeper = Keeper(store, archive, artefacts, clock, settings.home)
@@ -149,6 +125,80 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
     sharing = StudyExport(store, archive, artefacts, settings.home)
     tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
     return Opened(made, queue, tokens, launches, worker, external, sharing, keeper, partial(examine, database))
+
+
+def docker_kind(settings: Settings) -> TestbedKind:
+    """Deployments by Docker Compose on the engine that answers here."""
+    gate = gate_of(settings)
+    machine = Lately(lambda: describe(Engine()), MACHINE_S)
+
+    def manage(types: Mapping[str, ServiceType]) -> DockerTestbed:
+        return DockerTestbed(settings.home, types, gate=gate, machine=machine)
+
+    def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        load = ContainerLoad(application, DockerSideContainers())
+        return Rig(manage(types), load, JaegerReader(application))
+
+    return TestbedKind(
+        name=DOCKER,
+        modelled=False,
+        exclusive=True,
+        available=lambda application: machine().engine != "none",
+        open=open_,
+        topology=lambda application: read_topology(),
+        manage=manage,
+        colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
+    )
+
+
+def twin_kind(clock: Clock) -> TestbedKind:
+    """The application's twin, where there is one: no engine is needed."""
+
+    def path_of(application: Application) -> Path:
+        path = twin_path(application.directory)
+        if not path.exists():
+            raise MissingPrerequisite(
+                f"{application.directory} has no {path.name}", "make one: `tailor twin calibrate`"
+            )
+        return path
+
+    def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        twin = TwinTestbed(load_twin(path_of(application)), application, types, clock)
+        return Rig(twin, twin, twin)
+
+    return TestbedKind(
+        name=TWIN,
+        modelled=True,
+        exclusive=False,
+        available=lambda application: twin_path(application.directory).exists(),
+        open=open_,
+        topology=lambda application: topology_of(load_twin(path_of(application)).hosts[0]),
+        digest=lambda application: {"twin.json": twin_digest(application.directory)},
+        inert=lambda application, types: inert(load_twin(path_of(application)), application, types),
+    )
+
+
+def plugged_in(home: Path, clock: Clock) -> Mapping[str, Callable[[], TestbedKind]]:
+    """Testbeds of other packages: entry points of the group ``tailor.testbeds``, functions of (home, clock).
+
+    Nothing is imported until it is asked for by name.  Loading raises MissingPrerequisite.
+    """
+
+    def load(plugged: EntryPoint) -> TestbedKind:
+        try:
+            kind: TestbedKind = plugged.load()(home, clock)
+        except Exception as error:  # the import of someone else's module may raise anything
+            said = f"testbed {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
+            raise MissingPrerequisite(said, "repair or uninstall the package that has it") from error
+        return kind
+
+    return {plugged.name: partial(load, plugged) for plugged in entry_points(group=TESTBEDS)}
+
+
+def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:
+    """What an application's twin says of configurations."""
+    path = twin_path(application.directory)
+    return partial(screened, load_twin(path), application, types) if path.exists() else None
 
 
 def gate_of(settings: Settings) -> Gate:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.bench import Backends, Bench, Watch
+from framework.bench import Backends, Bench, Colocation, Rig, TestbedKind, Watch
 from framework.model import (
     Application,
     Apply,
@@ -36,7 +36,6 @@ from framework.model import (
 from framework.model import Container as RunningContainer
 from framework.model.spans import SpanTable
 from framework.model.topology import Cpu, Topology
-from framework.ports.colocation import Neighbours
 from framework.ports.testbed import Progress
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
@@ -255,29 +254,36 @@ def pretend_bench(
     )
 
 
-def nobody() -> Neighbours:
-    """For tests in which nothing runs beside anything."""
-    raise AssertionError("this test has no neighbours")
+def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) -> TestbedKind:
+    """The pretend machine as a kind of testbed, with eight CPUs."""
+    cpus = Topology(tuple(Cpu(number, number, 0, 0) for number in range(8)))
+    return TestbedKind(
+        name=name,
+        modelled=False,
+        exclusive=True,
+        available=lambda application: True,
+        open=lambda application, types: Rig(machine, machine, machine),
+        topology=lambda application: cpus,
+        manage=lambda types: machine,
+        **more,
+    )
 
 
-def pretend_tailor(directory: Path, machine: PretendMachine, **more: Any) -> tuple[Tailor, Database]:
-    """The use cases on the pretend machine, whatever testbed is named, with a real store in ``directory``."""
+def pretend_tailor(
+    directory: Path, machine: PretendMachine, colocation: Callable[[], Colocation] | None = None, **more: Any
+) -> tuple[Tailor, Database]:
+    """The use cases on the pretend machine, with a real store in ``directory``."""
     artefacts, clock = FileArtefacts(directory / "artefacts"), machine.clock
     database = Database(f"sqlite:///{directory / 's.db'}")
     store = SqlStudyStore(database, artefacts, clock)
-    adapters = Backends(
+    backends = Backends(
         store=store,
         artefacts=artefacts,
         clock=clock,
-        testbed=lambda name, application, types: machine,
-        bench=lambda name, application, types, watch: Bench(
-            application, types, machine, machine, machine, store, artefacts, clock, watch
-        ),
+        kinds=[pretend_kind(machine, colocation=colocation)],
         traces=read_all,
         home=directory,
         spaces=(),
-        neighbours=more.pop("neighbours", nobody),
-        topology=lambda testbed, application: Topology(tuple(Cpu(number, number, 0, 0) for number in range(8))),
         **more,
     )
-    return Tailor(adapters), database
+    return Tailor(backends), database

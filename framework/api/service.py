@@ -23,7 +23,6 @@ from framework.ports.store import LaunchStore
 from framework.study.export import StudyExport
 from framework.study.external import External
 from framework.use_cases.studies import Tailor
-from framework.use_cases.worker import needs
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class Service:
 
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""
-        self.queue.put(study.id, priority=priority, owner=caller.name, resource=needs(study.testbed))
+        self.queue.put(study.id, priority=priority, owner=caller.name, resource=self.tailor.resource(study.testbed))
 
     def once(
         self,
@@ -140,7 +139,11 @@ class Service:
         first = self.launches.made_by(found) if found is not None else None
         if first is None:  # else what it was made of may have changed since
             study = prepared()
-            job = None if priority is None else Job(study.id, priority, caller.name, needs(study.testbed), 0)
+            job = (
+                None
+                if priority is None
+                else Job(study.id, priority, caller.name, self.tailor.resource(study.testbed), 0)
+            )
             first = self.launches.launch(study, job, found)
             if first == study.id:
                 return study, True

@@ -190,11 +190,7 @@ class Study:
     verdict: Verdict | None = None
     rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
     message: str = ""
-
-    @property
-    def modelled(self) -> bool:
-        """Whether its numbers come from a model and were not measured."""
-        return self.testbed == TWIN
+    modelled: bool = False  # its numbers come from a model and were not measured
 
     @property
     def directory(self) -> Path:

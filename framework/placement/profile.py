@@ -17,7 +17,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.model.cpus import read_cpus
 from framework.model.documents import decode
-from framework.model.neighbours import Stressor
+from framework.model.stressors import Stressor
 
 VERSION = 1
 LONGEST = 300  # characters of a reason

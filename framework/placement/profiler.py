@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from framework.bench import Bench
+from framework.bench import Bench, Colocation
 from framework.compose import render
 from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
 from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
-from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import KINDS, SpanTable
+from framework.model.stressors import Stressed, Stressor, Threads, scheduled
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.profile import (
@@ -41,7 +41,6 @@ from framework.placement.profile import (
     line,
 )
 from framework.placement.schedule import intensities_of, key_of, order_of, services_of, stressors_of
-from framework.ports.colocation import Neighbours
 from optimizer.space import Configuration
 
 ATTEMPTS = 3  # of a window that the machine's host disturbed
@@ -55,9 +54,9 @@ class Profiler:
     """
 
     def __init__(
-        self, bench: Bench, neighbours: Neighbours, request: ProfileRequest, place: str, rest: str, target: Path
+        self, bench: Bench, colocation: Colocation, request: ProfileRequest, place: str, rest: str, target: Path
     ) -> None:
-        self._bench, self._neighbours, self._request = bench, neighbours, request
+        self._bench, self._colocation, self._request = bench, colocation, request
         self._place, self._rest, self._target = place, rest, target
         self.project = f"tailor-profile-{bench.application.name}-{zlib.crc32(bytes(target.resolve())):08x}"
         self._windows: list[ProfileWindow] = []
@@ -78,7 +77,7 @@ class Profiler:
                     f"{self._target}: a profile of {then}, now it would be {now}; allowed: --again, or another --output"
                 )
         self._bench.testbed.check(self._bench.application)
-        self._neighbours.check()
+        self._colocation.stressors.check()
 
     def whole(self, kept: Profile | None, machine: Mapping[str, object]) -> Profile:
         """Peaks and probes on one deployment, then a deployment for each service of which something is missing."""
@@ -152,7 +151,7 @@ class Profiler:
         self._step("undisturbed load: peak CPU need")
         with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
             _, spans, _ = self._load(running, self._request.seed, "")
-        held = self._neighbours.memory_mib(running)
+        held = self._colocation.counters.memory_mib(running)
         counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
         peaks = {name: peak(usages, name) for name, count in counts.items() if count}
         if not peaks:
@@ -160,7 +159,7 @@ class Profiler:
         application, request = self._bench.application, self._request
         return ProfileHeader(
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
-            request.warmup_s, request.window_s, request.seed, peaks, self._neighbours.without_counters(),
+            request.warmup_s, request.window_s, request.seed, peaks, self._colocation.counters.without_hardware(),
             self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
             {name: held[name] for name in peaks if name in held},
         )  # fmt: skip
@@ -187,10 +186,10 @@ class Profiler:
         """Nothing else works meanwhile."""
         intensity = other.intensity if other else 0.0
         self._step(f"{probe.kind} beside {intensity:g} of its kind")
-        self._neighbours.pin(running, dict.fromkeys(running.containers, self._rest))
+        self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest))
         with (
-            self._neighbours.beside(running, probe) as told,
-            self._neighbours.beside(running, other) if other else nullcontext(),
+            self._colocation.stressors.beside(running, probe) as told,
+            self._colocation.stressors.beside(running, other) if other else nullcontext(),
         ):
             self._bench.clock.sleep(self._request.window_s)
         self._keep(StressorProbe(probe.kind, intensity, told().per_second))
@@ -209,7 +208,7 @@ class Profiler:
                 if running is None:
                     running = self._deployed()
                     rest = dict.fromkeys(running.containers, self._rest)
-                    self._neighbours.pin(running, rest | {service: self._place})
+                    self._colocation.isolation.pin(running, rest | {service: self._place})
                 self._bench.watch(
                     "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": key[1]}
                 )
@@ -225,7 +224,7 @@ class Profiler:
 
     def _pipeline(self, running: Running, service: str) -> None:
         """One more window of the service alone: counted in the others, its events would take turns with theirs."""
-        counting = self._neighbours.pipeline(running, service)
+        counting = self._colocation.counters.pipeline(running, service)
         if counting is None:
             return
         self._step(f"{service}: where its pipeline slots go")
@@ -248,7 +247,7 @@ class Profiler:
                 data = {"done": self._done, "planned": self._planned, "service": service}
                 self._bench.watch("window", {**data, "stressor": neighbour if beside else ""})
                 place = {service: self._place} | ({neighbour: self._place} if beside else {})
-                self._neighbours.pin(running, dict.fromkeys(running.containers, self._rest) | place)
+                self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest) | place)
                 seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())
                 for _ in range(ATTEMPTS):
                     found = self._window(running, service, None, 0, position, seed)
@@ -271,13 +270,13 @@ class Profiler:
     def _window(
         self, running: Running, service: str, stressor: Stressor | None, block: int, position: int, seed: int
     ) -> ProfileWindow:
-        before = self._neighbours.threads(running)
+        before = self._colocation.counters.threads(running)
         with (
-            self._neighbours.beside(running, stressor) if stressor else nullcontext(_nothing) as told,
-            self._neighbours.counted(running, service) as counters,
+            self._colocation.stressors.beside(running, stressor) if stressor else nullcontext(_nothing) as told,
+            self._colocation.counters.counted(running, service) as counters,
         ):
             load, spans, created = self._load(running, seed, self._rest)
-        after = self._neighbours.threads(running)
+        after = self._colocation.counters.threads(running)
         waited, switches = scheduled(_of(before, service), _of(after, service))
         times, window, machine = latencies_ms(spans, service), window_of(load), machine_of(load, "")
         seconds = load.warmup_s + load.window_s

@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Sequence
 
 from framework.model.cpus import read_cpus
-from framework.model.neighbours import Stressor
 from framework.model.profiling import ProfileRequest
+from framework.model.stressors import Stressor
 from framework.placement.profile import Profile, ProfileHeader, block_of
 
 

@@ -29,6 +29,7 @@ def study_row(study: Study) -> dict[str, Any]:
         "machine": encode(study.machine),
         "versions": encode(study.versions),
         "testbed": study.testbed,
+        "modelled": study.modelled,
         "best": study.best,
         "verdict": encode(study.verdict),
         "rivals": encode(study.rivals),
@@ -50,6 +51,7 @@ def study_of(row: sa.Row[Any]) -> Study:
         verdict=decode(Verdict, row.verdict) if row.verdict else None,
         rivals={name: decode(Verdict, document) for name, document in row.rivals.items()},
         message=row.message,
+        modelled=row.modelled,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -39,6 +40,7 @@ studies = Table(
     Column("machine", JSON, nullable=False),
     Column("versions", JSON, nullable=False),
     Column("testbed", String(32), nullable=False),
+    Column("modelled", Boolean, nullable=False),
     Column("best", Integer),
     Column("verdict", JSON),
     Column("rivals", JSON, nullable=False),

@@ -24,6 +24,7 @@ STUDY_TEXTS = {"created_at": 40, "application_hash": 64, "testbed": 32}
 TRIAL_TEXTS = {"label": 64, "started_at": 40, "finished_at": 40}
 
 Events = Sequence[Mapping[str, Any]]
+MODELS = frozenset({"twin"})  # testbeds of exports from before studies said whether they were modelled
 
 
 def whole_study(path: Path, parts: Parts) -> tuple[Study, list[Trial], Events]:
@@ -47,7 +48,7 @@ def whole_study(path: Path, parts: Parts) -> tuple[Study, list[Trial], Events]:
 
 
 def _study(document: Any) -> Study:
-    study = decode(Study, document)
+    study = decode(Study, {"modelled": document.get("testbed") in MODELS, **document})
     conform(Study, study, "study")
     if not is_study_id(study.id):
         raise ValueError(f"study.id: {study.id[:80]!r} is no id of a study")

@@ -27,8 +27,8 @@ T = TypeVar("T")
 class StudyRunner:
     """What this process runs, or may run."""
 
-    def __init__(self, adapters: Backends) -> None:
-        self._adapters, self._store, self._lease = adapters, adapters.store, Lease(adapters.store)
+    def __init__(self, backends: Backends) -> None:
+        self._backends, self._store, self._lease = backends, backends.store, Lease(backends.store)
 
     @property
     def holder(self) -> str:
@@ -58,7 +58,7 @@ class StudyRunner:
         """Raises InputError where nothing of a study may run: its application came with it from elsewhere, and is
         nobody's here who answers for what its containers do; MeasuredElsewhere where it has none.
         """
-        needs_application(study, self._adapters.home)
+        needs_application(study, self._backends.home)
 
     def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
         """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
@@ -66,18 +66,20 @@ class StudyRunner:
         application = load_application(study.directory)
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
-        if self._adapters.model(study.testbed, application).items() - study.versions.items():
-            raise InputError(f"the twin of {application.name} changed since study {study.id} began; start a new study")
+        if self._backends.kind(study.testbed).digest(application).items() - study.versions.items():
+            raise InputError(
+                f"the {study.testbed} of {application.name} changed since study {study.id} began; start a new study"
+            )
         application = planned(application, study.plan)
         self._lease.take(study.id)
-        with self._adapters.observed(study, self._lease.renewing(study.id, watch)) as told:
+        with self._backends.observed(study, self._lease.renewing(study.id, watch)) as told:
             return self._leased(study, application, told, work)
 
     def _leased(
         self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
     ) -> T:
-        types = self._adapters.types(study.testbed, application)
-        bench = self._adapters.bench(study.testbed, application, types, watch)
+        types = self._backends.types(study.testbed, application)
+        bench = self._backends.bench(study.testbed, application, types, watch)
         done = False
         try:
             bench.testbed.check(application)
@@ -132,8 +134,8 @@ class StudyRunner:
         ours = {project_name(study.id) for study in self._store.studies() if study.id not in alive}
         there = set(testbed.projects())
         removed = [name for project in sorted(ours & there) for name in testbed.clean(project)]
-        for project in sorted(there.intersection(known(self._adapters.home))):
-            with suppress(InputError), process_lock(self._adapters.home, project):
+        for project in sorted(there.intersection(known(self._backends.home))):
+            with suppress(InputError), process_lock(self._backends.home, project):
                 removed += testbed.clean(project)
         return removed
 
@@ -145,5 +147,5 @@ class StudyRunner:
 
     def strangers(self, testbed: Testbed) -> list[str]:
         """Projects on the testbed that this TAILOR_HOME does not know: another's, alive or not."""
-        ours = {project_name(study.id) for study in self._store.studies()}.union(known(self._adapters.home))
+        ours = {project_name(study.id) for study in self._store.studies()}.union(known(self._backends.home))
         return sorted(set(testbed.projects()) - ours)

@@ -11,7 +11,7 @@ from framework.config import load_application
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import to_yaml, write_text
 from framework.errors import InputError, MissingPrerequisite, UnknownName
-from framework.model import DOCKER, Application, Limits, Study
+from framework.model import Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile
 from framework.placement.profiler import Profiler
@@ -27,12 +27,12 @@ from optimizer.space import Configuration, Value
 class Profiling:
     """The use case."""
 
-    def __init__(self, adapters: Backends) -> None:
-        self._adapters = adapters
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
 
     def path(self, application: Application) -> Path:
         """Where an application's profile is kept by default."""
-        return self._adapters.home / "profiles" / f"{application.name}.jsonl"
+        return self._backends.home / "profiles" / f"{application.name}.jsonl"
 
     def kept(self, application: Application) -> Path:
         """The same where there is one.  Raises MissingPrerequisite."""
@@ -54,7 +54,7 @@ class Profiling:
 
     def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
         """Placements as configuration files below TAILOR_HOME, so that a study can name them."""
-        directory = self._adapters.home / "placements" / application.name
+        directory = self._backends.home / "placements" / application.name
         return tuple(
             write_text(
                 directory / f"{name}.yaml",
@@ -66,15 +66,15 @@ class Profiling:
     def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
         """Draw the machine with the services of a placement on it; returns the picture's file."""
         application = load_application(study.directory)
-        topology = self._adapters.topology(study.testbed, application)
+        topology = self._backends.kind(study.testbed).topology(application)
         placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
         drawn = machine_picture(topology, placement, f"{application.name} on {described(topology)}")
-        return write_text(self._adapters.home / "reports" / f"{study.id}-machine.svg", drawn)
+        return write_text(self._backends.home / "reports" / f"{study.id}-machine.svg", drawn)
 
     def write_plots(self, profile: Profile) -> Path | None:
         """A figure for each service that was measured beside a stressor; returns their directory, None without any."""
         found = slowdowns(profile.windows)
-        directory = self._adapters.home / "reports" / f"profile-{profile.about.application}"
+        directory = self._backends.home / "reports" / f"profile-{profile.about.application}"
         about = (
             f"mean (range: of its blocks) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
         )
@@ -87,20 +87,23 @@ class Profiling:
 
         Whatever happens, nothing of it is left running.
         """
-        adapters = self._adapters
+        backends = self._backends
         application = load_application(request.application)
         _check(request, application)
         application = replace(application, limits=replace(application.limits, **request.limits))
-        place, rest = _place_and_rest(domains_of(request.domains, adapters.topology(DOCKER, application)))
+        kind = next((kind for kind in backends.kinds if kind.colocation is not None), None)
+        if kind is None or kind.colocation is None:
+            raise MissingPrerequisite("no testbed can move services", "use one that can")
+        place, rest = _place_and_rest(domains_of(request.domains, kind.topology(application)))
         target = path or self.path(application)
         kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
-        bench = adapters.bench(DOCKER, application, adapters.types(), watch)
-        run = Profiler(bench, adapters.neighbours(), request, place, rest, target)
+        bench = backends.bench(kind.name, application, backends.types(), watch)
+        run = Profiler(bench, kind.colocation(), request, place, rest, target)
         run.check(kept)
-        with process_lock(adapters.home, run.project):
+        with process_lock(backends.home, run.project):
             bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
             try:
-                return run.whole(kept, asdict(adapters.machine()))
+                return run.whole(kept, asdict(backends.machine()))
             finally:
                 bench.testbed.clean(run.project, data=True)
 

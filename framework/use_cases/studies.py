@@ -18,9 +18,7 @@ from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.comparison import Groups, between, windows
 from framework.errors import InputError, UnknownName
 from framework.model import (
-    DOCKER,
     EXTERNAL,
-    TWIN,
     Application,
     Finding,
     Machine,
@@ -31,6 +29,7 @@ from framework.model import (
     Trial,
     TuneRequest,
 )
+from framework.model.job import ENGINE
 from framework.model.spans import Format
 from framework.model.study import said
 from framework.report.arms import repetitions
@@ -55,13 +54,13 @@ from optimizer.space import SearchSpace
 class Tailor:
     """The program, as its interfaces see it."""
 
-    def __init__(self, adapters: Backends) -> None:
-        self._adapters = adapters
-        self.store = adapters.store
-        self.artefacts = adapters.artefacts
-        self.modelling = Modelling(adapters)
-        self.profiling = Profiling(adapters)
-        self.running = StudyRunner(adapters)
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self.store = backends.store
+        self.artefacts = backends.artefacts
+        self.modelling = Modelling(backends)
+        self.profiling = Profiling(backends)
+        self.running = StudyRunner(backends)
 
     def close(self) -> None:
         self.store.close()
@@ -70,24 +69,31 @@ class Tailor:
 
     def service_types(self) -> Mapping[str, ServiceType]:
         """The knowledge base, every bound and default as a number on this machine."""
-        return self._adapters.types()
+        return self._backends.types()
 
     def application(self, path: Path) -> Application:
         return load_application(path)
 
-    def space(self, application: Application, request: TuneRequest | None = None, testbed: str = DOCKER) -> SearchSpace:
+    def space(
+        self, application: Application, request: TuneRequest | None = None, testbed: str | None = None
+    ) -> SearchSpace:
         """The search space of an application on a testbed's machine.  Raises InputError."""
         asked = request or TuneRequest(application.directory)
-        types, machine = self._adapters.types(testbed, application), self._adapters.machine(testbed, application)
-        return space_of(application, asked, types, machine, partial(self._adapters.topology, testbed, application))
+        types, machine = self._backends.types(testbed, application), self._backends.machine(testbed, application)
+        topology = self._backends.kind(testbed).topology if testbed else self._backends.kinds[0].topology
+        return space_of(application, asked, types, machine, partial(topology, application))
 
     def testbed_of(self, application: Application, request: TuneRequest) -> str:
         """Where a study of a request runs.  Raises UnknownName, MissingPrerequisite."""
-        return self._adapters.choose(request.testbed, application)
+        return self._backends.choose(request.testbed, application).name
+
+    def resource(self, testbed: str) -> str:
+        """What a study on a testbed needs for itself alone while it runs; empty where it needs nothing."""
+        return ENGINE if self._backends.kind(testbed).exclusive else ""
 
     def machine(self) -> Machine:
         """What this process runs on."""
-        return self._adapters.machine()
+        return self._backends.machine()
 
     def has_twin(self, application: Application) -> bool:
         return twin_path(application.directory).exists()
@@ -104,16 +110,17 @@ class Tailor:
         """A new study, checked and not recorded yet.  Raises InputError, MissingPrerequisite."""
         application = self.application(request.application)
         check_request(request, application)
-        where = self.testbed_of(application, request)
-        testbed = self._adapters.testbed(where, application, {})
+        kind = self._backends.choose(request.testbed, application)
+        testbed = kind.open(application, {}).testbed
         testbed.check(application)
-        space = self.space(application, request, where)
+        space = self.space(application, request, kind.name)
         known: dict[str, Any] = history(request.history, application.objective, space, self.store)
-        if where == TWIN:
-            known[INERT] = [name for name in self.modelling.inert(application.directory) if name in space]
+        inert = kind.inert(application, self._backends.types(kind.name, application))
+        if inert:
+            known[INERT] = [name for name in inert if name in space]
         plan = study_plan(request, application, space, service_importance(request, self.store), known)
         new_optimizer(plan, space)
-        now = datetime.fromtimestamp(self._adapters.clock.now_ns() / 1e9, UTC)
+        now = datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC)
         return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             created_at=now.isoformat(timespec="seconds"),
@@ -122,8 +129,9 @@ class Tailor:
             application_hash=application.content_hash,
             space=space.to_dict(),
             machine=testbed.machine(),
-            versions=versions() | self._adapters.model(where, application),
-            testbed=testbed.name,
+            versions={**versions(), **kind.digest(application)},
+            testbed=kind.name,
+            modelled=kind.modelled,
         )
 
     def edit(self, study_id: str, request: TuneRequest) -> Study:
@@ -154,7 +162,7 @@ class Tailor:
         """Remove a study and all that it measured.  Raises InputError while somebody runs it, NotFound."""
         self.running.hold(study_id)
         self.store.delete(study_id)
-        remove_description(self._adapters.home, study_id)
+        remove_description(self._backends.home, study_id)
 
     # ------------------------------------------------------------------ looking
 
@@ -174,13 +182,13 @@ class Tailor:
 
     def write_report(self, study: Study, path: Path | None = None) -> Path:
         """Write the study's HTML page; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
-        path = path or self._adapters.home / "reports" / f"{study.id}.html"
+        path = path or self._backends.home / "reports" / f"{study.id}.html"
         return write_text(path, self.page(study))
 
     def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
         """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound."""
         study = self.store.get(study_id)
-        needs_application(study, self._adapters.home)
+        needs_application(study, self._backends.home)
         summary = self.summary(study)
         if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
@@ -217,10 +225,11 @@ class Tailor:
     def examine(self, applications: Sequence[Path]) -> Sequence[Finding]:
         """What this machine can do for these applications and what is missing."""
         found = [self.application(path) for path in applications]
-        findings = list(self._adapters.testbed(DOCKER, None, self.service_types()).examine(found))
+        findings = list(self._backends.manager(self.service_types()).examine(found))
         for application in found:
-            if twin_path(application.directory).exists():
-                findings += self._adapters.testbed(TWIN, application, {}).examine([application])
+            for kind in self._backends.kinds[1:]:
+                if kind.available(application):
+                    findings += kind.open(application, {}).testbed.examine([application])
         return findings
 
     # ------------------------------------------------------------------ the rate
@@ -275,14 +284,14 @@ class Tailor:
 
     def plot_sweep(self, found: Sweep, path: Path | None = None) -> Path:
         """Draw a sweep; by default below TAILOR_HOME."""
-        path = path or self._adapters.home / "reports" / f"sweep-{found.application}.svg"
+        path = path or self._backends.home / "reports" / f"sweep-{found.application}.svg"
         return write_text(path, sweep_plot(found))
 
     # ------------------------------------------------------------------ traces
 
     def analyse(self, sources: Sequence[str], view: View, form: Format | None = None) -> Analysis:
         """What the traces of files, directories or addresses say.  Raises InputError where there is none to use."""
-        return analyse(self._adapters.traces(sources, form), view)
+        return analyse(self._backends.traces(sources, form), view)
 
     def compare(self, first: str, second: str) -> Groups:
         """Service by service, the best configurations of two studies; "ID:default" names a study's default instead.
@@ -304,7 +313,7 @@ class Tailor:
 
     def write_analysis(self, found: Analysis, path: Path | None = None, other: Analysis | None = None) -> Path:
         """Write the HTML page of an analysis, against another one if given; by default below TAILOR_HOME."""
-        path = path or self._adapters.home / "reports" / "traces.html"
+        path = path or self._backends.home / "reports" / "traces.html"
         compared = between(found.table, other.table) if other else None
         return write_text(path, trace_page(found, compared, ", ".join(other.traces.sources) if other else ""))
 
@@ -319,7 +328,7 @@ class Tailor:
         Returns what was removed, the projects that were left alone, and those of which the engine keeps something.
         Raises InputError for a project that is not there, or is of this TAILOR_HOME.
         """
-        testbed = self._adapters.testbed(DOCKER, None, self.service_types())
+        testbed = self._backends.manager(self.service_types())
         strangers = self.running.strangers(testbed)
         for name in projects:
             if name not in strangers:

@@ -78,8 +78,8 @@ class WhatIf:
 class Modelling:
     """Twins of applications."""
 
-    def __init__(self, adapters: Backends) -> None:
-        self._adapters = adapters
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
 
     # ------------------------------------------------------------------ making
 
@@ -91,7 +91,7 @@ class Modelling:
         parts = [read_evidence(Path(name)) for name in files]
         if studies:
             parts.append(
-                recorded(application, self._adapters.types(), studies, self._adapters.store, self._adapters.artefacts)
+                recorded(application, self._backends.types(), studies, self._backends.store, self._backends.artefacts)
             )
         found = merged(parts)
         if found.application != application.name:
@@ -114,7 +114,7 @@ class Modelling:
         application = load_application(path)
         found = self.evidence(path, sources)
         types = resolved(
-            load_service_types(self._adapters.spaces), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib
+            load_service_types(self._backends.spaces), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib
         )
         training, validation = split(found.points)
         effects, training = learnt_effects(application, types, training)
@@ -156,11 +156,6 @@ class Modelling:
         return replace(twin, services=tuple(services), hosts=(host,))
 
     # ------------------------------------------------------------------ asking
-
-    def inert(self, path: Path) -> Sequence[str]:
-        """The parameters that mean nothing to an application's twin.  Raises MissingPrerequisite."""
-        application, types, twin = self._twin(path)
-        return inert(twin, application, types)
 
     def what_if(
         self,
@@ -214,7 +209,7 @@ class Modelling:
         if not sweeps:
             raise InputError("--plot: there is a plot with --sweep only")
         return write_text(
-            path or self._adapters.home / "reports" / f"twin-{found.application}.svg", sweeps_plot(sweeps)
+            path or self._backends.home / "reports" / f"twin-{found.application}.svg", sweeps_plot(sweeps)
         )
 
     def _twin(self, path: Path) -> tuple[Application, Mapping[str, ServiceType], Twin]:
@@ -224,7 +219,7 @@ class Modelling:
             raise MissingPrerequisite(f"{application.directory} has no twin.json", "make one: `tailor twin calibrate`")
         twin = load_twin(file)
         host = twin.hosts[0]
-        types = resolved(load_service_types(self._adapters.spaces), cores=host.cores, memory_mib=host.memory_mib)
+        types = resolved(load_service_types(self._backends.spaces), cores=host.cores, memory_mib=host.memory_mib)
         return application, types, twin
 
     def _space(self, application: Application, types: Mapping[str, ServiceType], twin: Twin) -> SearchSpace:

@@ -12,8 +12,8 @@ from threading import Event
 from typing import Any
 
 from framework.errors import Interrupted, TailorError, Transient
-from framework.model import TWIN, StudyState
-from framework.model.job import ENGINE, Job
+from framework.model import StudyState
+from framework.model.job import Job
 from framework.ports.service import JobQueue
 from framework.study.lease import LEASE_S
 from framework.use_cases.studies import Tailor
@@ -25,11 +25,6 @@ CHORES_EVERY_S = 3_600.0
 ASKED_EVERY_S = 1.0  # how often the queue is asked whether to stop: a trial takes many seconds
 MOST_RETRIES = 6  # in a row, of a study that an engine or a database kept from going on: some three minutes
 LONGEST_WAIT = 60  # times IDLE_S between two of them; each wait is four times the one before
-
-
-def needs(testbed: str) -> str:
-    """What a study needs for itself alone while it runs: an engine; a model needs nothing."""
-    return "" if testbed == TWIN else ENGINE
 
 
 class Worker:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe, read_profile
-from framework.testbeds.docker.colocation import IMAGE
+from framework.testbeds.docker.stressors import IMAGE
 from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind, tailor
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]

@@ -187,7 +187,7 @@ def test_rehost_on_the_command_line(application: Path, home: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: Tailor) -> None:
     bench = recorded_study(tmp_path)
-    modelling = Modelling(replace(tailor._adapters, store=bench.store, artefacts=bench.artefacts))
+    modelling = Modelling(replace(tailor._backends, store=bench.store, artefacts=bench.artefacts))
     evidence = modelling.write_evidence(application, ["s1"], tmp_path / "evidence.json")
     kept = read_evidence(evidence)
     assert kept.rate_rps == 300.0

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework.bench import Colocation
 from framework.errors import InputError, Interrupted, UnknownName
 from framework.model import Deployment, Running, Usage
-from framework.model.neighbours import Stressed, Stressor, Threads, scheduled
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import SpanTable
+from framework.model.stressors import Stressed, Stressor, Threads, scheduled
 from framework.placement.profile import UNSTRESSED_EVERY, ProfileHeader, block_of, read_profile
 from framework.placement.profiler import busy, peak
 from framework.placement.slowdowns import attributes, judgement, losses, prediction, pressures, ratios, slowdowns
@@ -35,7 +36,7 @@ REQUEST = ProfileRequest(
 
 @dataclass
 class Beside:
-    """``framework.ports.colocation.Neighbours`` where a stressor loses a third for each unit of intensity beside it."""
+    """Isolation, stressors and counters in one, where a stressor loses a third for each unit of intensity beside it."""
 
     now: list[Stressor] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)  # of those that run now
@@ -74,7 +75,7 @@ class Beside:
     def memory_mib(self, running: Running) -> Mapping[str, float]:
         return {"cache": 64.0}
 
-    def without_counters(self) -> str:
+    def without_hardware(self) -> str:
         return "" if self.counters else "none here"
 
     @contextmanager
@@ -128,7 +129,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
         return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now))
 
     machine = Machine(VirtualClock(), slowed, noise=0.01)
-    tailor, _ = pretend_tailor(tmp_path, machine, neighbours=lambda: beside)
+    tailor, _ = pretend_tailor(tmp_path, machine, colocation=lambda: Colocation(beside, beside, beside))
     yield Here(tailor, machine, beside)
     tailor.close()
 
@@ -177,7 +178,9 @@ def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
         near = beside.pinned and list(beside.pinned[-1].values()).count("0-3") == 2
         return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now) + together * bool(near))
 
-    tailor, _ = pretend_tailor(tmp_path, TwoServices(VirtualClock(), slowed), neighbours=lambda: beside)
+    tailor, _ = pretend_tailor(
+        tmp_path, TwoServices(VirtualClock(), slowed), colocation=lambda: Colocation(beside, beside, beside)
+    )
     found = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert len(found.pairs) == 2 * 4, "there are two pairs only"
     assert [ratio for _, _, ratio in ratios(found.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)

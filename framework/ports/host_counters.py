@@ -1,4 +1,4 @@
-"""Who shares CPUs with whom."""
+"""What the host's kernel and processor count of services."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from framework.model import (
-    Running,
-)
-from framework.model.neighbours import Stressed, Stressor, Threads
+from framework.model import Running
+from framework.model.stressors import Threads
 
 
-class Neighbours(Protocol):
-    """Who shares CPUs with whom while a deployment runs."""
-
-    def check(self) -> None:
-        """Raises MissingPrerequisite with the remedy."""
-
-    def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
-        """Move services to lists of CPUs; they go on running.  Raises DeploymentFailed."""
-
-    def beside(self, running: Running, stressor: Stressor) -> AbstractContextManager[Callable[[], Stressed]]:
-        """A stressor runs inside the block; what is yielded tells afterwards what it did.  Raises DeploymentFailed."""
+class HostCounters(Protocol):
+    """Reads counters of services that run."""
 
     def threads(self, running: Running) -> Mapping[str, Threads]:
         """Service -> how its threads were scheduled so far; empty where nobody can tell."""
@@ -30,7 +19,7 @@ class Neighbours(Protocol):
     def memory_mib(self, running: Running) -> Mapping[str, float]:
         """Service -> the memory that it holds, without what the kernel could drop [MiB]; nothing where nobody knows."""
 
-    def without_counters(self) -> str:
+    def without_hardware(self) -> str:
         """Why there are no hardware counters; empty where there are."""
 
     def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
