@@ -13,8 +13,10 @@ from framework.critical_path.comparison import between
 from framework.report.page import page as study_page
 from framework.report.summary import summarise
 from framework.report.trace_page import trace_page
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine, larger_is_faster
 from framework.traces.files import read_all
-from tests.fakes import PretendMachine, VirtualClock, larger_is_faster, pretend_bench
+from tests.fakes import pretend_bench
 from tests.unit.test_procedure import start
 
 REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real"

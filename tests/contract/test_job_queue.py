@@ -16,8 +16,8 @@ from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
 from framework.store.studies import SqlStudyStore
-from tests.contract.test_study_store import study
-from tests.fakes import VirtualClock
+from framework.testing.clock import VirtualClock
+from framework.testing.examples import study
 
 
 @dataclass

@@ -17,8 +17,8 @@ from framework.store.database import Database
 from framework.store.jobs import SqlJobQueue
 from framework.store.launches import KEPT_NS, SqlLaunches
 from framework.store.studies import SqlStudyStore
-from tests.contract.test_study_store import study
-from tests.fakes import VirtualClock
+from framework.testing.clock import VirtualClock
+from framework.testing.examples import study
 
 KEY = IdempotencyKey("ann", "k1", "a" * 64)
 

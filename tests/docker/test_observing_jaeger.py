@@ -17,7 +17,9 @@ from framework.ports.telemetry import SpanSink
 from framework.telemetry import observed
 from framework.telemetry.jaeger_client import JaegerClientSpans
 from framework.telemetry.otlp import OtlpSpans
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
 pytestmark = pytest.mark.docker
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from framework.model import Objective, Study, StudyPlan, StudyState, Term, Trial, Verdict
 from framework.report.speed import equal_speed
-from tests.fakes import MACHINE
+from framework.testing.pretend import MACHINE
 from tests.unit.test_objective_speed import trial
 
 STUDIES = 1_000

@@ -27,10 +27,12 @@ from framework.errors import FileError, TailorError
 from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
 from framework.study.export import StudyExport
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.traces.files import read_all
 from framework.twin.calibration.data import read_evidence
 from optimizer.space import Parameter, SearchSpace
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 SPACE = SearchSpace([Parameter("a.x", "real", 0.5, low=0.0, high=1.0)])

@@ -15,7 +15,9 @@ from framework.store.offers import SqlOfferStore
 from framework.store.studies import SqlStudyStore
 from framework.study.external import External
 from framework.study.external_session import TrialResult
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, pretend_tailor
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine
+from tests.fakes import pretend_tailor
 
 SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0}]}
 

@@ -40,7 +40,9 @@ from framework.placement.space import load_profile
 from framework.store.archive import SqlArchive
 from framework.study.export import StudyExport
 from framework.testbeds.host.counters import read_perf
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"

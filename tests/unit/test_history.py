@@ -16,10 +16,12 @@ from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Te
 from framework.study.observations import HISTORY, imported, left_out
 from framework.study.procedure import Procedure
 from framework.study.warm_start import history
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
 from optimizer.errors import NotOfThisSpace
 from optimizer.space import Condition, Parameter, SearchSpace
 from optimizer.transfer import ELSEWHERE, Known, carried, observed
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
+from tests.fakes import pretend_bench
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=8, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.testbeds.host.lately import Lately
-from tests.fakes import VirtualClock
+from framework.testing.clock import VirtualClock
 
 
 def test_an_answer_is_remembered_for_a_while() -> None:

@@ -13,7 +13,9 @@ from framework.errors import InputError
 from framework.model import TuneRequest
 from framework.study import lease
 from framework.study.lease import Lease
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=2, repetitions=1, pairs=3, drift_every=0, minimal=0)

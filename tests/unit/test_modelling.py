@@ -23,13 +23,14 @@ from framework.model import Study, StudyPlan, StudyState, TuneRequest
 from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe
 from framework.study.observations import PRIOR
 from framework.study.procedure import Procedure, new_optimizer
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE
 from framework.twin.calibration.data import read_evidence
 from framework.twin.screen import screened
 from framework.use_cases.place import propose
 from framework.use_cases.studies import Tailor
 from framework.use_cases.twin import Modelling
 from optimizer.space import SearchSpace
-from tests.fakes import MACHINE, VirtualClock
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES, bench_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,8 +20,10 @@ from framework.report.page import page
 from framework.report.summary import Summary, summarise
 from framework.study.planning import planned
 from framework.study.procedure import Procedure
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
 from optimizer.space import Configuration
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
+from tests.fakes import pretend_bench
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=12, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,

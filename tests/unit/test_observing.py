@@ -14,8 +14,10 @@ from framework.errors import Interrupted
 from framework.model import Study, TuneRequest
 from framework.telemetry import observed
 from framework.telemetry.otlp import resource
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=3, repetitions=2, pairs=3, drift_every=0, minimal=0)

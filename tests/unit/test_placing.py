@@ -17,11 +17,13 @@ from framework.model.topology import Cpu, Topology
 from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe, read_profile
 from framework.placement.reasons import reasons
 from framework.placement.space import baselines, capacities, domains_of, load_profile, own_memory_mib, parameter_of
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=1, pairs=3, drift_every=0, minimal=0)

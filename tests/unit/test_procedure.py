@@ -15,7 +15,9 @@ from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.report.summary import summarise
 from framework.study.procedure import Procedure
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
+from tests.fakes import pretend_bench
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,

@@ -15,9 +15,10 @@ from framework.errors import InputError
 from framework.model import StudyPlan, TrialState
 from framework.report.page import page
 from framework.report.summary import summarise
+from framework.testing.pretend import larger_is_faster, pretend_types
 from optimizer.base import Optimizer
 from optimizer.trial import Observation
-from tests.fakes import larger_is_faster, pretend_bench, pretend_types
+from tests.fakes import pretend_bench
 from tests.unit.test_procedure import PLAN, again, machine, start
 
 

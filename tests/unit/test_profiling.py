@@ -22,8 +22,10 @@ from framework.placement.profile import UNSTRESSED_EVERY, ProfileHeader, block_o
 from framework.placement.profiler import busy, peak
 from framework.placement.slowdowns import attributes, judgement, losses, prediction, pressures, ratios, slowdowns
 from framework.ports.testbed import Progress
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 HARM = {"l3": 0.5, "gemm": 0.1}  # of the log latency, for each unit of intensity

@@ -16,7 +16,9 @@ from framework.report.page import page
 from framework.report.summary import Summary, summarise
 from framework.study.procedure import Procedure
 from framework.study.verdict import FULL
-from tests.fakes import MACHINE, PretendMachine, VirtualClock, larger_is_faster, pretend_bench
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
+from tests.fakes import pretend_bench
 
 IDLE = ("mail", "queue", "search")
 PLAN = StudyPlan(

@@ -28,17 +28,17 @@ from framework.report.summary import Summary, summarise
 from framework.report.summary_json import summary_document
 from framework.study.planning import expected_repetitions
 from framework.study.procedure import Procedure
-from optimizer.space import Configuration
-from tests.fakes import (
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import (
     MACHINE,
     SENSITIVE,
     PretendMachine,
-    VirtualClock,
     larger_is_faster,
     pretend_application,
-    pretend_bench,
     pretend_types,
 )
+from optimizer.space import Configuration
+from tests.fakes import pretend_bench
 
 PLAN = StudyPlan(
     "/somewhere/pretend", "random", {}, iterations=4, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0,

@@ -9,8 +9,8 @@ import pytest
 
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.report.optimizer_comparison import contenders, race_plot
+from framework.testing.pretend import MACHINE
 from optimizer.space import Configuration
-from tests.fakes import MACHINE
 
 
 def study(optimizer: str, testbed: str = "docker") -> Study:

@@ -12,8 +12,10 @@ import pytest
 from framework.config import load_service_types
 from framework.errors import InputError, Interrupted
 from framework.model import StudyId, StudyState, Trial, TrialState, TuneRequest
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests" / "cases" / "good" / "small"

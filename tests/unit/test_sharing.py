@@ -20,7 +20,9 @@ from framework.store.offers import SqlOfferStore
 from framework.study.export import StudyExport, without_directory
 from framework.study.external import External
 from framework.study.external_session import TrialResult
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=2, pairs=3, drift_every=0, minimal=0)

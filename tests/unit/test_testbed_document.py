@@ -11,8 +11,10 @@ import pytest
 from framework.errors import DeploymentFailed
 from framework.model import Deployment, Running, TuneRequest
 from framework.ports.testbed import Progress
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from optimizer.space import Configuration
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 from tests.testbed_documents import wanted_of
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"

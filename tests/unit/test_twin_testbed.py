@@ -20,11 +20,12 @@ from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from framework.study.procedure import Procedure
 from framework.testbeds.twin import TwinTestbed
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE
 from framework.twin.cache import fitted, hit_ratio
 from framework.twin.simulator.simulate import simulate
 from framework.twin.translate import compiled, inert
 from optimizer.space import Configuration
-from tests.fakes import MACHINE, VirtualClock
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICE = load_application(ROOT / "apps" / "url-shortener")

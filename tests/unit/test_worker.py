@@ -14,9 +14,11 @@ from framework.errors import Transient
 from framework.model import StudyState, TuneRequest
 from framework.model.job import ENGINE
 from framework.store.jobs import SqlJobQueue
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import MOST_RETRIES, Worker
-from tests.fakes import PretendMachine, VirtualClock, pretend_tailor
+from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=1, pairs=3, drift_every=0, minimal=0)

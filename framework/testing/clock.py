@@ -1,0 +1,19 @@
+"""Time for tests."""
+
+from __future__ import annotations
+
+
+class VirtualClock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.ns = 1_700_000_000_000_000_000
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def monotonic(self) -> float:
+        return self.ns / 1e9
+
+    def sleep(self, seconds: float) -> None:
+        self.ns += int(seconds * 1e9)
