@@ -41,9 +41,7 @@ EXPLAINED = 120  # columns of a terminal from which a table has room for sentenc
 FEW_WINDOWS = 10  # of the study, about whose differences nothing is said
 LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
 TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
-MODELLED = (
-    "[yellow]MODELLED: no application runs; every number below comes from its twin, a queueing model (twin.json).[/]"
-)
+MODELLED = "[yellow]MODELLED: no application runs; every number below comes from {}.[/]"
 
 
 def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
@@ -107,7 +105,7 @@ def opening(console: Console, study: Study) -> None:
     """What is about to happen, on which machine."""
     plan, machine = study.plan, study.machine
     if study.modelled:
-        console.print(MODELLED)
+        console.print(MODELLED.format(escape(study.model)))
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
@@ -133,7 +131,7 @@ def summary(console: Console, found: Summary) -> None:
     study = found.study
     console.print()
     if study.modelled:
-        console.print(MODELLED)
+        console.print(MODELLED.format(escape(study.model)))
     if study.plan.quick:
         console.print("[yellow]QUICK study: a first look, not a result to publish.[/]")
     for name, level in (("default", found.default), ("best", found.best)):

@@ -114,7 +114,7 @@ def register(
         if as_json:
             print_json({"modelled": True, **_document(found), "plot": drawn})
             return
-        output.print(terminal.MODELLED)
+        output.print(terminal.MODELLED.format("its twin, a queueing model (twin.json)"))
         _show(output, found)
         if drawn is not None:
             output.print(f"plot: {drawn}", soft_wrap=True)

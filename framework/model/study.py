@@ -193,6 +193,14 @@ class Study:
     modelled: bool = False  # its numbers come from a model and were not measured
 
     @property
+    def model(self) -> str:
+        """What the numbers of a modelled study come from, as a phrase; empty where they were measured."""
+        if not self.modelled:
+            return ""
+        digest = self.versions.get("twin.json")
+        return f"its twin, a queueing model (twin.json, {digest})" if digest else f"the testbed {self.testbed}, a model"
+
+    @property
     def directory(self) -> Path:
         """The application's directory.  Raises MeasuredElsewhere where there is none: that study has a name only."""
         self.check_measured_here()

@@ -228,3 +228,13 @@ def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) ->
         manage=lambda types: machine,
         **more,
     )
+
+
+class PretendIsolation:
+    """Remembers where services were moved to."""
+
+    def __init__(self) -> None:
+        self.allowed: dict[str, str] = {}
+
+    def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
+        self.allowed.update(cpus)

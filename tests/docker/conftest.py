@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +13,7 @@ import pytest
 from framework.errors import MissingPrerequisite
 from framework.testbeds.docker.compose_command import CANDIDATES, ComposeCommand
 from framework.testbeds.docker.testbed import DockerTestbed
-from tests.docker.studies import ROOT, TAILOR, WIDE, edit, environment
+from tests.docker.studies import ROOT, TAILOR, environment, slice_in
 from tests.testbed_documents import TYPES, new_project
 
 
@@ -53,12 +51,4 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def slice_application(tmp_path: Path) -> Path:
-    """A copy of the slice with wide limits and little data."""
-    target = tmp_path / "url-shortener"
-    shutil.copytree(ROOT / "apps" / "url-shortener", target)
-    text = (target / "application.yaml").read_text()
-    assert "limits:" not in text
-    (target / "application.yaml").write_text(text + f"limits: {json.dumps(WIDE)}\n")
-    for file in ("compose.yaml", "workload.yaml"):
-        edit(target, file, "400000", "2000")
-    return target
+    return slice_in(tmp_path)

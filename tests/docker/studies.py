@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,15 @@ def edit(application: Path, file: str, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+def slice_in(directory: Path) -> Path:
+    """A copy of the slice with wide limits and little data; its directory."""
+    target = directory / "url-shortener"
+    shutil.copytree(ROOT / "apps" / "url-shortener", target)
+    text = (target / "application.yaml").read_text()
+    assert "limits:" not in text
+    (target / "application.yaml").write_text(text + f"limits: {json.dumps(WIDE)}\n")
+    for file in ("compose.yaml", "workload.yaml"):
+        edit(target, file, "400000", "2000")
+    return target

@@ -1,0 +1,226 @@
+"""What every testbed promises, with what drives load on it and what reads its traces.
+
+The kits share one deployment: put them into one class, with a fixture of the scope "class", where deploying takes long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from framework.bench import Rig, TestbedKind
+from framework.compose import render
+from framework.model import Application, Deployment, LoadPlan, LoadResult, Running, ServiceType, Usage
+from framework.model.spans import SpanTable
+from framework.ports.isolation import Isolation
+from optimizer.space import Configuration
+
+MISSING = -2  # the parent of a span whose parent was not read
+SIGMAS = 6.0
+
+
+def quiet(step: str) -> None:
+    """For whoever wants to hear of no step."""
+
+
+@dataclass
+class GivenTestbed:
+    """A kind of testbed, with an application that it can run.
+
+    ``project``: a name that nobody else uses.
+    """
+
+    kind: TestbedKind
+    application: Application
+    types: Mapping[str, ServiceType]
+    project: str
+    configuration: Configuration = field(default_factory=lambda: Configuration({}))
+    rate_rps: float = 50.0
+    warmup_s: float = 1.0
+    window_s: float = 3.0
+
+    @cached_property
+    def rig(self) -> Rig:
+        """Opened once."""
+        return self.kind.open(self.application, self.types)
+
+    def deployment(self, project: str | None = None) -> Deployment:
+        """The application under the configuration; what that does not name is as the knowledge base says."""
+        project = project or self.project
+        labels = {"tailor.study": project, "tailor.application": self.application.name}
+        return render(self.application, self.types, self.configuration, project=project, labels=labels)
+
+    @cached_property
+    def running(self) -> Running:
+        """Deployed once, with its data."""
+        self.rig.testbed.load_dataset(self.application, self.deployment(), quiet)
+        return self.rig.testbed.deploy(self.deployment(), quiet)
+
+    def load(self, seed: int = 1) -> tuple[LoadResult, list[Usage]]:
+        """One run of the generator, and the counters that it asked for."""
+        plan = LoadPlan(self.application.workload, self.rate_rps, self.warmup_s, self.window_s, seed)
+        asked: list[Usage] = []
+
+        def usage() -> Usage:
+            asked.append(self.rig.testbed.usage(self.running))
+            return asked[-1]
+
+        return self.rig.load.run(plan, self.running, usage, quiet), asked
+
+    def clean(self) -> None:
+        """Leave nothing behind."""
+        self.rig.testbed.clean(self.project, data=True)
+
+
+class DeploymentContract:
+    """Fixture: ``given``, a GivenTestbed, cleaned afterwards."""
+
+    def test_it_is_what_its_kind_says(self, given: GivenTestbed) -> None:
+        testbed = given.rig.testbed
+        assert testbed.name == given.kind.name
+        assert testbed.modelled == given.kind.modelled
+        assert given.kind.available(given.application)
+
+    def test_its_machine_has_what_is_tuned_for(self, given: GivenTestbed) -> None:
+        machine = given.rig.testbed.machine()
+        assert machine.cores >= 1
+        assert machine.memory_mib >= 1
+        topology = given.kind.topology(given.application)
+        assert topology.cpus
+        assert len({cpu.number for cpu in topology.cpus}) == len(topology.cpus)
+
+    def test_its_digest_is_of_text_and_lasts(self, given: GivenTestbed) -> None:
+        digest = given.kind.digest(given.application)
+        assert all(isinstance(part, str) for item in digest.items() for part in item)
+        assert given.kind.digest(given.application) == digest
+
+    def test_a_deployment_runs(self, given: GivenTestbed) -> None:
+        testbed = given.rig.testbed
+        testbed.check(given.application)
+        running = given.running
+        assert running.deployment == given.deployment()
+        assert set(running.containers) <= {service.name for service in given.application.services}
+        assert running.containers
+        testbed.alive(running)
+
+    def test_counters_only_grow(self, given: GivenTestbed) -> None:
+        first = given.rig.testbed.usage(given.running)
+        second = given.rig.testbed.usage(given.running)
+        assert set(first.cpu_s) == set(second.cpu_s)
+        assert second.at_ns >= first.at_ns
+        assert all(second.cpu_s[name] >= first.cpu_s[name] >= 0 for name in first.cpu_s)
+        assert second.host_cpu_s >= first.host_cpu_s
+
+    def test_deploying_again_gives_the_same(self, given: GivenTestbed) -> None:
+        before = given.running
+        again = given.rig.testbed.deploy(given.deployment(), quiet)
+        assert set(again.containers) == set(before.containers)
+        given.rig.testbed.alive(again)
+        given.running = again
+
+    def test_cleaning_takes_one_project_and_no_other(self, given: GivenTestbed) -> None:
+        testbed, running = given.rig.testbed, given.running
+        other = f"{given.project}-other"
+        testbed.deploy(given.deployment(other), quiet)
+        try:
+            testbed.alive(running)
+        finally:
+            testbed.clean(other, data=True)
+        testbed.alive(running)
+        assert other not in testbed.projects()
+        assert not testbed.clean(other, data=True), "there is nothing left to remove"
+
+
+class LoadGeneratorContract:
+    """Fixture: ``given``, a GivenTestbed on which load can be driven."""
+
+    def test_requests_are_due_whatever_becomes_of_others(self, given: GivenTestbed) -> None:
+        """An open loop: the schedule follows from the seed alone."""
+        first, _ = given.load(seed=1)
+        again, _ = given.load(seed=1)
+        other, _ = given.load(seed=2)
+        assert len(first.due_ns) == len(again.due_ns)
+        # To a microsecond: some generators count from their own start.
+        np.testing.assert_allclose(_offsets(first), _offsets(again), atol=1e-6)
+        np.testing.assert_array_equal(first.request_class, again.request_class)
+        if given.application.workload.arrivals == "poisson":
+            assert len(other.due_ns) != len(first.due_ns) or not np.allclose(_offsets(first), _offsets(other))
+
+    def test_every_request_is_told(self, given: GivenTestbed) -> None:
+        found, _ = given.load()
+        count = len(found.due_ns)
+        columns = (found.sent_ns, found.end_ns, found.request_class, found.status, found.ok)
+        assert {len(column) for column in columns} == {count}
+        expected = given.rate_rps * (given.warmup_s + given.window_s)
+        assert abs(count - expected) <= SIGMAS * np.sqrt(expected)
+        assert (np.diff(np.sort(found.due_ns)) >= 0).all()
+        answered = found.status != 0
+        assert (found.sent_ns >= found.due_ns)[answered].all()
+        assert (found.end_ns >= found.sent_ns)[answered].all()
+        assert found.request_class.max(initial=0) < len(found.classes)
+        assert not (found.ok & ~answered).any(), "no answer is no success"
+
+    def test_counters_are_read_at_both_ends_of_the_window(self, given: GivenTestbed) -> None:
+        found, asked = given.load()
+        assert len(asked) == 2
+        assert found.usage_before is not None
+        assert found.usage_after is not None
+        between_s = (found.usage_after.at_ns - found.usage_before.at_ns) / 1e9
+        assert between_s == pytest.approx(given.window_s, abs=max(1.0, given.warmup_s + 0.5))
+
+
+class TraceReaderContract:
+    """Fixture: ``given``, a GivenTestbed whose services are traced."""
+
+    def test_traces_of_the_window_come_whole(self, given: GivenTestbed) -> None:
+        reader = given.rig.traces
+        before = reader.created(given.running)
+        load, _ = given.load()
+        start_ns = load.started_ns + int(load.warmup_s * 1e9)
+        end_ns = start_ns + int(load.window_s * 1e9)
+        created = reader.created(given.running)
+        expected = None if created is None or before is None else created + load.spans_created - before
+        spans = reader.read(given.running, start_ns, end_ns, expected)
+        _check(spans, start_ns, end_ns)
+        in_window = (load.due_ns >= start_ns) & (load.due_ns < end_ns)
+        assert abs(len(spans.traces) - int(in_window.sum())) <= 0.05 * in_window.sum() + 2
+
+    def test_an_empty_window_has_no_traces(self, given: GivenTestbed) -> None:
+        load, _ = given.load()
+        long_ago = load.started_ns - 3_600 * 10**9
+        assert len(given.rig.traces.read(given.running, long_ago, long_ago + 10**9, None)) == 0
+
+
+class IsolationContract:
+    """Fixtures: ``given``, a GivenTestbed; ``isolation``; ``allowed``, which tells a service's list of CPUs."""
+
+    def test_services_move_and_go_on(
+        self, given: GivenTestbed, isolation: Isolation, allowed: Callable[[Running, str], str]
+    ) -> None:
+        running, (service, *_) = given.running, sorted(given.running.containers)
+        numbers = [cpu.number for cpu in given.kind.topology(given.application).cpus]
+        for number in (numbers[0], numbers[-1]):
+            isolation.pin(running, {service: str(number)})
+            assert allowed(running, service) == str(number)
+            given.rig.testbed.alive(running)
+
+
+def _offsets(found: LoadResult) -> NDArray[np.float64]:
+    """When requests were due, in seconds from the beginning."""
+    seconds: NDArray[np.float64] = (np.sort(found.due_ns) - found.started_ns) / 1e9
+    return seconds
+
+
+def _check(spans: SpanTable, start_ns: int, end_ns: int) -> None:
+    roots = spans.parent == -1
+    assert np.bincount(spans.trace[roots], minlength=len(spans.traces)).tolist() == [1] * len(spans.traces)
+    assert ((spans.start_ns[roots] >= start_ns) & (spans.start_ns[roots] < end_ns)).all()
+    assert not (spans.parent == MISSING).any()
+    children = spans.parent >= 0
+    assert (spans.trace[children] == spans.trace[spans.parent[children]]).all()
+    assert (spans.end_ns >= spans.start_ns).all()
