@@ -27,6 +27,7 @@ from framework.telling import EDITS, PRIOR, believed, imported, in_space, observ
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
 from optimizer.minimal import smaller
+from optimizer.registry import check_options
 from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
@@ -329,6 +330,7 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
     """The plan's optimizer, new.  Raises InputError on an unknown name or option, with what is allowed."""
     try:
         kind = load_optimizer(plan.optimizer)
+        check_options(kind, plan.optimizer_options)
         start = _start(plan.initial, plan.extra, space)
         modelled = believed(plan, space)
         if modelled and not kind.uses_belief:
