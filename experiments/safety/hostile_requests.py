@@ -251,7 +251,8 @@ class Requests:
             {"domains": "9" * 1_000},
             {"application": path}, {"application": "url-shortener/../broken"}, {"application": "reads-database"},
             {"application": "mounts-root"}, {"application": "broken"}, {"optimizer": path}, {"testbed": path},
-            {"options": {"a": path}}, {"options": {self._random.choice(ARGUMENTS): [path]}}, {"only": [path]}, {"pin": [f"nginx={path}"]},
+            {"options": {"a": path}}, {"options": {self._random.choice(ARGUMENTS): [path]}}, {"only": [path]},
+            {"pin": [f"nginx={path}"]},
             {"apart": ["nginx:nginx", path]}, {"subject_to": [f"p95 <= {path}"]}, {"also": [path]}, {"profile": True},
             {"thresholds": {path: 1.0}}, {"limits": {"nginx": 1e308}}, {"placement": "only", "domains": "0-99999999"},
         )  # fmt: skip
