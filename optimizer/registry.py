@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
 from optimizer.base import Optimizer
-from optimizer.errors import NameCollision, PluginBroken, UnknownOptimizer
+from optimizer.errors import InvalidOption, NameCollision, PluginBroken, UnknownOptimizer
 
 GROUP = "tailor.optimizers"
 
@@ -67,6 +67,14 @@ def load_all(entries: Iterable[EntryPoint] | None = None) -> Plugins:
         except PluginBroken as error:
             broken[name] = error
     return Plugins(working, broken)
+
+
+def check_options(kind: type[Optimizer], names: Iterable[str]) -> None:
+    """Raises InvalidOption for one that the optimizer does not have, whatever else its constructor takes."""
+    for name in names:
+        if name not in kind.options_known:
+            known = ", ".join(sorted(kind.options_known)) or "none"
+            raise InvalidOption(f"{kind.name} has no option {name!r}; known: {known}")
 
 
 def _by_name(entries: Iterable[EntryPoint] | None) -> dict[str, EntryPoint]:

@@ -45,6 +45,7 @@ NUMBERS = (
     0, -1, 1, 2**31, 2**63, 2**64, 10**400, -(2**63), 1e308, -1e308, 5e-324, float("nan"), float("inf"), -float("inf"),
     0.1, True, False, None,
 )  # fmt: skip
+ARGUMENTS = ("space", "seed", "budget", "start", "modelled", "self")  # of an optimizer's constructor
 REDUCTIONS = (
     "bottlenecks:/etc/passwd", "bottlenecks:{passwd}", "bottlenecks:/dev/zero", "screening:{passwd}", "screening:../..",
     "file:{passwd}", "bottlenecks:{results}", "screening:{study}", "bottlenecks", "critical-path+bottlenecks",
@@ -250,7 +251,8 @@ class Requests:
             {"domains": "9" * 1_000},
             {"application": path}, {"application": "url-shortener/../broken"}, {"application": "reads-database"},
             {"application": "mounts-root"}, {"application": "broken"}, {"optimizer": path}, {"testbed": path},
-            {"options": {"a": path}}, {"options": {"modelled": [path]}}, {"only": [path]}, {"pin": [f"nginx={path}"]},
+            {"options": {"a": path}}, {"options": {self._random.choice(ARGUMENTS): [path]}}, {"only": [path]},
+            {"pin": [f"nginx={path}"]},
             {"apart": ["nginx:nginx", path]}, {"subject_to": [f"p95 <= {path}"]}, {"also": [path]}, {"profile": True},
             {"thresholds": {path: 1.0}}, {"limits": {"nginx": 1e308}}, {"placement": "only", "domains": "0-99999999"},
         )  # fmt: skip

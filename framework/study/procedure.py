@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from optimizer.minimal import smaller
 
 from framework.bench import Bench
 from framework.config.space import along_the_path
@@ -28,6 +29,7 @@ from framework.study.verdict import FinalComparison
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError, SearchExhausted
+from optimizer.registry import check_options
 from optimizer.registry import load as load_optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
@@ -330,6 +332,7 @@ def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:
     """The plan's optimizer, new.  Raises InputError on an unknown name or option, with what is allowed."""
     try:
         kind = load_optimizer(plan.optimizer)
+        check_options(kind, plan.optimizer_options)
         start = _start(plan.initial, plan.extra, space)
         modelled = believed(plan, space)
         if modelled and not kind.uses_simulator_prior:

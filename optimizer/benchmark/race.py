@@ -58,7 +58,9 @@ def run(
     """
     default = problem.space.default()
     known: dict[str, Any] = {**(options or {}), **({"modelled": modelled} if modelled else {})}
-    made = kind_of(optimizer)(problem.space, seed=seed, budget=evaluations, start=default, **known)
+    kind = kind_of(optimizer)
+    registry.check_options(kind, options or {})
+    made = kind(problem.space, seed=seed, budget=evaluations, start=default, **known)
     key = zlib.crc32(problem.name.encode())
     made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
     values, ask_s, failures = [_truth(problem, default)], [], 0

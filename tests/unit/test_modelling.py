@@ -227,6 +227,15 @@ def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: p
         assert changed == best["values"], "the search starts at the best that the twin knows"
 
 
+@pytest.mark.parametrize("name", ["space", "seed", "budget", "start", "modelled", "self", "no-such"])
+@pytest.mark.parametrize("optimizer", ["tailor", "dds"])
+def test_an_option_is_no_other_argument(optimizer: str, name: str) -> None:
+    space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
+    plan = StudyPlan("a", optimizer, {name: [0.5]}, 5, 1, 1.0, 1.0, 10.0, 1, 0)
+    with pytest.raises(InputError, match=f"{optimizer} has no option '{name}'; known: "):
+        new_optimizer(plan, space)
+
+
 @pytest.mark.parametrize("rate_rps", [200.0, 5000.0, 20_000.0])
 def test_a_default_under_which_requests_fail(rate_rps: float) -> None:
     """What the model says of a rate that the default, or any configuration, cannot serve is a number or nothing."""
