@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from optimizer.minimal import smaller
 
 from framework.bench import Bench
 from framework.config.space import along_the_path
