@@ -19,7 +19,7 @@ from framework.model import (
     ServiceType,
     Study,
 )
-from framework.model.spans import Format, TraceSet
+from framework.model.spans import TraceSet
 from framework.model.topology import Topology
 from framework.ports.clock import Clock
 from framework.ports.host_counters import HostCounters
@@ -127,7 +127,7 @@ class Backends:
     artefacts: ArtefactStore
     clock: Clock
     kinds: Sequence[TestbedKind]
-    traces: Callable[[Sequence[str], Format | None], TraceSet]
+    traces: Callable[[Sequence[str], str | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
     plugged_in: Mapping[str, Callable[[], TestbedKind]] = field(default_factory=dict)

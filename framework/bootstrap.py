@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+
+from cachetools.func import ttl_cache
 
 from framework.bench import Backends, Colocation, Rig, TestbedKind
 from framework.compose.gate import Gate
 from framework.config import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import InputError, MissingPrerequisite
-from framework.load.container import ContainerLoad
+from framework.load.registry import GENERATORS
 from framework.model import DOCKER, TWIN, Application, ServiceType
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
 from framework.ports.telemetry import SpanSink
+from framework.registry import Registry
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
 from framework.store.artefacts import FileArtefacts, SqlArtefacts
@@ -40,7 +42,6 @@ from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
-from framework.testbeds.host.lately import Lately
 from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
@@ -51,7 +52,9 @@ from framework.twin.translate import inert
 from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import Worker
 
-TESTBEDS = "tailor.testbeds"
+TESTBEDS: Registry[Callable[[Path, Clock], TestbedKind]] = Registry("testbed", "tailor.testbeds")
+"""Of other packages: functions of TAILOR_HOME and a clock."""
+
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
 
 
@@ -109,7 +112,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         artefacts=artefacts,
         clock=clock,
         kinds=[docker_kind(settings), twin_kind(clock)],
-        plugged_in=plugged_in(settings.home, clock),
+        plugged_in={name: partial(plugged_in, name, settings.home, clock) for name in TESTBEDS.names()},
         traces=read_all,
         home=settings.home,
         spaces=settings.spaces,
@@ -130,14 +133,14 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
 def docker_kind(settings: Settings) -> TestbedKind:
     """Deployments by Docker Compose on the engine that answers here."""
     gate = gate_of(settings)
-    machine = Lately(lambda: describe(Engine()), MACHINE_S)
+    machine = ttl_cache(maxsize=1, ttl=MACHINE_S)(lambda: describe(Engine()))
 
     def manage(types: Mapping[str, ServiceType]) -> DockerTestbed:
         return DockerTestbed(settings.home, types, gate=gate, machine=machine)
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
-        load = ContainerLoad(application, DockerSideContainers())
-        return Rig(manage(types), load, JaegerReader(application))
+        generator = GENERATORS.get(application.generator)
+        return Rig(manage(types), generator(application, DockerSideContainers()), JaegerReader(application))
 
     return TestbedKind(
         name=DOCKER,
@@ -178,21 +181,9 @@ def twin_kind(clock: Clock) -> TestbedKind:
     )
 
 
-def plugged_in(home: Path, clock: Clock) -> Mapping[str, Callable[[], TestbedKind]]:
-    """Testbeds of other packages: entry points of the group ``tailor.testbeds``, functions of (home, clock).
-
-    Nothing is imported until it is asked for by name.  Loading raises MissingPrerequisite.
-    """
-
-    def load(plugged: EntryPoint) -> TestbedKind:
-        try:
-            kind: TestbedKind = plugged.load()(home, clock)
-        except Exception as error:  # the import of someone else's module may raise anything
-            said = f"testbed {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
-            raise MissingPrerequisite(said, "repair or uninstall the package that has it") from error
-        return kind
-
-    return {plugged.name: partial(load, plugged) for plugged in entry_points(group=TESTBEDS)}
+def plugged_in(name: str, home: Path, clock: Clock) -> TestbedKind:
+    """A testbed of another package.  Raises MissingPrerequisite."""
+    return TESTBEDS.get(name)(home, clock)
 
 
 def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:

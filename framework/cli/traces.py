@@ -19,13 +19,11 @@ from framework.critical_path.comparison import Groups, between
 from framework.critical_path.skew import Mode
 from framework.errors import InputError
 from framework.model import Estimate
-from framework.model.spans import Format
 from framework.use_cases.studies import Tailor
 
 SHOWN = 15
 LEAST_NAME = 12  # characters of a service's name
 FIRST_TO_GO = ("CV", "requests", "p99", "mean [ms]")  # where a terminal is narrow
-FORMATS = ("jaeger", "otlp", "otlp-protobuf", "zipkin")
 SKEWS = ("auto", "on", "off")
 
 
@@ -41,7 +39,11 @@ def register(
             list[str] | None, typer.Option(help="Compare with these traces (repeatable): service by service.")
         ] = None,
         form: Annotated[
-            str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)} [default: found from the content].")
+            str | None,
+            typer.Option(
+                "--format",
+                help="jaeger, otlp, otlp-protobuf, zipkin, or another package's [default: found from the content].",
+            ),
         ] = None,
         skew: Annotated[
             str, typer.Option(help="Adjust clocks: auto (between known hosts), on (between addresses), off.")
@@ -62,17 +64,15 @@ def register(
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
     ) -> None:
         """Where the time of requests goes: the critical path of traces from files or from Jaeger."""
-        for option, value, allowed in (("--format", form, FORMATS), ("--skew", skew, SKEWS)):
-            if value is not None and value not in allowed:
-                raise InputError(f"{option}: found {value!r}; allowed: {', '.join(allowed)}")
+        if skew not in SKEWS:
+            raise InputError(f"--skew: found {skew!r}; allowed: {', '.join(SKEWS)}")
         if not 0 <= tolerance < 1:
             raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
         weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
         view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
         with_tailor = tailor()
-        given = cast("Format | None", form)
-        found = with_tailor.analyse(sources, view, given)
-        other = with_tailor.analyse(against, view, given) if against else None
+        found = with_tailor.analyse(sources, view, form)
+        other = with_tailor.analyse(against, view, form) if against else None
         written = with_tailor.write_analysis(found, page, other)
         if as_json:
             print_json(document(found, other, written))

@@ -44,6 +44,7 @@ def load_application(directory: Path) -> Application:
         services=_services(file, services),
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root),
+        generator=file.load.generator,
         tracing=_tracing(document, file, services),
         objective=Objective(
             tuple(Term(quantity(name), float(weight)) for name, weight in file.objective.items()),

@@ -64,6 +64,12 @@ class WorkloadEntry(Strict):
     )
 
 
+class LoadEntry(Strict):
+    """What drives the workload."""
+
+    generator: Name = Field("tailor", description="name of a load generator: Tailor's own, or one of another package")
+
+
 class Counters(Strict):
     """Where every service of the application's own tells how many spans it created and exported."""
 
@@ -147,6 +153,7 @@ class ApplicationFile(Strict):
     )
     services: dict[Name, ServiceEntry] = Field(min_length=1)
     workload: WorkloadEntry
+    load: LoadEntry = Field(LoadEntry(generator="tailor"), description="what drives the workload")
     tracing: TracingEntry
     objective: Annotated[dict[Quantity, float], Field(min_length=1), AfterValidator(_objective)] = Field(
         default_factory=lambda: {"p95": 1.0}, description="quantity -> weight; minimised"

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite
+from framework.load.registry import GENERATORS
 from framework.load.result import load_result
 from framework.model import Application, LoadPlan, LoadResult, Running, Usage
 from framework.model.side_container import Ended, SideContainer
+from framework.ports.load import LoadGenerator
 from framework.ports.side_containers import SideContainers
 from framework.ports.testbed import Progress
 
@@ -30,6 +32,12 @@ GRACE_S = 120.0
 """What start, schedule, export of spans and result may take beside the plan's own time."""
 
 LOG_LINES = 20
+
+
+@GENERATORS.register("tailor")
+def generator(application: Application, containers: SideContainers) -> LoadGenerator:
+    """Tailor's own generator, with the workload of the application."""
+    return ContainerLoad(application, containers)
 
 
 class ContainerLoad:

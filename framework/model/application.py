@@ -155,4 +155,5 @@ class Application:
     limits: Limits = Limits()
     constraints: tuple[Constraint, ...] = ()  # between parameters, named service.parameter
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
+    generator: str = "tailor"  # drives the workload
     content_hash: str = ""  # of every file the application's directory holds; names the seeded data

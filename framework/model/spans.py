@@ -9,13 +9,10 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-Format = Literal["jaeger", "otlp", "otlp-protobuf", "zipkin"]
-"""What traces are written in."""
 
 KINDS = ("internal", "server", "client", "producer", "consumer")
 

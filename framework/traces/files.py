@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,17 +16,12 @@ import httpx
 
 from framework.config.reading import TRACES_BYTES, read_bytes
 from framework.errors import FileError, InputError, TracesMissing
-from framework.model.spans import Format, TraceSet
-from framework.traces import jaeger_json, otlp, zipkin
+from framework.model.spans import TraceSet
+from framework.traces import jaeger_json
 from framework.traces.columns import SpanColumns
 from framework.traces.link import RawSpans
+from framework.traces.registry import FORMATS
 
-READERS: Mapping[Format, Callable[[SpanColumns, bytes], object]] = {
-    "jaeger": jaeger_json.read_into,
-    "otlp": otlp.read_json_into,
-    "otlp-protobuf": otlp.read_protobuf_into,
-    "zipkin": zipkin.read_into,
-}
 SUFFIXES = (".json", ".jsonl", ".pb", ".bin", ".json.gz", ".jsonl.gz", ".pb.gz")
 WEB = ("http://", "https://")
 WORTH_A_PROCESS = 256 << 20  # bytes of documents; below, starting a process takes longer than reading them
@@ -37,12 +32,14 @@ LARGEST = TRACES_BYTES
 """Bytes of one document, packed and unpacked: a small compressed file must not fill the memory."""
 
 
-def read_all(sources: Sequence[str], form: Format | None = None, workers: int | None = None) -> TraceSet:
+def read_all(sources: Sequence[str], form: str | None = None, workers: int | None = None) -> TraceSet:
     """Every trace of files, directories and http addresses.
 
     ``workers``: processes (default: one a core where there are files enough).  Raises InputError when a source does
-    not exist.
+    not exist, UnknownName for a format that is none.
     """
+    if form is not None:
+        FORMATS.get(form)
     names = [name for source in sources for name in _names(source)]
     columns, unreadable = SpanColumns(), dict[str, str]()
     usable = len(os.sched_getaffinity(0)) if workers is None else workers
@@ -60,14 +57,14 @@ def read_all(sources: Sequence[str], form: Format | None = None, workers: int | 
     return TraceSet(tuple(sources), spans, rejected, unreadable)
 
 
-def _read_apart(name: str, form: Format | None) -> tuple[RawSpans, Mapping[str, int], Mapping[str, str], bool]:
-    """One document in a process of its own, and whether its traces are whole, as Jaeger's are."""
+def _read_apart(name: str, form: str | None) -> tuple[RawSpans, Mapping[str, int], Mapping[str, str], bool]:
+    """One document in a process of its own, and whether its traces are whole."""
     columns = SpanColumns()
     found, unreadable = _read_one(columns, name, form)
-    return columns.raw(), columns.rejected, unreadable, found == "jaeger"
+    return columns.raw(), columns.rejected, unreadable, found is not None and FORMATS.get(found).whole
 
 
-def _read_one(columns: SpanColumns, name: str, form: Format | None) -> tuple[Format | None, Mapping[str, str]]:
+def _read_one(columns: SpanColumns, name: str, form: str | None) -> tuple[str | None, Mapping[str, str]]:
     """Add one document, or a whole Jaeger; returns its format, or why it could not be read, by its name."""
     try:
         if name.startswith(WEB) and urlsplit(name).path in ("", "/") and not urlsplit(name).query:
@@ -84,28 +81,26 @@ def _bytes(names: Sequence[str]) -> int:
     return sum(Path(name).stat().st_size for name in names if not name.startswith(WEB))
 
 
-def read_into(columns: SpanColumns, document: bytes, form: Format | None = None) -> Format:
-    """Add one document, packed with gzip or not; returns its format.  Raises TracesMissing when no reader knows it."""
+def read_into(columns: SpanColumns, document: bytes, form: str | None = None) -> str:
+    """Add one document, packed with gzip or not; returns its format.
+
+    Raises TracesMissing when no format knows it, UnknownName for the name of none.
+    """
     document = _unpacked(document)
     form = form or detect(document)
-    READERS[form](columns, document)
+    FORMATS.get(form).read(columns, document)
     return form
 
 
-def detect(document: bytes) -> Format:
-    """The format, from the first bytes.  Raises TracesMissing."""
-    head = document[:4096].lstrip(b" \t\r\n\xef\xbb\xbf")
-    if not head:
+def detect(document: bytes) -> str:
+    """The one of Tailor's formats that shows first; another package's has to be named.  Raises TracesMissing."""
+    if not document.strip(b" \t\r\n\xef\xbb\xbf"):
         raise TracesMissing("the document is empty")
-    if head[:1] == b"[":
-        return "zipkin"
-    if head[:1] != b"{":
-        return "otlp-protobuf"
-    # The first key that tells; a document may begin with others (Jaeger's "total", "errors").
-    otlp_at, jaeger_at = document.find(b'"resourceSpans"'), document.find(b'"data"')
-    if max(otlp_at, jaeger_at) < 0:
+    shown = {name: form.shows_at(document) for name, form in FORMATS.own().items()}
+    places = [(at, name) for name, at in shown.items() if at is not None]
+    if not places:
         raise TracesMissing('neither Jaeger\'s "data" nor OTLP\'s "resourceSpans" nor a list as Zipkin gives')
-    return "jaeger" if otlp_at < 0 or 0 <= jaeger_at < otlp_at else "otlp"
+    return min(places)[1]
 
 
 def _unpacked(document: bytes) -> bytes:

@@ -18,6 +18,7 @@ from framework.errors import TracesMissing
 from framework.model.spans import SpanTable
 from framework.traces.columns import CALLS, KIND, LATEST_NS, PEER_RANK, ROOT, SpanColumns
 from framework.traces.link import MALFORMED, TWICE
+from framework.traces.registry import FORMATS, TraceFormat, position
 
 _Micros = Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS // 1000)]
 
@@ -219,3 +220,6 @@ def _tags(tags: list[_Tag] | None) -> tuple[int, str | None, bool]:
     if peer is not None and type(peer) is not str:
         raise _Rejected(MALFORMED)
     return kind, peer if kind in CALLS else None, error
+
+
+FORMATS.register("jaeger")(TraceFormat(lambda document: position(document, b'"data"'), read_into, whole=True))

@@ -18,6 +18,7 @@ from framework.errors import TracesMissing
 from framework.traces.columns import CALLS, LATEST_NS, NONE, PEER_RANK, ROOT, SpanColumns
 from framework.traces.jaeger_json import collector_paused
 from framework.traces.link import MALFORMED
+from framework.traces.registry import FORMATS, TraceFormat, begins_with, position
 
 _KINDS = {"SPAN_KIND_INTERNAL": 1, "SPAN_KIND_SERVER": 2, "SPAN_KIND_CLIENT": 3, "SPAN_KIND_PRODUCER": 4,
           "SPAN_KIND_CONSUMER": 5}  # fmt: skip
@@ -254,3 +255,9 @@ def _plain(attributes: Iterable[_KeyValue]) -> _Attributes:
 
 def _values(attributes: Iterable[Any]) -> _Attributes:
     return {one.key: one.value.string_value for one in attributes if one.value.HasField("string_value")}
+
+
+FORMATS.register("otlp")(TraceFormat(lambda document: position(document, b'"resourceSpans"'), read_json_into))
+FORMATS.register("otlp-protobuf")(
+    TraceFormat(lambda document: None if begins_with(document) in b"[{" else 0, read_protobuf_into)
+)

@@ -14,6 +14,7 @@ from framework.errors import TracesMissing
 from framework.traces.columns import CALLS, KIND, LATEST_NS, NONE, ROOT, SpanColumns
 from framework.traces.jaeger_json import collector_paused
 from framework.traces.link import MALFORMED
+from framework.traces.registry import FORMATS, TraceFormat, begins_with
 
 _Micros = Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS // 1000)]
 _OWN = 0xA5A5_A5A5_A5A5_A5A5
@@ -136,3 +137,6 @@ def _spoil(columns: SpanColumns, part: msgspec.Raw) -> None:
         columns.spoil(_trace(columns, _TRACE_OF.decode(part).trace_id))
     except (*_BROKEN, ValueError):
         columns.reject(MALFORMED)
+
+
+FORMATS.register("zipkin")(TraceFormat(lambda document: 0 if begins_with(document) == b"[" else None, read_into))

@@ -30,7 +30,6 @@ from framework.model import (
     TuneRequest,
 )
 from framework.model.job import ENGINE
-from framework.model.spans import Format
 from framework.model.study import said
 from framework.report.arms import repetitions
 from framework.report.export import export
@@ -289,7 +288,7 @@ class Tailor:
 
     # ------------------------------------------------------------------ traces
 
-    def analyse(self, sources: Sequence[str], view: View, form: Format | None = None) -> Analysis:
+    def analyse(self, sources: Sequence[str], view: View, form: str | None = None) -> Analysis:
         """What the traces of files, directories or addresses say.  Raises InputError where there is none to use."""
         return analyse(self._backends.traces(sources, form), view)
 

@@ -17,7 +17,7 @@ from framework.critical_path.analysis import View, analyse
 from framework.critical_path.service_time import service_times
 from framework.errors import TracesMissing
 from framework.model import Application, Container, Deployment, Objective, Running, Tracing, Workload
-from framework.model.spans import KINDS, Format
+from framework.model.spans import KINDS
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
 from optimizer.space import Configuration
@@ -152,7 +152,7 @@ def test_time_is_charged_to_the_cache_that_sends_no_spans(jaeger: Container) -> 
     ],
     ids=["a Jaeger", "a query", "api_v3"],
 )
-def test_traces_are_read_from_an_address(jaeger: Container, address: str, form: Format, traces: int) -> None:
+def test_traces_are_read_from_an_address(jaeger: Container, address: str, form: str, traces: int) -> None:
     seconds = (BEGIN_NS // 10**9, (BEGIN_NS + WINDOW_NS) // 10**9)
     start, end = (one * 10**6 for one in seconds)
     since, until = (f"{datetime.fromtimestamp(one, UTC):%Y-%m-%dT%H:%M:%SZ}" for one in seconds)

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from framework.errors import InputError, TracesMissing
-from framework.model.spans import KINDS, Format, SpanTable
+from framework.model.spans import KINDS, SpanTable
 from framework.traces.columns import SpanColumns
 from framework.traces.files import detect, read_all, read_into
 
@@ -118,7 +118,7 @@ WRITERS = {
 }  # fmt: skip
 
 
-def read(document: bytes, form: Format | None = None) -> tuple[SpanTable, dict[str, int]]:
+def read(document: bytes, form: str | None = None) -> tuple[SpanTable, dict[str, int]]:
     columns = SpanColumns()
     read_into(columns, document, form)
     spans, rejected = columns.table()
@@ -224,7 +224,7 @@ def test_what_is_no_trace(document: bytes) -> None:
 
 
 @pytest.mark.parametrize("form", ["jaeger", "otlp", "zipkin"])
-def test_detection(form: Format) -> None:
+def test_detection(form: str) -> None:
     assert detect(b"\n  " + WRITERS[form](*SPANS)) == form
     assert detect(protobuf(*SPANS)) == "otlp-protobuf"
 
