@@ -57,10 +57,11 @@ test: prepare  ## all tests; those that need a Docker Engine are skipped, saying
 
 .PHONY: check
 check: setup  ## formatting, linting, types, layers
-	$(BIN)/ruff format --check . scripts/images $(RUNNERS)
-	$(BIN)/ruff check . scripts/images $(RUNNERS)
+	$(BIN)/ruff format --check . scripts/images scripts/architecture $(RUNNERS)
+	$(BIN)/ruff check . scripts/images scripts/architecture $(RUNNERS)
 	$(BIN)/mypy
 	$(BIN)/mypy --scripts-are-modules scripts/images
+	$(BIN)/mypy --scripts-are-modules scripts/architecture
 	$(BIN)/lint-imports --no-cache
 	@for file in $$(grep -lE '^#!/bin/(ba)?sh' .ci/run scripts/* apps/common/images/*/*.sh); do bash -n $$file || exit 1; done
 	@if command -v go > /dev/null; then \

@@ -1,0 +1,1 @@
+"""Search: spaces, optimizers and their benchmark.  Mathematics only."""

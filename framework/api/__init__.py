@@ -1,1 +1,1 @@
-"""Tailor over HTTP: ``/v1``, with problem+json errors and OpenAPI.  Thin over ``framework.use_cases``, like the CLI."""
+"""Tailor over HTTP: ``/v1`` with problem+json errors and OpenAPI, and a dashboard.  Thin over ``use_cases``."""

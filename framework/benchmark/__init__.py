@@ -1,0 +1,1 @@
+"""Races of optimizers, on generated problems and on twins."""

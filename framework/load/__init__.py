@@ -1,0 +1,1 @@
+"""Load generators: one file each, found by name."""

@@ -1,0 +1,1 @@
+"""Where deployments run: Docker, the twin, and what the host itself says."""

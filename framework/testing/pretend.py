@@ -36,8 +36,8 @@ from framework.model import (
 from framework.model import Container as RunningContainer
 from framework.model.spans import SpanTable
 from framework.model.topology import Cpu, Topology
+from framework.ports.clock import Clock
 from framework.ports.testbed import Progress
-from framework.testing.clock import VirtualClock
 from optimizer.space import Configuration, Value
 
 MACHINE = Machine("test", 2, 4096, "6.1", "cpu", "pretend engine", "none", "3.11", "0")
@@ -55,7 +55,7 @@ class PretendMachine:
     ``on_deploy`` is called first in every deployment, so that a test can break things there.
     """
 
-    clock: VirtualClock
+    clock: Clock
     scale: Scale
     noise: float = 0.0
     slows: float = 0.0  # deviation of the machine's own speed between windows, on a logarithm; 0: nobody measures it

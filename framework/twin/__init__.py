@@ -1,0 +1,1 @@
+"""The queueing model of an application: translated from its description, calibrated, simulated."""

@@ -1,0 +1,1 @@
+"""What people ask of Tailor, whatever interface they use."""

@@ -1,0 +1,1 @@
+"""What told values say: importance, and which changes are needed."""

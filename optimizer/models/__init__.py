@@ -1,0 +1,1 @@
+"""Models of what was measured, and of what is believed before."""

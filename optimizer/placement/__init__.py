@@ -1,0 +1,1 @@
+"""Placement as an assignment problem."""

@@ -1,0 +1,1 @@
+"""The testbed of a Docker Engine, driven by Docker Compose."""

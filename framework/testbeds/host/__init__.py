@@ -1,0 +1,1 @@
+"""What this machine says of itself: topology, CPU time, counters."""

@@ -1,0 +1,1 @@
+"""From what studies measured to a twin."""
