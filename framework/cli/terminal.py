@@ -138,7 +138,10 @@ def summary(console: Console, found: Summary) -> None:
         if level is not None:
             modelled = " modelled" if study.modelled else ""
             console.print(f"{name:8} {found.objective}{modelled} {_level(level, found.unit)}")
-    if found.changes:
+    if found.changed and found.refuted:
+        many = sum(len(services) for one in found.changed for services in one.values.values())
+        console.print(f"the best configuration differs in {many} parameters; the report lists them")
+    elif found.changed:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
         table.add_column("parameter", no_wrap=True)
         for column in ("default", "best"):

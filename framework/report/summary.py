@@ -27,7 +27,7 @@ from framework.report.arms import chosen
 from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
-from framework.study.observations import EDITS
+from framework.study.observations import EDITS, INERT
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
@@ -76,8 +76,14 @@ class Summary:
 
     @property
     def changed(self) -> tuple[Changed, ...]:
-        """The changes, those of namesakes together."""
-        return by_name(self.changes)
+        """The changes that may matter, those of one parameter name together: none that means nothing to the model."""
+        silent = set(self.study.plan.extra.get(INERT, ()))
+        return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in silent])
+
+    @property
+    def refuted(self) -> bool:
+        """Whether there is a verdict, and it shows no improvement."""
+        return self.study.verdict is not None and self.study.verdict.statement != "improvement"
 
 
 def summarise(

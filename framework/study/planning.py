@@ -43,6 +43,7 @@ from optimizer.space import SearchSpace, Value
 PRIORS = ("none", "twin")
 # A first look also on a machine that others use: disturbance that a study to publish would not accept.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
+QUICK_ON_MODEL = 60  # configurations
 MOST_SMALLER = 3  # recommendations with less changed; each more is one more that may pass by chance
 
 
@@ -60,6 +61,23 @@ def quick(request: TuneRequest) -> TuneRequest:
         drift_every=0,
         quick=True,
         limits=limits,
+    )
+
+
+def quick_on_model(request: TuneRequest) -> TuneRequest:
+    """The quick study where a model answers: the full protocol with more configurations costs a minute there."""
+    full = TuneRequest(request.application)
+    return replace(
+        request,
+        iterations=QUICK_ON_MODEL,
+        repetitions=full.repetitions,
+        warmup_s=full.warmup_s,
+        window_s=full.window_s,
+        pairs=full.pairs,
+        minimal=full.minimal,
+        drift_every=0,  # a model does not drift
+        quick=False,
+        limits={name: limit for name, limit in request.limits.items() if QUICK_LIMITS.get(name) != limit},
     )
 
 

@@ -220,7 +220,7 @@ def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) ->
     cpus = Topology(tuple(Cpu(number, number, 0, 0) for number in range(8)))
     return TestbedKind(
         name=name,
-        modelled=False,
+        modelled=machine.modelled,
         exclusive=True,
         available=lambda application: True,
         open=lambda application, types: Rig(machine, machine, machine),

@@ -39,7 +39,7 @@ from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
 from framework.study.imported import needs_application, remove_description
 from framework.study.observations import INERT
-from framework.study.planning import check_request, edited, planned, space_of, study_plan, versions
+from framework.study.planning import check_request, edited, planned, quick_on_model, space_of, study_plan, versions
 from framework.study.procedure import Procedure, new_optimizer
 from framework.study.runner import StudyRunner
 from framework.study.sweep import sweep
@@ -110,6 +110,8 @@ class Tailor:
         application = self.application(request.application)
         check_request(request, application)
         kind = self._backends.choose(request.testbed, application)
+        if request.quick and kind.modelled:
+            request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
         space = self.space(application, request, kind.name)

@@ -1,0 +1,28 @@
+"""The quick study: a first look where things are measured, the full protocol where a model answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from framework.model import TuneRequest
+from framework.study.planning import QUICK_LIMITS, QUICK_ON_MODEL, quick
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine, larger_is_faster
+from tests.fakes import pretend_tailor
+
+SLICE = Path(__file__).resolve().parents[2] / "apps" / "url-shortener"
+
+
+def test_measured(tmp_path: Path) -> None:
+    tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), larger_is_faster))
+    plan = tailor.prepared(quick(TuneRequest(SLICE))).plan
+    assert (plan.quick, plan.iterations, plan.repetitions, plan.window_s, plan.pairs) == (True, 8, 2, 10.0, 6)
+    assert plan.limits == QUICK_LIMITS
+
+
+def test_modelled(tmp_path: Path) -> None:
+    tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), larger_is_faster, modelled=True))
+    plan, full = tailor.prepared(quick(TuneRequest(SLICE, limits={"errors": 0.5}))).plan, TuneRequest(SLICE)
+    assert (plan.quick, plan.iterations) == (False, QUICK_ON_MODEL)
+    assert (plan.repetitions, plan.window_s, plan.pairs) == (full.repetitions, full.window_s, full.pairs)
+    assert plan.limits == {"errors": 0.5}
