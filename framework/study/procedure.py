@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from framework.model.documents import encode
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
 from framework.study.observations import EDITS, PRIOR, believed, imported, in_space, observation
+from framework.study.recorded_trials import RecordedTrials
 from framework.study.verdict import FinalComparison
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.base import Optimizer
@@ -49,6 +50,7 @@ class Procedure:
         self._space = space
         self._whole_default = space.default()
         self._controller = Controller(bench, study.id, study.plan)
+        self._trials = RecordedTrials(bench.store, study.id)
         self._began = bench.clock.monotonic()
 
     def run(self) -> Study:
@@ -63,7 +65,15 @@ class Procedure:
         self._search(optimizer)
         best = self._recommended(optimizer)
         self._bench.store.set_best(self._study.id, best.number)
-        proof = FinalComparison(self._bench, self._study.id, self._plan, self._space, self._trial)
+        proof = FinalComparison(
+            self._bench.store,
+            self._study.id,
+            self._plan,
+            self._space,
+            self._bench.application.objective,
+            self._trials,
+            self._trial,
+        )
         verdict = proof.verdict(best.configuration)
         if verdict is not None and verdict.statement == "improvement" and self._plan.minimal:
             self._shrink(proof, best)
@@ -83,7 +93,7 @@ class Procedure:
 
     def _default(self) -> Trial:
         # One without a value ended its study with the reason; a study that was resumed all the same tries again.
-        done = [t for t in self._finished("default") if t.state is TrialState.COMPLETED]
+        done = [t for t in self._trials.finished("default") if t.state is TrialState.COMPLETED]
         while True:
             default = done[-1] if done else self._first_default()
             if default.state is not TrialState.COMPLETED:
@@ -149,7 +159,7 @@ class Procedure:
     def _freeze_budget(self, default: Trial) -> None:
         """Turn a time limit into a number of configurations, once."""
         plan = self._plan
-        if plan.time_limit_s is None or self._finished("search") or "frozen" in plan.extra:
+        if plan.time_limit_s is None or self._trials.finished("search") or "frozen" in plan.extra:
             return
         per_trial = default.phases["total"]
         per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
@@ -168,10 +178,10 @@ class Procedure:
         optimizer = new_optimizer(plan, self._space)
         optimizer.tell(self._imported())
         if plan.initial == "default":  # another start means a search that does not know the default
-            optimizer.tell(self._observations(self._finished("default")[-1]))
+            optimizer.tell(self._observations(self._trials.finished("default")[-1]))
         diverged = False
         edited = max((one["after"] for one in plan.extra.get(EDITS, ())), default=0)
-        for trial in self._finished("search"):
+        for trial in self._trials.finished("search"):
             if not diverged and trial.ask is not None and trial.number > edited:
                 [suggestion] = optimizer.ask()
                 diverged = suggestion.configuration != trial.configuration
@@ -181,20 +191,25 @@ class Procedure:
         return optimizer
 
     def _imported(self) -> list[Observation]:
-        default = self._finished("default")[-1].value
+        default = self._trials.finished("default")[-1].value
         return imported(self._plan, self._space, default) if default is not None and default > 0 else []
 
     def _try_imported(self, optimizer: Optimizer) -> None:
         """Measure the best result from elsewhere first: only what was measured here can be chosen."""
         known = [(one.value, one.configuration) for one in self._imported() if one.value is not None]
-        default = self._finished("default")[-1].value
+        default = self._trials.finished("default")[-1].value
         value, configuration = min(known, key=lambda one: one[0], default=(math.inf, None))
-        if configuration is not None and default is not None and value < default and not self._finished("search"):
+        if (
+            configuration is not None
+            and default is not None
+            and value < default
+            and not self._trials.finished("search")
+        ):
             optimizer.tell(self._observations(self._trial(configuration, "search", label="known")))
 
     def _search(self, optimizer: Optimizer) -> None:
         self._try_imported(optimizer)
-        done = len(self._finished("search"))
+        done = len(self._trials.finished("search"))
         for index in range(done, self._plan.iterations):
             if self._target_reached():
                 return
@@ -207,7 +222,7 @@ class Procedure:
             except SearchExhausted:
                 return
             ask_s = self._bench.clock.monotonic() - began
-            incumbent = min((t.value for t in self._valued() if t.value is not None), default=None)
+            incumbent = min((t.value for t in self._trials.valued() if t.value is not None), default=None)
             give_up = incumbent * GIVE_UP_FACTOR if incumbent is not None and incumbent > 0 else None
             trial = self._trial(
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
@@ -230,7 +245,7 @@ class Procedure:
     def _baseline_since(self, index: int) -> bool:
         """Whether the drift baseline that precedes search trial ``index`` is already there (a resumed study)."""
         searched = 0
-        for trial in self._all():
+        for trial in self._trials.all():
             searched += trial.purpose == "search" and trial.state is not TrialState.ABORTED
             if searched == index and trial.purpose == "drift" and trial.state is not TrialState.ABORTED:
                 return True
@@ -244,13 +259,13 @@ class Procedure:
             return False
         if not keeps(best, self._bench.application.objective):
             return False
-        if any(t.configuration == best.configuration for t in self._finished("confirm")):
+        if any(t.configuration == best.configuration for t in self._trials.finished("confirm")):
             return self._confirmed(best.configuration, target)
         self._trial(best.configuration, "confirm", first_seed=CONFIRM_SEED)
         return self._confirmed(best.configuration, target)
 
     def _confirmed(self, configuration: Configuration, target: float) -> bool:
-        fresh = [t for t in self._finished("confirm") if t.configuration == configuration]
+        fresh = [t for t in self._trials.finished("confirm") if t.configuration == configuration]
         return any(t.value is not None and t.value <= target for t in fresh)
 
     def _best(self) -> Trial:
@@ -262,7 +277,9 @@ class Procedure:
 
     def _candidates(self) -> list[Trial]:
         """What may be chosen: trials of the default and of the search with a value, of the space as it is now."""
-        return [t for t in self._valued() if t.purpose in ("default", "search") and self._in_space(t) is not None]
+        return [
+            t for t in self._trials.valued() if t.purpose in ("default", "search") and self._in_space(t) is not None
+        ]
 
     def _recommended(self, optimizer: Optimizer) -> Trial:
         """The measured configuration that the optimizer recommends, by its model of the noise where it has one.
@@ -281,15 +298,17 @@ class Procedure:
         options.setdefault("repetitions", self._plan.repetitions)
         for wait_s in BACK_OFF_S:
             try:
-                return self._controller.run(configuration, purpose, complete=self._complete, **options)
+                return self._trials.add(
+                    self._controller.run(configuration, purpose, complete=self._complete, **options)
+                )
             except Transient as error:
                 self._bench.watch("waiting", {"reason": str(error), "seconds": wait_s})
                 self._bench.clock.sleep(wait_s)
-        return self._controller.run(configuration, purpose, complete=self._complete, **options)
+        return self._trials.add(self._controller.run(configuration, purpose, complete=self._complete, **options))
 
     def _complete(self, trial: Trial) -> Trial:
         """The trial with what the optimizer will be told of it: at the machine's speed in the first trial."""
-        valued = self._valued()
+        valued = self._trials.valued()
         found = sensitivity([*valued, trial], self._bench.application.objective)
         reference = typical([*valued, trial])
         this, others = at_speed(trial, found, reference), [at_speed(one, found, reference) for one in valued]
@@ -314,17 +333,6 @@ class Procedure:
         said = {name: value for name, value in changes.items() if name != "extra"}  # which is long, and in the plan
         self._bench.store.add_event(self._study.id, "plan changed", {"why": why, **said})
         self._bench.watch("plan changed", {"why": why, **changes})
-
-    def _all(self) -> Sequence[Trial]:
-        return self._bench.store.trials(self._study.id)
-
-    def _finished(self, purpose: str) -> list[Trial]:
-        """Finished trials of a purpose, oldest first; aborted ones do not count."""
-        finished = (TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE)
-        return [t for t in self._all() if t.purpose == purpose and t.state in finished]
-
-    def _valued(self) -> list[Trial]:
-        return [t for t in self._all() if t.state is TrialState.COMPLETED and t.value is not None]
 
 
 def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:

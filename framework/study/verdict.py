@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from framework.bench import Bench
-from framework.model import Purpose, StudyPlan, Trial, TrialState, Verdict
+from framework.model import Objective, Purpose, StudyPlan, Trial, Verdict
 from framework.objective import compare_groups, constraints
+from framework.ports.store import StudyStore
+from framework.study.recorded_trials import RecordedTrials
 from optimizer.space import Configuration, SearchSpace
 
 VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
@@ -23,22 +24,31 @@ FULL = "full recommendation"
 
 
 class FinalComparison:
-    """``measure``: runs and records one trial, as ``Controller.run`` does."""
+    """``measure``: runs and records one trial, as ``Controller.run`` does; ``trials`` has it then."""
 
     def __init__(
-        self, bench: Bench, study: str, plan: StudyPlan, space: SearchSpace, measure: Callable[..., Trial]
+        self,
+        store: StudyStore,
+        study: str,
+        plan: StudyPlan,
+        space: SearchSpace,
+        objective: Objective,
+        trials: RecordedTrials,
+        measure: Callable[..., Trial],
     ) -> None:
-        self._bench = bench
+        self._store = store
         self._study = study
         self._plan = plan
         self._default = space.default()
+        self._objective = objective
+        self._trials = trials
         self._measure = measure
 
     def verdict(self, best: Configuration) -> Verdict | None:
         """Compare default, best and the plan's rivals, and record it; None where nothing differs from the default."""
         same = self._is_default(best)
         if same and not self._plan.rivals:
-            self._bench.store.set_verdict(self._study, None, {})
+            self._store.set_verdict(self._study, None, {})
             return None
         arms = {"default": self._default, "best": best}
         arms |= {name: Configuration({**self._default, **values}) for name, values in self._plan.rivals.items()}
@@ -81,23 +91,23 @@ class FinalComparison:
         verdict = compare_groups(self._arm("default", pairs), self._arm("best", pairs))
         if verdict is None or verdict.statement != "improvement":
             return
-        before = self._bench.store.get(self._study)
+        before = self._store.get(self._study)
         rivals = {**before.rivals, FULL: compared, f"default to {FULL}": before.verdict}
         # A comparison of a rival with the best was one with the full recommendation.
         rivals = {f"{name} to full" if name in self._plan.rivals else name: found for name, found in rivals.items()}
         self._record(verdict, rivals)
-        number = next(t.number for t in self._finished("minimal") if t.label == label and t.value is not None)
-        self._bench.store.set_best(self._study, number)
+        number = next(t.number for t in self._trials.finished("minimal") if t.label == label and t.value is not None)
+        self._store.set_best(self._study, number)
 
     def _record(self, main: Verdict | None, rivals: Mapping[str, Verdict | None]) -> None:
         known = {name: found for name, found in rivals.items() if found is not None}
-        self._bench.store.set_verdict(self._study, main, known)
+        self._store.set_verdict(self._study, main, known)
 
     def _group(
         self, pair: int, arms: Mapping[str, Configuration], purpose: Purpose = "verdict", first_seed: int = VERDICT_SEED
     ) -> None:
         """One run of each arm that has none yet, in random order."""
-        done = {t.label for t in self._finished(purpose) if t.pair == pair}
+        done = {t.label for t in self._trials.finished(purpose) if t.pair == pair}
         labels = list(arms)
         np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
         for label in labels:
@@ -106,20 +116,15 @@ class FinalComparison:
 
     def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, float]:
         """Number of the group -> value of one arm."""
-        rows = [(t.pair, t.value) for t in self._finished(purpose) if t.label == label]
+        rows = [(t.pair, t.value) for t in self._trials.finished(purpose) if t.label == label]
         return {pair: value for pair, value in rows if pair is not None and value is not None and pair in pairs}
 
     def _keeps_limits(self, label: str) -> bool:
         """Whether the means of the constraints over an arm's runs keep the limits."""
-        objective = self._bench.application.objective
-        runs = [constraints(t, objective) for t in self._finished("minimal") if t.label == label]
+        runs = [constraints(t, self._objective) for t in self._trials.finished("minimal") if t.label == label]
         return all(
             float(np.mean([run[name] for run in runs if name in run])) <= 0 for name in {n for r in runs for n in r}
         )
-
-    def _finished(self, purpose: str) -> list[Trial]:
-        finished = (TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE)
-        return [t for t in self._bench.store.trials(self._study) if t.purpose == purpose and t.state in finished]
 
     def _is_default(self, configuration: Configuration) -> bool:
         """Whether a configuration, of the whole space or of the reduced one, is the default."""
