@@ -64,6 +64,27 @@ def test_a_study_measures_the_default_first_and_ends_with_fresh_pairs(tmp_path: 
     assert all(len(t.measurements) == (1 if t.purpose == "verdict" else 2) for t in trials if t.value is not None)
 
 
+def test_trials_are_read_from_the_store_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole study with the latencies of every request takes long to read."""
+    bench = pretend_bench(tmp_path, machine(noise=0.02))
+    study, procedure = start(bench)
+    read: list[str] = []
+    trials = bench.store.trials
+
+    def counted(study: str) -> Sequence[Trial]:
+        read.append(study)
+        return trials(study)
+
+    monkeypatch.setattr(bench.store, "trials", counted)
+    procedure.run()
+    assert read == []
+    assert [t.number for t in procedure._trials.all()] == [t.number for t in trials(study.id)]
+    for kept, stored in zip(procedure._trials.all(), trials(study.id), strict=True):
+        assert (kept.value, kept.told_value, kept.standard_error, kept.state, kept.measurements) == (
+            stored.value, stored.told_value, stored.standard_error, stored.state, stored.measurements,
+        )  # fmt: skip
+
+
 def test_the_verdict_pairs_share_arrivals_and_differ_in_order(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
     study, procedure = start(bench)
