@@ -72,7 +72,7 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 def grouped_design(
     space: SearchSpace, sets: Sequence[TiedParameters], count: int, rng: np.random.Generator
 ) -> list[Configuration]:
-    """The same with a stratum for each set: namesakes have one value, as far as their bounds allow."""
+    """The same with a stratum for each set: tied parameters have one value, as far as their bounds allow."""
     points = np.empty((count, len(space)))
     for one, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
         points[:, one.members] = one.units(at)

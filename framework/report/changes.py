@@ -1,4 +1,4 @@
-"""What a configuration changes, parameter by parameter, and what namesakes of several services have in common."""
+"""The changes of a configuration: parameter by parameter, and those of one name in several services together."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def changes(
 
 
 def by_name(found: Sequence[Change]) -> tuple[Changed, ...]:
-    """The changes of namesakes together, those of most services first."""
+    """The changes of parameters of one name together, those of most services first."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for one in found:
         key = (one.parameter, _text(one.default, one.unit), one.description)

@@ -32,7 +32,7 @@ from optimizer.trial import ObservationState
 
 _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average
 _KEPT = 8  # candidates from which the second round starts
-_TOGETHER = 0.3  # of the candidates: namesakes move together
+_TOGETHER = 0.3  # of the candidates: tied parameters move together
 _SMALLEST = 0.05  # region, in ranges
 _DOUBT = 0.05  # variance of a trial's success or failure about what is expected of its configuration
 _NOTHING = 1e9  # variance of what says nothing
@@ -57,7 +57,7 @@ class Tailor(Optimizer):
     summary = "additive Gaussian process in a region around the best configuration"
     source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
     suits = "many mixed parameters, few noisy trials"
-    budgeting = "five points before the model, namesakes of all services together, at most a third of it"
+    budgeting = "five points before the model, tied parameters of all services together, at most a third of it"
     uses_failures = True
     uses_noise = True
     uses_priors = True
@@ -135,11 +135,11 @@ class Tailor(Optimizer):
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
 
     def _start(self, size: int) -> list[Configuration]:
-        """The design but for its first point: what namesakes do is tried together."""
+        """The design but for its first point: what tied parameters do is tried together."""
         return grouped_design(self.space, tied_parameters(self.space, self.encoder.columns), size, self.stream(1))
 
     def _towards(self, point: Configuration, number: int) -> Configuration:
-        """Part of the way from the best so far; a choice is the point's with that probability, namesakes or not."""
+        """Part of the way from the best so far; a choice is the point's with that probability, tied or not."""
         scores = self.scores()
         here = self.space.to_unit(scores[0].configuration if scores else self.space.default())
         there = self.space.to_unit(point)
@@ -213,7 +213,7 @@ class _Model:
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         own = optimizer.own_priors()
         self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05))
-        first = np.arange(len(self.space))  # of its set of namesakes
+        first = np.arange(len(self.space))  # of its set of tied parameters
         for one in self.layout.sets:
             first[one.members] = one.members[0]
         _, self._set = np.unique(first, return_inverse=True)
@@ -326,7 +326,7 @@ class _Model:
     def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
         """``count`` points around the centres, some parameters of each moved [RS13], those that matter more often.
 
-        In a part of them namesakes move together.
+        In a part of them tied parameters move together.
         """
         tied = round(_TOGETHER * count)
         middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])

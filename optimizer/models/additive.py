@@ -1,9 +1,9 @@
-"""A Gaussian process for configurations of many services: a joint part, and parts for groups and for namesakes.
+"""A Gaussian process for configurations of many services: a joint part, and parts for groups and for tied parameters.
 
 The tail latency of a request is nearly a sum over the services that it waits for, and a service's parameters act on its
 own term first.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g) + sum over sets of
-namesakes v_s f_s(x) f_s(x'), m the Matern 5/2 function, r the scaled distance in all parameters or in those of the
-group, f the features of ``namesakes``.  Without groups only the joint part is left.
+tied parameters v_s f_s(x) f_s(x'), m the Matern 5/2 function, r the scaled distance in all parameters or in those of
+the group, f the features of ``tied_parameters``.  Without groups only the joint part is left.
 
 Sources: Rasmussen & Williams 2006 [RW06], algorithm 2.1 and section 5.4.1; additive: Duvenaud, Nickisch & Rasmussen,
 NIPS 2011, and Kandasamy, Schneider & Poczos, ICML 2015; length scales that grow with the square root of the number of
@@ -26,9 +26,9 @@ Array = NDArray[np.float64]
 
 SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
 DOUBT = 1.0  # their standard deviation
-BY_NAME = 0.7  # share of the variance that all sets of namesakes have together
+BY_NAME = 0.7  # share of the variance that all sets of tied parameters have together
 BY_GROUP = 0.6  # share of the rest that all groups have together; these four from the development problems
-FEWEST = 2  # members of a set of namesakes
+FEWEST = 2  # members of a set of tied parameters
 JITTER = 1e-6
 ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
 FITTED = 64  # points at most that hyperparameters are fitted to; more changed nothing on the development problems
@@ -40,7 +40,7 @@ class Layout:
     """Columns of the encoded configurations (see ``surrogate.Encoder``): ``parameter[j]`` and ``group[p]``.
 
     ``weight[p]``: how much is expected of a parameter before anything is known, with a mean of one.  ``sets``: those
-    namesakes whose effects are modelled together.
+    tied parameters whose effects are modelled together.
     """
 
     parameter: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Layout:
         return int(self.group.max()) + 1 if len(self.group) else 0
 
     def features(self, x: Array) -> list[Array]:
-        """Of each set of namesakes, (n, k); a set counts as one parameter, shared by its members' weights."""
+        """Of each set of tied parameters, (n, k); a set counts as one parameter, shared by its members' weights."""
         return [one.features(x, self.weight[one.members] / self.weight[one.members].sum()) for one in self.sets]
 
 
@@ -73,7 +73,7 @@ class AdditiveProcess:
     """Fitted to x (n, columns) and y (n,), the latter standardised by the caller; ``noise`` (n,): known variances of y.
 
     Hyperparameters are the maximum of the posterior: length scale of each parameter, variance of each part and of each
-    set of namesakes, and a further noise variance.
+    set of tied parameters, and a further noise variance.
     """
 
     def __init__(

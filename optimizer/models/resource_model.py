@@ -3,7 +3,7 @@
 A trial has one value and noise on it.  What a service computes for a request is counted service by service, hardly
 errs, and depends on that service's own parameters; and where a machine is busy, latency follows the sum of it.  So the
 logarithm of what a group takes is modelled as a level of the group, a term for the trial (the machine's speed, the
-load), and a linear function of its parameters in which namesakes have the same coefficients: thirty services are
+load), and a linear function of its parameters in which tied parameters have the same coefficients: thirty services are
 thirty witnesses of what one parameter costs.  The sum over the groups is then an idea of the values' shape, to be
 trusted as far as these agree (``simulator_prior.trusted``).
 """
@@ -62,7 +62,7 @@ class ResourceModel:
 
 
 class _Shared:
-    """Which coefficient each column of the encoding has: namesakes share theirs, in the scale of the range of all."""
+    """The coefficient of each column of the encoding: tied parameters share theirs, scaled by the range of all."""
 
     def __init__(self, space: SearchSpace, columns: Sequence[int], groups: Sequence[str]) -> None:
         number = {name: index for index, name in enumerate(groups)}

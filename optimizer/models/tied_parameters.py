@@ -1,9 +1,9 @@
 """Parameters of one name in several groups: what one of them does says something about the others.
 
 Forty services of ten kinds have the same threads, heaps and pools many times over, and what each does alone may drown
-in noise.  So the start-up design moves namesakes together (``sampling.grouped_design``), as group screening does: their
-effects add up.  The model has, for each set of namesakes, a function g of their values, and the sum of w g(value) over
-the members: a Gaussian process again, whose features are made here.
+in noise. So the start-up design moves tied parameters together (``sampling.grouped_design``), as group screening does:
+their effects add up. The model has, for each set of tied parameters, a function g of their values, and the sum of w
+g(value) over the members: a Gaussian process again, whose features are made here.
 
 Sources: group screening: Watson, Technometrics 3 (1961); sums of a kernel over the members of a set: Gaertner, Flach,
 Kowalczyk & Smola, ICML 2002; a process that is carried at knots, linear in between: Wilson & Nickisch, ICML 2015.
@@ -23,7 +23,7 @@ from optimizer.space import Parameter, SearchSpace
 Array = NDArray[np.float64]
 
 ALONE = "alone"
-"""The attribute of a parameter that has nothing to do with its namesakes, where it is not 0.
+"""The attribute of a parameter that has nothing to do with others of its name, where it is not 0.
 
 So are places: services in one place do not add up, they share it.
 """
@@ -84,7 +84,7 @@ def tied_parameters(space: SearchSpace, columns: Sequence[int]) -> tuple[TiedPar
 
 
 def _name(one: Parameter) -> object:
-    """What namesakes share: the name without their group's, and what values of it are."""
+    """What tied parameters share: the name without their group's, and what values of it are."""
     if one.attributes.get(ALONE):
         return one.name
     return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices

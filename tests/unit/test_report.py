@@ -124,7 +124,7 @@ def test_what_changes_is_readable_in_any_terminal(found: Summary, columns: int, 
     written = io.StringIO()
     terminal.summary(Console(file=written, width=columns), replace(found, changes=tuple(several)))
     said = written.getvalue()
-    assert said.count("a" * 25) == 1, "namesakes share a row, and no name is cut"
+    assert said.count("a" * 25) == 1, "parameters of one name share a row, and no name is cut"
     assert all(f"service-{i}" in said for i in range(9))
     assert ("what it is for" in said) == explained
 
