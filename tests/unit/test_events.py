@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import typing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,6 +185,14 @@ def test_kinds_and_payloads_of_stored_events_stay(event: StoredEvent, kind: str,
     assert event.kind == kind
     assert len(kind) <= 32, "an import refuses a longer one"
     assert json.dumps(encode(event.payload())) == json.dumps(payload), "with its keys in this order"
+
+
+def test_the_reference_lists_every_stored_event_with_its_keys() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
+    rows = [line.split("|")[1:3] for line in page.read_text().splitlines() if line.startswith("| `")]
+    listed = {kind.strip().strip("`"): re.findall(r"`(\w+)`", keys) for kind, keys in rows}
+    open_ended = {"plan changed": ["why"]}  # the other keys are fields of the plan
+    assert listed == {kind: open_ended.get(kind, list(payload)) for _, kind, payload in STORED}
 
 
 def test_kinds_are_unique() -> None:
