@@ -27,6 +27,7 @@ from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
 from framework.model.documents import encode
+from framework.model.events import Event, ProfileWindowStarted, RepetitionFinished, TrialFinished
 from framework.objective import compare_groups
 from framework.report.summary_json import summary_document
 from framework.use_cases.studies import Tailor
@@ -327,11 +328,18 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def report(kind: str, data: Mapping[str, Any]) -> None:
+def report(event: Event) -> None:
     """Print what happens, a line a trial."""
-    if kind == "trial finished":
-        trial: Trial = data["trial"]
-        value = f"{trial.value:.2f}" if trial.value is not None else trial.reason.splitlines()[0]
-        print(f"   trial {trial.number} {trial.purpose} {trial.label} {trial.state}: {value}", flush=True)
-    elif kind == "repetition" and data["measurement"].invalid:
-        print(f"   does not count: {'; '.join(data['measurement'].invalid)}", file=sys.stderr, flush=True)
+    match event:
+        case TrialFinished(trial):
+            value = f"{trial.value:.2f}" if trial.value is not None else trial.reason.splitlines()[0]
+            print(f"   trial {trial.number} {trial.purpose} {trial.label} {trial.state}: {value}", flush=True)
+        case RepetitionFinished(measurement=measurement) if measurement.invalid:
+            print(f"   does not count: {'; '.join(measurement.invalid)}", file=sys.stderr, flush=True)
+
+
+def report_window(event: Event) -> None:
+    """Print each window of a profile."""
+    match event:
+        case ProfileWindowStarted(number, planned, service, beside):
+            print(f"   {number} of {planned}: {service} {beside or 'alone'}", flush=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from framework.config import load_service_types, resolved
 from framework.errors import (
@@ -19,6 +18,7 @@ from framework.model import (
     ServiceType,
     Study,
 )
+from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
 from framework.ports.clock import Clock
@@ -33,8 +33,8 @@ from framework.ports.traces import TraceReader
 
 AUTO = "auto"
 
-Watch = Callable[[str, Mapping[str, Any]], None]
-"""Told of every step: kind ("phase", "repetition", "trial", ...) and its data."""
+Watch = Callable[[Event], None]
+"""Receives every step of a study, a sweep or a profile when it happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Stopwatch:
     @contextmanager
     def phase(self, name: str) -> Iterator[Callable[[str], None]]:
         """Time a phase; yields a callable that reports steps inside it."""
-        self._watch("phase", {"phase": name})
+        self._watch(PhaseStarted(name))
         began = self._clock.monotonic()
         try:
-            yield lambda step: self._watch("phase", {"phase": name, "step": step})
+            yield lambda step: self._watch(PhaseStepStarted(name, step))
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + self._clock.monotonic() - began
 

@@ -27,6 +27,7 @@ from framework.model import (
     Trial,
     TrialState,
 )
+from framework.model.events import RepetitionFinished, TrialFinished, TrialStarted
 from framework.model.spans import SpanTable, packed
 from framework.model.study import project_name
 from framework.objective import evaluate, trial_value
@@ -73,7 +74,7 @@ class Controller:
         bench = self._bench
         wanted = Trial(self._study, 0, purpose, configuration, TrialState.RUNNING, ask=ask, pair=pair, label=label)
         trial = bench.store.begin_trial(wanted)
-        bench.watch("trial", {"number": trial.number, "purpose": purpose, "repetitions": repetitions})
+        bench.watch(TrialStarted(trial.number, purpose))
         began = bench.clock.monotonic()
         outcome: dict[str, Any] = {"state": TrialState.ABORTED, "reason": "interrupted"}
         measurements: list[Measurement] = []
@@ -100,7 +101,7 @@ class Controller:
             trial = replace(trial, phases=phases, measurements=tuple(measurements), **outcome)
             trial = bench.store.finish_trial(complete(trial) if trial.value is not None else trial)
             self._finished += trial.state is not TrialState.ABORTED
-        bench.watch("trial finished", {"trial": trial})
+        bench.watch(TrialFinished(trial))
         return trial
 
     def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
@@ -110,7 +111,7 @@ class Controller:
                 self._bench.clock.sleep(PAUSE_S * attempt)
             measurement, running = self._measure(trial, repetition, attempt, seed)
             self._bench.store.add_measurement(self._study, trial.number, measurement)
-            self._bench.watch("repetition", {"trial": trial.number, "measurement": measurement})
+            self._bench.watch(RepetitionFinished(trial.number, measurement))
             if not measurement.invalid:
                 return measurement, running
         raise MeasurementInvalid(measurement.invalid)

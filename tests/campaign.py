@@ -209,7 +209,7 @@ class Campaign:
         found = []
         for seed in seeds:
             request = TuneRequest(**{**JOB, **keys, "seed": seed})
-            study = kept.tailor.run(kept.tailor.create(request).id, lambda kind, data: None)
+            study = kept.tailor.run(kept.tailor.create(request).id, lambda event: None)
             found.append(said(kept, study.id))
         kept.tailor.close()
         return found

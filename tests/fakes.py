@@ -16,7 +16,7 @@ from framework.use_cases.studies import Tailor
 
 
 def pretend_bench(
-    directory: Path, machine: PretendMachine, watch: Watch = lambda kind, data: None, *, idle: Sequence[str] = ()
+    directory: Path, machine: PretendMachine, watch: Watch = lambda event: None, *, idle: Sequence[str] = ()
 ) -> Bench:
     """A bench on the pretend machine with a real store in ``directory``."""
     artefacts = FileArtefacts(directory / "artefacts")

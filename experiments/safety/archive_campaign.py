@@ -47,7 +47,7 @@ def export(directory: Path) -> None:
         apps, testbed="twin", optimizer="dds", iterations=3, repetitions=2, pairs=6, window_s=4.0, warmup_s=1.0,
         rate_rps=50.0, drift_every=0, minimal=0,
     )  # fmt: skip
-    completed = kept.tailor.run(kept.tailor.create(request).id, lambda kind, data: None)
+    completed = kept.tailor.run(kept.tailor.create(request).id, lambda event: None)
     elsewhere = kept.external.create("ours", SPACE, "random", 5, 1, {})
     kept.external.ask(elsewhere.id, 2, "me", 60.0)
     for name, study in zip(EXPORTS, (completed, kept.tailor.create(request), elsewhere), strict=True):

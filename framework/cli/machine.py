@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import terminal
+from framework.model import Step
+from framework.model.events import Event, RateMeasured
 from framework.use_cases.studies import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -97,9 +99,10 @@ def register(
         """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
         with_tailor = tailor()
 
-        def watch(kind: str, data: Any) -> None:
-            if kind == "rate":
-                messages.print(f"{data['rate_rps']:7.0f} requests/s: {data['text']}", soft_wrap=True)
+        def watch(event: Event) -> None:
+            match event:
+                case RateMeasured(step):
+                    messages.print(_rate_line(step), soft_wrap=True)
 
         found = with_tailor.sweep(
             application,
@@ -119,3 +122,8 @@ def register(
             print_json({"sweep": found, "plot": written})
         else:
             output.print(f"{found.statement}\nplot: {written}", soft_wrap=True)
+
+
+def _rate_line(step: Step) -> str:
+    found = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
+    return f"{step.rate_rps:7.0f} requests/s: {found}"

@@ -15,6 +15,7 @@ from rich.table import Table
 from framework.cli import terminal
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
+from framework.model.events import Event, ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.interference import thesis_scores
 from framework.placement.profile import FEWEST_SPANS, Profile
@@ -203,22 +204,22 @@ def _warn(output: Console, profile: Profile) -> None:
         )
 
 
-def _watching(bar: Progress) -> Callable[[str, Mapping[str, Any]], None]:
+def _watching(bar: Progress) -> Callable[[Event], None]:
     """Shows each window; where no bar can be drawn (a log file), a line for each service and block."""
     task = bar.add_task("deploying", total=None)
     last = ""
 
-    def watch(kind: str, data: Mapping[str, Any]) -> None:
+    def watch(event: Event) -> None:
         nonlocal last
-        if kind == "step":
-            bar.update(task, description=str(data["text"])[:60])
-        elif kind == "window":
-            beside = f"beside {data['stressor']}" if data["stressor"] else "alone"
-            description = f"{data['service']} {beside}"
-            bar.update(task, total=data["planned"], completed=data["done"] - 1, description=description)
-            if not bar.console.is_terminal and data["service"] != last:
-                last = str(data["service"])
-                bar.console.print(f"profile: window {data['done']} of {data['planned']}, {last}", soft_wrap=True)
+        match event:
+            case ProfileStepStarted(step):
+                bar.update(task, description=step[:60])
+            case ProfileWindowStarted(number, planned, service, beside):
+                description = f"{service} beside {beside}" if beside else f"{service} alone"
+                bar.update(task, total=planned, completed=number - 1, description=description)
+                if not bar.console.is_terminal and service != last:
+                    last = service
+                    bar.console.print(f"profile: window {number} of {planned}, {last}", soft_wrap=True)
 
     return watch
 

@@ -6,9 +6,8 @@ On a terminal this is a progress bar; elsewhere one line per trial, so that a lo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import assert_never
 
 from rich.console import Console
 from rich.progress import (
@@ -22,8 +21,26 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
+from framework.model.events import (
+    DatasetStepStarted,
+    Event,
+    NotesGiven,
+    PhaseStarted,
+    PhaseStepStarted,
+    PlanChanged,
+    ProfileStepStarted,
+    ProfileWindowStarted,
+    RateMeasured,
+    RepetitionFinished,
+    TrialFinished,
+    TrialStarted,
+    TwinAsked,
+    WaitStarted,
+)
 from framework.study.observations import PRIOR
 from framework.study.planning import expected_repetitions
+
+SILENT = (RateMeasured, ProfileStepStarted, ProfileWindowStarted)  # `tailor sweep` and `tailor profile` show these
 
 
 class StudyProgress:
@@ -60,30 +77,38 @@ class StudyProgress:
     ) -> None:
         self._bar.stop()
 
-    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
-        handler = getattr(self, "_on_" + kind.replace(" ", "_"), None)
-        if handler is not None:
-            handler(data)
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, SILENT):
+            return
+        match event:
+            case NotesGiven(notes):
+                for note in notes:
+                    self._console.print(note, markup=False, soft_wrap=True)
+            case DatasetStepStarted(step):
+                self._bar.update(self._task, trial="data", phase=step)
+            case TwinAsked(done, total):
+                self._bar.update(self._task, trial="the twin", phase=f"{done} of {total} configurations asked")
+            case PlanChanged():
+                self._plan_changed(event)
+            case WaitStarted(reason, wait_s):
+                self._console.print(f"[yellow]waiting {wait_s:.0f} s: {reason}")
+            case TrialStarted(number, purpose):
+                self._trial = f"{purpose} {number}"
+                self._bar.update(self._task, trial=self._trial, phase="")
+            case PhaseStarted(phase):
+                self._bar.update(self._task, phase=phase)
+            case PhaseStepStarted(phase, step):
+                self._bar.update(self._task, phase=f"{phase}: {step}")
+            case RepetitionFinished(measurement=measurement):
+                self._repetition_finished(measurement)
+            case TrialFinished(trial):
+                self._trial_finished(trial)
+            case _:
+                assert_never(event)
 
-    # ------------------------------------------------------------------ one method per kind of event
+    # ------------------------------------------------------------------ inside
 
-    def _on_notes(self, data: Mapping[str, Any]) -> None:
-        for note in data["notes"]:
-            self._console.print(note, markup=False, soft_wrap=True)
-
-    def _on_seed(self, data: Mapping[str, Any]) -> None:
-        self._bar.update(self._task, trial="data", phase=str(data["step"]))
-
-    def _on_phase(self, data: Mapping[str, Any]) -> None:
-        step = f": {data['step']}" if "step" in data else ""
-        self._bar.update(self._task, phase=f"{data['phase']}{step}")
-
-    def _on_trial(self, data: Mapping[str, Any]) -> None:
-        self._trial = f"{data['purpose']} {data['number']}"
-        self._bar.update(self._task, trial=self._trial, phase="")
-
-    def _on_repetition(self, data: Mapping[str, Any]) -> None:
-        measurement: Measurement = data["measurement"]
+    def _repetition_finished(self, measurement: Measurement) -> None:
         if measurement.invalid:
             reasons = "; ".join(measurement.invalid)
             self._console.print(
@@ -92,8 +117,7 @@ class StudyProgress:
         else:
             self._bar.advance(self._task)
 
-    def _on_trial_finished(self, data: Mapping[str, Any]) -> None:
-        trial: Trial = data["trial"]
+    def _trial_finished(self, trial: Trial) -> None:
         better = False
         if trial.value is not None and trial.purpose in ("default", "search"):
             better = self._incumbent is None or trial.value < self._incumbent
@@ -106,25 +130,19 @@ class StudyProgress:
         else:
             self._console.print(f"{self._name(trial)}: [red]{trial.state}[/] {trial.reason}")
 
-    def _on_plan_changed(self, data: Mapping[str, Any]) -> None:
-        if data["why"] == "minimal":
-            count = len(data["extra"]["minimal"])
+    def _plan_changed(self, event: PlanChanged) -> None:
+        if event.why == "minimal":
+            count = len(event.changes["extra"]["minimal"])
             total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count)
             self._bar.update(self._task, total=total)
             self._console.print(f"smaller recommendations to try: {count or 'none'}")
             return
-        if data["why"] == PRIOR:
-            best = math.exp(min(one["log_ratio"] for one in data["extra"][PRIOR]))
+        if event.why == PRIOR:
+            best = math.exp(min(point["log_ratio"] for point in event.changes["extra"][PRIOR]))
             self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
             return
-        changes = ", ".join(f"{name} {value}" for name, value in data.items() if name not in ("why", "extra"))
-        self._console.print(f"{data['why']}: {changes}")
-
-    def _on_model(self, data: Mapping[str, Any]) -> None:
-        self._bar.update(self._task, trial="the twin", phase=f"{data['done']} of {data['total']} configurations asked")
-
-    def _on_waiting(self, data: Mapping[str, Any]) -> None:
-        self._console.print(f"[yellow]waiting {data['seconds']:.0f} s: {data['reason']}")
+        changes = ", ".join(f"{name} {value}" for name, value in event.changes.items() if name != "extra")
+        self._console.print(f"{event.why}: {changes}")
 
     def _name(self, trial: Trial) -> str:
         place = f" pair {trial.pair + 1}" if trial.pair is not None else ""

@@ -24,6 +24,7 @@ from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
 from framework.errors import InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
+from framework.model.events import ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import KINDS, SpanTable
 from framework.model.stressors import Stressed, Stressor, Threads, scheduled
@@ -113,7 +114,7 @@ class Profiler:
         return self._request.rate_rps or self._bench.application.workload.rate_rps
 
     def _step(self, text: str) -> None:
-        self._bench.watch("step", {"text": text})
+        self._bench.watch(ProfileStepStarted(text))
 
     def _deployment(self) -> Deployment:
         labels = {"tailor.study": self.project, "tailor.application": self._bench.application.name}
@@ -209,9 +210,7 @@ class Profiler:
                     running = self._deployed()
                     rest = dict.fromkeys(running.containers, self._rest)
                     self._colocation.isolation.pin(running, rest | {service: self._place})
-                self._bench.watch(
-                    "window", {"done": self._done, "planned": self._planned, "service": service, "stressor": key[1]}
-                )
+                self._bench.watch(ProfileWindowStarted(self._done, self._planned, service, key[1]))
                 # The first half of a block has arrivals of its own, all windows of it the same; so has the second.
                 seed = self._request.seed * 1_000_003 + 2 * block + (2 * position >= len(order))
                 for _ in range(ATTEMPTS):
@@ -244,8 +243,7 @@ class Profiler:
                 if (service, neighbour, position) in counted:
                     continue
                 running = running or self._deployed()
-                data = {"done": self._done, "planned": self._planned, "service": service}
-                self._bench.watch("window", {**data, "stressor": neighbour if beside else ""})
+                self._bench.watch(ProfileWindowStarted(self._done, self._planned, service, neighbour if beside else ""))
                 place = {service: self._place} | ({neighbour: self._place} if beside else {})
                 self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest) | place)
                 seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())

@@ -16,6 +16,7 @@ from framework.model import (
     TrialState,
     Verdict,
 )
+from framework.model.events import StoredEvent
 from framework.model.job import IdempotencyKey, Job
 
 
@@ -95,8 +96,12 @@ class StudyStore(Protocol):
     ) -> Sequence[Trial]:
         """In order from the one after this number, without their measurements."""
 
-    def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int: ...
-    def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]: ...
+    def add_event(self, study: str, event: StoredEvent) -> int:
+        """Records that something happened now; returns the id of the record."""
+
+    def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
+        """In order, from the one after this id: id, at (ISO 8601), kind, and the keys of the payload."""
+
     def revision(self, study: str) -> tuple[int, int]:
         """(its last event's id, its last measurement's); what is computed of a study is good while this is the same."""
 

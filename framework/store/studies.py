@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from framework.errors import IllegalTransition, NotFound
 from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
 from framework.model.documents import encode
+from framework.model.events import StateChanged, StoredEvent, TrialFinished, TrialStarted
 from framework.ports.clock import Clock
 from framework.ports.store import ArtefactStore
 from framework.store import statements
@@ -127,7 +128,7 @@ class SqlStudyStore:
             if not allowed_transition(StudyState(row.state), state):
                 raise IllegalTransition(f"study {study}: {row.state} -> {state.value}")
             connection.execute(studies.update().where(studies.c.id == study).values(state=state.value, message=message))
-            self._note(connection, study, "state", {"state": state.value, "message": message})
+            self._note(connection, study, StateChanged(state, message))
 
     def set_plan(self, study: str, plan: StudyPlan) -> None:
         self._update(study, plan=encode(plan))
@@ -159,7 +160,6 @@ class SqlStudyStore:
                 replace(one, number=number, state=TrialState.RUNNING, started_at=now)
                 for number, one in enumerate(wanted, start=(last or 0) + 1)
             ]
-            said = [{"number": one.number, "purpose": one.purpose} for one in begun]
             with self._database.ending(connection):
                 connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
                 if offered:
@@ -168,7 +168,7 @@ class SqlStudyStore:
                         for one, offer in zip(begun, offered, strict=True)
                     ]
                     connection.execute(statements.inserting(offers), one_or_many(rows))
-                self._note(connection, study, "trial begins", *said)
+                self._note(connection, study, *(TrialStarted(one.number, one.purpose) for one in begun))
         return begun
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
@@ -204,7 +204,7 @@ class SqlStudyStore:
                 connection.execute(statements.OFFERS_END, these)
                 if best is not None:
                     connection.execute(statements.STUDY_CHANGES, {"its_study": study, "best": best})
-                self._note(connection, study, "trial ends", *map(_ending, finished))
+                self._note(connection, study, *map(TrialFinished, finished))
         return finished
 
     def annotate_trial(self, trial: Trial) -> None:
@@ -267,19 +267,19 @@ class SqlStudyStore:
 
     # ------------------------------------------------------------------ events and leases
 
-    def add_event(self, study: str, kind: str, data: Mapping[str, Any]) -> int:
-        row = self._event(study, kind, data)
+    def add_event(self, study: str, event: StoredEvent) -> int:
+        row = self._event(study, event)
         with self._transaction() as connection:
             [number] = connection.execute(events.insert().values(row)).inserted_primary_key or (0,)
         return int(number)
 
-    def _note(self, connection: sa.Connection, study: str, kind: str, *said: Mapping[str, Any]) -> None:
+    def _note(self, connection: sa.Connection, study: str, *happened: StoredEvent) -> None:
         """An event belongs to the transaction of what it tells of."""
-        rows = [self._event(study, kind, data) for data in said]
+        rows = [self._event(study, event) for event in happened]
         connection.execute(statements.inserting(events), one_or_many(rows))
 
-    def _event(self, study: str, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        return event_row(study, self._clock.now_ns(), kind, data)
+    def _event(self, study: str, event: StoredEvent) -> dict[str, Any]:
+        return event_row(study, self._clock.now_ns(), event)
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)
@@ -329,13 +329,13 @@ def insert_study(connection: sa.Connection, study: Study, now_ns: int) -> None:
     """A new study as part of a transaction; one that runs from its beginning says so in its events."""
     connection.execute(studies.insert().values(study_row(study)))
     if study.state is not StudyState.CREATED:
-        said = {"state": study.state.value, "message": study.message}
-        connection.execute(statements.inserting(events), event_row(study.id, now_ns, "state", said))
+        changed = StateChanged(study.state, study.message)
+        connection.execute(statements.inserting(events), event_row(study.id, now_ns, changed))
 
 
-def event_row(study: str, now_ns: int, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def event_row(study: str, now_ns: int, event: StoredEvent) -> dict[str, Any]:
     """Something that happened to a study at a time [ns since 1970]."""
-    return {"study": study, "at": _time(now_ns), "kind": kind, "data": encode(data)}
+    return {"study": study, "at": _time(now_ns), "kind": event.kind, "data": encode(event.payload())}
 
 
 def _time(now_ns: int) -> str:
@@ -346,9 +346,3 @@ def _expect_running(study: str, state: str | None) -> None:
     """Raises IllegalTransition."""
     if state != StudyState.RUNNING.value:
         raise IllegalTransition(f"study {study} is {state}")
-
-
-def _ending(trial: Trial) -> Mapping[str, Any]:
-    """What the event of a trial's end says."""
-    said = {"number": trial.number, "purpose": trial.purpose, "state": trial.state.value, "value": trial.value}
-    return said | {"reason": trial.reason}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from framework.config.outcomes import own_constraint
 from framework.errors import IllegalTransition, InputError, NotFound, TailorError
 from framework.model import Objective, Offer, Study, StudyPlan, StudyState, Term, Trial, TrialState
+from framework.model.events import ReplayDiverged, TrialFinished, TrialStarted
 from framework.objective import rank
 from framework.ports.clock import Clock
 from framework.ports.store import OfferStore, StudyStore
@@ -216,14 +217,14 @@ class ExternalSession:
         optimizer = new_optimizer(study.plan, self._space)
         for event in self._store.events(study.id):
             trial = trials.get(event.get("number", -1))
-            if trial is None or event["kind"] not in ("trial begins", "trial ends"):
+            if trial is None or event["kind"] not in (TrialStarted.kind, TrialFinished.kind):
                 continue
-            if event["kind"] == "trial ends":
+            if event["kind"] == TrialFinished.kind:
                 optimizer.tell([self._observation(trial)])
                 continue
             [suggestion] = optimizer.ask()
             if suggestion.configuration != trial.configuration:
-                self._store.add_event(study.id, "replay diverged", {"trial": trial.number})
+                self._store.add_event(study.id, ReplayDiverged(trial.number))
                 optimizer = new_optimizer(study.plan, self._space)
                 finished = [one for one in trials.values() if one.state is not TrialState.RUNNING]
                 optimizer.tell([self._observation(one) for one in finished])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from framework.bench import Watch
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError
+from framework.model.events import Event
 from framework.ports.store import StudyStore
 
 LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
@@ -41,10 +40,10 @@ class Lease:
     def renewing(self, study: str, watch: Watch) -> Watch:
         """``watch``, renewing the lease on the way.  It raises Interrupted when another process took over."""
 
-        def renewed(kind: str, data: Mapping[str, Any]) -> None:
+        def renewed(event: Event) -> None:
             if not self._store.acquire(study, self.holder, LEASE_S):
                 raise Interrupted(f"another process took over study {study}")
-            watch(kind, data)
+            watch(event)
 
         return renewed
 

@@ -21,6 +21,7 @@ from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, Transient, TrialFailed
 from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
+from framework.model.events import PhaseStarted, PlanChanged, ReplayDiverged, TwinAsked, WaitStarted
 from framework.objective import best_of, drift_corrected, keeps, standard_error
 from framework.objective.speed import at_speed, sensitivity, typical
 from framework.study.observations import EDITS, PRIOR, believed, imported, in_space, observation
@@ -113,7 +114,7 @@ class Procedure:
             disturbed = any(m.invalid for m in default.measurements) and not self._bench.testbed.modelled
             if default.state is not TrialState.FAILED or not disturbed:
                 break
-            self._bench.watch("waiting", {"reason": "the machine is disturbed", "seconds": wait_s})
+            self._bench.watch(WaitStarted("the machine is disturbed", wait_s))
             self._bench.clock.sleep(wait_s)
         return default
 
@@ -146,7 +147,7 @@ class Procedure:
             raise InputError(f"--prior {plan.prior}: {self._bench.application.name} has no twin.json")
 
         def asked(done: int, total: int) -> None:
-            self._bench.watch("model", {"done": done, "total": total})
+            self._bench.watch(TwinAsked(done, total))
 
         found = screen(self._space, plan.rate_rps, plan.seed, asked)
         default = self._space.default()
@@ -186,7 +187,7 @@ class Procedure:
                 [suggestion] = optimizer.ask()
                 diverged = suggestion.configuration != trial.configuration
                 if diverged:
-                    self._bench.store.add_event(self._study.id, "replay diverged", {"trial": trial.number})
+                    self._bench.store.add_event(self._study.id, ReplayDiverged(trial.number))
             optimizer.tell(self._observations(trial))
         return optimizer
 
@@ -215,7 +216,7 @@ class Procedure:
                 return
             if index in self._drift_places() and not self._baseline_since(index):
                 self._trial(self._space.default(), "drift", label="default")
-            self._bench.watch("phase", {"phase": "ask"})
+            self._bench.watch(PhaseStarted("ask"))
             began = self._bench.clock.monotonic()
             try:
                 [suggestion] = optimizer.ask()
@@ -227,7 +228,7 @@ class Procedure:
             trial = self._trial(
                 suggestion.configuration, "search", ask=suggestion.ask, give_up_above=give_up, ask_s=ask_s
             )
-            self._bench.watch("phase", {"phase": "tell"})
+            self._bench.watch(PhaseStarted("tell"))
             began = self._bench.clock.monotonic()
             optimizer.tell(self._observations(trial))
             tell_s = self._bench.clock.monotonic() - began
@@ -302,7 +303,7 @@ class Procedure:
                     self._controller.run(configuration, purpose, complete=self._complete, **options)
                 )
             except Transient as error:
-                self._bench.watch("waiting", {"reason": str(error), "seconds": wait_s})
+                self._bench.watch(WaitStarted(str(error), wait_s))
                 self._bench.clock.sleep(wait_s)
         return self._trials.add(self._controller.run(configuration, purpose, complete=self._complete, **options))
 
@@ -330,9 +331,9 @@ class Procedure:
         self._study = replace(self._study, plan=self._plan)
         self._controller = Controller(self._bench, self._study.id, self._plan)
         self._bench.store.set_plan(self._study.id, self._plan)
-        said = {name: value for name, value in changes.items() if name != "extra"}  # which is long, and in the plan
-        self._bench.store.add_event(self._study.id, "plan changed", {"why": why, **said})
-        self._bench.watch("plan changed", {"why": why, **changes})
+        changed = PlanChanged(why, changes)
+        self._bench.store.add_event(self._study.id, changed)
+        self._bench.watch(changed)
 
 
 def new_optimizer(plan: StudyPlan, space: SearchSpace) -> Optimizer:

@@ -13,6 +13,7 @@ from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
+from framework.model.events import DatasetStepStarted, NotesGiven
 from framework.model.study import project_name
 from framework.ports.testbed import Testbed
 from framework.study.imported import needs_application
@@ -84,13 +85,14 @@ class StudyRunner:
         try:
             bench.testbed.check(application)
             if notes := bench.testbed.notes(application):
-                bench.watch("notes", {"notes": list(notes)})
-                self._store.add_event(study.id, "notes", {"notes": list(notes)})
+                given = NotesGiven(tuple(notes))
+                bench.watch(given)
+                self._store.add_event(study.id, given)
             self._store.set_state(study.id, StudyState.RUNNING)
             self.clean_dead(bench.testbed)
             self._abort_unfinished(study.id)
             space = SearchSpace.from_dict(study.space)
-            bench.watch("seed", {"step": "compiling (the first time)"})
+            bench.watch(DatasetStepStarted("compiling (the first time)"))
             compile_once()
             self._dataset(bench, study, space)
             result = work(bench, space)
@@ -120,7 +122,7 @@ class StudyRunner:
     def _dataset(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
         deployment = Controller(bench, study.id, study.plan).render(trial, 0)
-        bench.testbed.load_dataset(bench.application, deployment, lambda step: bench.watch("seed", {"step": step}))
+        bench.testbed.load_dataset(bench.application, deployment, lambda step: bench.watch(DatasetStepStarted(step)))
 
     def _abort_unfinished(self, study: str) -> None:
         """Trials that a killed process left as running."""

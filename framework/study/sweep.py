@@ -12,6 +12,7 @@ from dataclasses import replace
 from framework.bench import Bench
 from framework.controller import Controller
 from framework.model import Step, StudyPlan, Sweep, Trial
+from framework.model.events import RateMeasured
 from optimizer.space import Configuration
 
 SHARE_OF_KNEE = 0.6
@@ -36,8 +37,7 @@ def sweep(
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
         step = _step(rate_rps, trial, limit_ms)
-        text = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
-        bench.watch("rate", {"rate_rps": rate_rps, "text": text})
+        bench.watch(RateMeasured(step))
         return step
 
     steps = raised(measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps)

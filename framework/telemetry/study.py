@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.bench import Watch
-from framework.model import Study, Trial, TrialState
+from framework.model import Measurement, Study, Trial, TrialState
+from framework.model.events import (
+    DatasetStepStarted,
+    Event,
+    PhaseStarted,
+    PhaseStepStarted,
+    RepetitionFinished,
+    TrialFinished,
+    TrialStarted,
+    TwinAsked,
+    WaitStarted,
+)
 from framework.ports.telemetry import SpanSink
 
 STUDY, TRIAL, REPETITION, PHASE, STEP = range(5)
@@ -23,10 +34,10 @@ def observed(sinks: Sequence[SpanSink], study: Study, watch: Watch) -> Iterator[
     """``watch``, telling the sinks on the way.  Spans that are open when the study stops end then."""
     watching = [_Observed(sink, study) for sink in sinks]
 
-    def told(kind: str, data: Mapping[str, Any]) -> None:
+    def told(event: Event) -> None:
         for one in watching:
-            one(kind, data)
-        watch(kind, data)
+            one(event)
+        watch(event)
 
     error = "interrupted"
     try:
@@ -52,61 +63,55 @@ class _Observed:
                  "testbed": self.study.testbed, "modelled": self.study.modelled}  # fmt: skip
         self._begin(STUDY, "study", about)
 
-    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
-        handler = getattr(self, "_on_" + kind.replace(" ", "_"), None)
-        if handler is not None:
-            handler(data)
+    def __call__(self, event: Event) -> None:
+        match event:
+            case DatasetStepStarted(step):
+                self._begin_unless_open("seed")
+                self._begin(STEP, step)
+            case TwinAsked(total=total):
+                self._begin_unless_open("ask the twin", {"configurations": total})
+            case WaitStarted(reason=reason):
+                self._begin(TRIAL, "waiting", {"reason": reason})
+            case TrialStarted(number, purpose):
+                self._begin(TRIAL, "trial", {"trial": number, "purpose": purpose})
+            case PhaseStarted(phase) if phase in BETWEEN:
+                self._begin(TRIAL, phase)
+            case PhaseStarted(phase):
+                self._begin_phase(phase)
+            case PhaseStepStarted(step=step):
+                self._begin(STEP, step)
+            case RepetitionFinished(measurement=measurement):
+                self._end_repetition(measurement)
+            case TrialFinished(trial):
+                self._end_trial(trial)
 
     def stop(self, error: str) -> None:
         self._end(STUDY, {}, error)
         self.sink.flush()
 
-    # ------------------------------------------------------------------ one method per kind of event
+    # ------------------------------------------------------------------ inside
 
-    def _on_seed(self, data: Mapping[str, Any]) -> None:
-        if not self._is_open(TRIAL, "seed"):
-            self._begin(TRIAL, "seed")
-        self._begin(STEP, data["step"])
+    def _begin_phase(self, name: str) -> None:
+        if not any(level == REPETITION for level, _, _ in self.open):
+            self._begin(REPETITION, "repetition")
+        self._begin(PHASE, name)
 
-    def _on_model(self, data: Mapping[str, Any]) -> None:
-        if not self._is_open(TRIAL, "ask the twin"):
-            self._begin(TRIAL, "ask the twin", {"configurations": data["total"]})
-
-    def _on_waiting(self, data: Mapping[str, Any]) -> None:
-        self._begin(TRIAL, "waiting", {"reason": data["reason"]})
-
-    def _on_trial(self, data: Mapping[str, Any]) -> None:
-        self._begin(TRIAL, "trial", {"trial": data["number"], "purpose": data["purpose"]})
-
-    def _on_phase(self, data: Mapping[str, Any]) -> None:
-        name = data["phase"]
-        if name in BETWEEN:
-            self._begin(TRIAL, name)
-        elif "step" in data:
-            self._begin(STEP, data["step"])
-        else:
-            if not any(level == REPETITION for level, _, _ in self.open):
-                self._begin(REPETITION, "repetition")
-            self._begin(PHASE, name)
-
-    def _on_repetition(self, data: Mapping[str, Any]) -> None:
-        found = data["measurement"]
-        about = {"repetition": found.repetition, "attempt": found.attempt, "valid": not found.invalid}
+    def _end_repetition(self, found: Measurement) -> None:
+        about: dict[str, Any] = {"repetition": found.repetition, "attempt": found.attempt, "valid": not found.invalid}
         if found.value is not None:
             about["value"] = found.value
         self._end(REPETITION, about, "; ".join(found.invalid))
 
-    def _on_trial_finished(self, data: Mapping[str, Any]) -> None:
-        trial: Trial = data["trial"]
+    def _end_trial(self, trial: Trial) -> None:
         about: dict[str, Any] = {"state": str(trial.state)}
         if trial.value is not None:
             about["value"] = trial.value
         self._end(TRIAL, about, "" if trial.state is TrialState.COMPLETED else trial.reason or str(trial.state))
 
-    # ------------------------------------------------------------------ inside
-
-    def _is_open(self, level: int, name: str) -> bool:
-        return any((one, other) == (level, name) for one, other, _ in self.open)
+    def _begin_unless_open(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """Begin one span for several events in a row, beside the spans of trials."""
+        if not any((level, other) == (TRIAL, name) for level, other, _ in self.open):
+            self._begin(TRIAL, name, attributes)
 
     def _begin(self, level: int, name: str, attributes: Mapping[str, Any] | None = None) -> None:
         self._end(level)

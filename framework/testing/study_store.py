@@ -9,6 +9,7 @@ import pytest
 
 from framework.errors import IllegalTransition, NotFound, StoreError
 from framework.model import Offer, StudyState, Trial, TrialState, Verdict
+from framework.model.events import PlanChanged, ReplayDiverged
 from framework.ports.store import OfferStore, StudyStore
 from framework.testing.examples import INFINITE, PLAN, begin, measurement, study
 from optimizer.space import Configuration
@@ -149,10 +150,10 @@ class StudyStoreContract:
         assert read.plan.iterations == 7
 
     def test_events_are_replayed_from_an_id(self, store: StudyStore) -> None:
-        first = store.add_event(study().id, "one", {"x": 1})
-        store.add_event(study().id, "two", {"x": float("inf")})
-        assert [event["kind"] for event in store.events(study().id)] == ["one", "two"]
-        assert [event["x"] for event in store.events(study().id, after=first)] == ["inf"]
+        first = store.add_event(study().id, ReplayDiverged(3))
+        store.add_event(study().id, PlanChanged("time limit", {"time_limit_s": float("inf")}))
+        assert [event["kind"] for event in store.events(study().id)] == ["replay diverged", "plan changed"]
+        assert [event["time_limit_s"] for event in store.events(study().id, after=first)] == ["inf"]
 
     def test_what_is_unknown_is_not_found(self, store: StudyStore) -> None:
         for change in (

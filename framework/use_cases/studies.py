@@ -29,6 +29,7 @@ from framework.model import (
     Trial,
     TuneRequest,
 )
+from framework.model.events import SpaceEdited, SweepFinished
 from framework.model.job import ENGINE
 from framework.model.study import said
 from framework.report.arms import repetitions
@@ -145,7 +146,7 @@ class Tailor:
         space = self.space(application, request, study.testbed)
         last = max((trial.number for trial in self.store.trials(study.id)), default=0)
         self.store.set_space(study.id, space.to_dict(), edited(study, space, request, last))
-        self.store.add_event(study.id, "space edited", {"after": last, "parameters": len(space)})
+        self.store.add_event(study.id, SpaceEdited(last, len(space)))
         return self.store.get(study.id)
 
     def run(self, study_id: str, watch: Watch) -> Study:
@@ -278,7 +279,7 @@ class Tailor:
                 limit_ms=limit_ms,
                 maximum_rps=maximum_rps,
             )
-            self.store.add_event(study.id, "sweep", {"sweep": found})
+            self.store.add_event(study.id, SweepFinished(found))
             return found
 
         return self.running.on_bench(study, watch, steps)

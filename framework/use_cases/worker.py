@@ -6,13 +6,21 @@ A worker that dies leaves a lease that runs out; whoever takes the study then go
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
-from threading import Event
+from collections.abc import Callable
 from typing import Any
 
 from framework.errors import Interrupted, TailorError, Transient
 from framework.model import StudyState
+from framework.model.events import (
+    Event,
+    PhaseStarted,
+    PhaseStepStarted,
+    RepetitionFinished,
+    TrialFinished,
+    TrialStarted,
+)
 from framework.model.job import Job
 from framework.ports.service import JobQueue
 from framework.study.lease import LEASE_S
@@ -39,7 +47,7 @@ class Worker:
         self._engine = engine
         self._chores = chores
         self._next_chores = 0.0
-        self._leaving = Event()
+        self._leaving = threading.Event()
         self._tries: dict[str, tuple[int, int]] = {}  # study -> (repetitions it had, tries since)
 
     def leave(self) -> None:
@@ -110,32 +118,33 @@ class _Stopping:
     after the trial.
     """
 
-    def __init__(self, queue: JobQueue, study: str, leaving: Event, repetitions: int) -> None:
+    def __init__(self, queue: JobQueue, study: str, leaving: threading.Event, repetitions: int) -> None:
         self._queue, self._study, self._leaving = queue, study, leaving
         self._asked = 0.0
         self._wanted = ""
         self._progress: dict[str, Any] = {"phase": "", "trial": 0, "purpose": "", "incumbent": None}
         self._progress["repetitions"] = repetitions
 
-    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+    def __call__(self, event: Event) -> None:
         if self._leaving.is_set():
             raise Interrupted("the worker leaves")
-        self._note(kind, data)
-        if time.monotonic() - self._asked > ASKED_EVERY_S or kind == "trial finished":
+        self._note(event)
+        trial_finished = isinstance(event, TrialFinished)
+        if time.monotonic() - self._asked > ASKED_EVERY_S or trial_finished:
             self._wanted, self._asked = self._queue.stop_wanted(self._study), time.monotonic()
             self._queue.set_progress(self._study, self._progress)
-        if self._wanted == "now" or (self._wanted == "after trial" and kind == "trial finished"):
+        if self._wanted == "now" or (self._wanted == "after trial" and trial_finished):
             raise Interrupted("somebody stopped it")
 
-    def _note(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _note(self, event: Event) -> None:
         noted = self._progress
-        if kind == "phase":
-            noted["phase"] = data["phase"]
-        elif kind == "trial":
-            noted |= {"trial": data["number"], "purpose": data["purpose"]}
-        elif kind == "repetition" and not data["measurement"].invalid:
-            noted["repetitions"] += 1
-        elif kind == "trial finished":
-            value, before = data["trial"].value, noted["incumbent"]
-            if value is not None and data["trial"].purpose in ("default", "search"):
-                noted["incumbent"] = value if before is None else min(value, before)
+        match event:
+            case PhaseStarted(phase=phase) | PhaseStepStarted(phase=phase):
+                noted["phase"] = phase
+            case TrialStarted(number, purpose):
+                noted |= {"trial": number, "purpose": purpose}
+            case RepetitionFinished(measurement=measurement) if not measurement.invalid:
+                noted["repetitions"] += 1
+            case TrialFinished(trial) if trial.value is not None and trial.purpose in ("default", "search"):
+                before = noted["incumbent"]
+                noted["incumbent"] = trial.value if before is None else min(trial.value, before)

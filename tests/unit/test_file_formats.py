@@ -102,7 +102,7 @@ def study_format(directory: Path) -> Format:
         GOOD / "small", rate_rps=100.0, iterations=2, repetitions=1, pairs=2, drift_every=0, minimal=0
     )
     sharing = StudyExport(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, directory)
-    study = tailor.run(tailor.create(request).id, lambda kind, data: None)
+    study = tailor.run(tailor.create(request).id, lambda event: None)
     path = directory / "study.zip"
     path.write_bytes(sharing.pack(study.id))
     tailor.store.delete(study.id)

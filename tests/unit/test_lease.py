@@ -11,6 +11,7 @@ import pytest
 
 from framework.errors import InputError
 from framework.model import TuneRequest
+from framework.model.events import Event, TrialStarted
 from framework.study import lease
 from framework.study.lease import Lease
 from framework.testing.clock import VirtualClock
@@ -46,8 +47,8 @@ def test_a_study_is_not_deleted_under_its_own_worker(tmp_path: Path) -> None:
     study = tailor.create(REQUEST)
     refused: list[object] = []
 
-    def watch(kind: str, data: object) -> None:
-        if kind == "trial" and not refused:
+    def watch(event: Event) -> None:
+        if isinstance(event, TrialStarted) and not refused:
             with pytest.raises(InputError, match="stop it first") as error:
                 tailor.delete(study.id)
             refused.append(error)

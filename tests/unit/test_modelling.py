@@ -67,7 +67,7 @@ def test_without_an_engine_a_study_runs_on_the_twin(application: Path, tailor: T
     assert study.testbed == "twin"
     assert study.modelled
     assert "nginx.tcp_nodelay" in study.plan.extra["inert"]
-    finished = tailor.run(study.id, lambda kind, data: None)
+    finished = tailor.run(study.id, lambda event: None)
     assert finished.state is StudyState.COMPLETED
     summary = tailor.summary(finished)
     assert summary.headline.startswith("Modelled, not measured.")
@@ -80,7 +80,7 @@ def test_a_study_does_not_go_on_with_another_twin(application: Path, tailor: Tai
     study = tailor.create(TuneRequest(application, **QUICK))
     twin_path(application).write_text(twin_text(replace(TWIN, run_spread=0.2)))
     with pytest.raises(InputError, match="twin of url-shortener changed"):
-        tailor.run(study.id, lambda kind, data: None)
+        tailor.run(study.id, lambda event: None)
 
 
 def test_testbeds_are_chosen_by_name(application: Path, tailor: Tailor) -> None:
@@ -158,7 +158,7 @@ def test_placements_are_tried_on_the_twin_of_another_machine(application: Path, 
         repetitions=2, pairs=6, drift_every=0, warmup_s=2.0, window_s=6.0, rate_rps=300.0,
         only=("nginx", "url-shorten", "url-shorten-db"),
     )  # fmt: skip
-    study = tailor.run(propose(tailor, request).id, lambda kind, data: None)
+    study = tailor.run(propose(tailor, request).id, lambda event: None)
     assert study.machine.cores == 16
     [searched] = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
     assert set(searched.configuration.values()) == {"0-7", "8-15"}, "the modelled machine's, not this one's"
@@ -219,7 +219,7 @@ def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: p
     monkeypatch.setattr(bootstrap, "screened", partial(screened, design=30, per_round=10))  # a minute otherwise
     for optimizer in ("tailor", "dds"):
         request = TuneRequest(application, optimizer=optimizer, prior="twin", minimal=0, drift_every=0, **QUICK)
-        study = tailor.run(tailor.create(request).id, lambda kind, data: None)
+        study = tailor.run(tailor.create(request).id, lambda event: None)
         best = min(study.plan.extra["prior"], key=lambda one: float(one["log_ratio"]))
         default = SearchSpace.from_dict(study.space).default()
         first = next(t for t in tailor.store.trials(study.id) if t.purpose == "search")

@@ -81,7 +81,7 @@ def test_a_cpu_set_is_rendered_and_read_back(tailor: Tailor) -> None:
 def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Tailor, optimizer: str) -> None:
     request = replace(REQUEST, optimizer=optimizer, placement="also", domains="0-3/4-7", iterations=12)
     study = tailor.create(request)
-    tailor.run(study.id, lambda kind, data: None)
+    tailor.run(study.id, lambda event: None)
     tried = [one.configuration for one in tailor.store.trials(study.id) if one.purpose == "search"]
     assert len(tried) == 12
     sets = {str(value) for one in tried for name, value in one.items() if name.endswith(".cpuset")}
@@ -90,7 +90,7 @@ def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Tailor, op
 
 def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor: Tailor) -> None:
     study = tailor.create(replace(REQUEST, optimizer="placement-spread", placement="only", domains="0-3/4-7"))
-    done = tailor.run(study.id, lambda kind, data: None)
+    done = tailor.run(study.id, lambda event: None)
     trials = tailor.store.trials(study.id)
     [suggested] = [one.configuration for one in trials if one.purpose == "search"]
     assert set(suggested.values()) <= {"0-3", "4-7"}

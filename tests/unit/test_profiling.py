@@ -15,6 +15,7 @@ import pytest
 from framework.bench import Colocation
 from framework.errors import InputError, Interrupted, UnknownName
 from framework.model import Deployment, Running, Usage
+from framework.model.events import Event
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import SpanTable
 from framework.model.stressors import Stressed, Stressor, Threads, scheduled
@@ -136,7 +137,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
     tailor.close()
 
 
-def quiet(kind: str, data: Mapping[str, object]) -> None:
+def quiet(event: Event) -> None:
     pass
 
 

@@ -25,7 +25,7 @@ def test_samples_go_first_and_studies_later(tmp_path: Path) -> None:
     tailor, database = pretend_tailor(tmp_path, PretendMachine(clock, lambda configuration: 10.0, noise=0.01))
     keeper = Keeper(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, clock, tmp_path)
     retention = Retention(samples_s=30 * DAY, studies_s=365 * DAY)
-    study = tailor.run(tailor.create(REQUEST).id, lambda kind, data: None)
+    study = tailor.run(tailor.create(REQUEST).id, lambda event: None)
     headline = tailor.summary(tailor.store.get(study.id)).headline
     assert keeper.forget(retention).samples == 0, "too young"
     clock.sleep(31 * DAY)

@@ -12,6 +12,8 @@ import pytest
 from framework.config import load_service_types
 from framework.errors import InputError, Interrupted
 from framework.model import StudyId, StudyState, Trial, TrialState, TuneRequest
+from framework.model.documents import encode
+from framework.model.events import Event, RateMeasured, TrialFinished
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
@@ -37,7 +39,7 @@ REQUEST = TuneRequest(SMALL, rate_rps=100.0, repetitions=2, pairs=4, drift_every
 
 
 def run(tailor: Tailor, request: TuneRequest) -> str:
-    study = tailor.run(tailor.create(request).id, lambda kind, data: None)
+    study = tailor.run(tailor.create(request).id, lambda event: None)
     assert study.state is StudyState.COMPLETED
     return study.id
 
@@ -84,6 +86,19 @@ def test_the_knowledge_base_has_numbers_for_this_machine(tailor: Tailor) -> None
     assert all(parameter.low is None or not isinstance(parameter.low, str) for parameter in memcached.parameters)
 
 
+def test_a_sweep_reports_each_rate_and_stores_its_end(tailor: Tailor) -> None:
+    happened: list[Event] = []
+    found = tailor.sweep(
+        SMALL, happened.append, start_rps=100.0, factor=2.0, limit_ms=1e3, window_s=20.0, repetitions=1,
+        maximum_rps=200.0, seed=1, limits={},
+    )  # fmt: skip
+    assert [event.step for event in happened if isinstance(event, RateMeasured)] == list(found.steps)
+    assert [step.rate_rps for step in found.steps] == [100.0, 200.0]
+    [study] = tailor.store.studies()
+    [stored] = [event["sweep"] for event in tailor.store.events(study.id) if event["kind"] == "sweep"]
+    assert stored == encode(found)
+
+
 # ---------------------------------------------------------------------- another space for a study that was stopped
 
 
@@ -91,9 +106,9 @@ def stopped_after(tailor: Tailor, request: TuneRequest, trials: int) -> str:
     """A study that a person stopped when so many trials had finished."""
     finished = []
 
-    def stop(kind: str, data: Mapping[str, Any]) -> None:
-        if kind == "trial finished":
-            finished.append(data)
+    def stop(event: Event) -> None:
+        if isinstance(event, TrialFinished):
+            finished.append(event)
         elif len(finished) == trials:
             raise KeyboardInterrupt
 
@@ -116,7 +131,7 @@ def test_an_edited_space_keeps_what_still_fits(tailor: Tailor) -> None:
     edited = tailor.edit(study, TuneRequest(SMALL, without=("cache.threads", "front")))
     names = {one["name"] for one in edited.space["parameters"]}
     assert names == {one["name"] for one in before.space["parameters"]} - {"cache.threads"}
-    finished = tailor.run(study, lambda kind, data: None)
+    finished = tailor.run(study, lambda event: None)
     assert finished.state is StudyState.COMPLETED
     after = searched(tailor, study)
     assert after[:6] == measured
@@ -139,7 +154,7 @@ def test_a_study_whose_process_was_killed_can_be_edited(tailor: Tailor) -> None:
         tailor.edit(study, TuneRequest(SMALL))
     tailor.store.release(study, "elsewhere:1:1")
     assert tailor.edit(study, TuneRequest(SMALL)).state is StudyState.PAUSED
-    assert tailor.run(study, lambda kind, data: None).state is StudyState.COMPLETED
+    assert tailor.run(study, lambda event: None).state is StudyState.COMPLETED
 
 
 def test_a_larger_space_starts_from_the_defaults_of_what_is_new(tailor: Tailor) -> None:
@@ -149,7 +164,7 @@ def test_a_larger_space_starts_from_the_defaults_of_what_is_new(tailor: Tailor) 
         tailor.edit(study, TuneRequest(SMALL, only=("cache",)))
     large = len(tailor.edit(study, TuneRequest(SMALL)).space["parameters"])
     assert large > small
-    finished = tailor.run(study, lambda kind, data: None)
+    finished = tailor.run(study, lambda event: None)
     after = searched(tailor, study)
     assert [len(trial.configuration) for trial in after] == [small] * 4 + [large] * 4
     assert finished.best is not None

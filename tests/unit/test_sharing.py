@@ -55,7 +55,7 @@ def there(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def study(here: Place) -> Study:
-    return here.tailor.run(here.tailor.create(REQUEST).id, lambda kind, data: None)
+    return here.tailor.run(here.tailor.create(REQUEST).id, lambda event: None)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_one_that_was_stopped_goes_on_with_the_application_at_hand(here: Place, 
     path = tmp_path / "waiting.zip"
     path.write_bytes(here.sharing.pack(study.id))
     there.sharing.unpack(path, SMALL)
-    assert there.tailor.run(study.id, lambda kind, data: None).state is StudyState.COMPLETED
+    assert there.tailor.run(study.id, lambda event: None).state is StudyState.COMPLETED
 
 
 def test_one_without_its_application_says_what_is_missing(here: Place, there: Place, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_one_without_its_application_says_what_is_missing(here: Place, there: Pl
     path.write_bytes(here.sharing.pack(study.id))
     there.sharing.unpack(path)
     with pytest.raises(InputError, match="came without its application"):
-        there.tailor.run(study.id, lambda kind, data: None)
+        there.tailor.run(study.id, lambda event: None)
 
 
 def test_one_that_was_measured_elsewhere_travels_too(here: Place, there: Place, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ MOST_MEMORY_MIB = 600  # more than before, while a file is refused or taken in
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Study]]:
     """A good file, of a finished study."""
     here = Place(tmp_path_factory.mktemp("sent") / "here")
-    study = here.tailor.run(here.tailor.create(REQUEST).id, lambda kind, data: None)
+    study = here.tailor.run(here.tailor.create(REQUEST).id, lambda event: None)
     path = here.sharing.home / "study.zip"
     path.write_bytes(here.sharing.pack(study.id))
     yield path, study

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,26 @@ from typing import Any
 import pytest
 
 from framework.errors import Interrupted
-from framework.model import Study, TuneRequest
+from framework.model import Study, Trial, TrialState, TuneRequest
+from framework.model.events import (
+    DatasetStepStarted,
+    Event,
+    NotesGiven,
+    PhaseStarted,
+    PhaseStepStarted,
+    RepetitionFinished,
+    TrialFinished,
+    TrialStarted,
+    TwinAsked,
+    WaitStarted,
+)
 from framework.telemetry import observed
 from framework.telemetry.otlp import resource
+from framework.testing import examples
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
 from framework.use_cases.studies import Tailor
+from optimizer.space import Configuration
 from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -63,7 +77,7 @@ def watched(directory: Path, machine: PretendMachine, sink: Sink) -> Tailor:
 
 
 def run(tailor: Tailor) -> Study:
-    return tailor.run(tailor.create(REQUEST).id, lambda kind, data: None)
+    return tailor.run(tailor.create(REQUEST).id, lambda event: None)
 
 
 def test_a_study_is_a_tree(tmp_path: Path) -> None:
@@ -102,6 +116,54 @@ def test_what_fails_says_why(tmp_path: Path) -> None:
     assert {span.ended for span in sink.spans} == {1}
     assert "paused" in sink.spans[0].error
     tailor.close()
+
+
+def test_each_event_begins_or_ends_its_span() -> None:
+    trial = Trial("s", 1, "default", Configuration({}), TrialState.FAILED, reason="no start")
+    happened: list[Event] = [
+        NotesGiven(("no span",)),
+        DatasetStepStarted("copying"),
+        DatasetStepStarted("seeding"),
+        TrialStarted(1, "default"),
+        PhaseStarted("deploy"),
+        PhaseStepStarted("deploy", "start"),
+        PhaseStepStarted("deploy", "healthy"),
+        PhaseStarted("load"),
+        RepetitionFinished(1, replace(examples.measurement(), invalid=("stolen CPU",))),
+        TrialFinished(trial),
+        WaitStarted("the engine is away", 5.0),
+        TwinAsked(1, 9),
+        TwinAsked(9, 9),
+        PhaseStarted("ask"),
+    ]
+    sink, passed_on = Sink(), list[Event]()
+    with observed([sink], replace(examples.study(), testbed="external"), passed_on.append) as watch:
+        for event in happened:
+            watch(event)
+    assert passed_on == happened
+    assert [span.path for span in sink.spans] == [
+        "study",
+        "study/seed",
+        "study/seed/copying",
+        "study/seed/seeding",
+        "study/trial",
+        "study/trial/repetition",
+        "study/trial/repetition/deploy",
+        "study/trial/repetition/deploy/start",
+        "study/trial/repetition/deploy/healthy",
+        "study/trial/repetition/load",
+        "study/waiting",
+        "study/ask the twin",
+        "study/ask",
+    ]
+    by_name = {span.name: span for span in sink.spans}
+    assert by_name["trial"].attributes == {"trial": 1, "purpose": "default", "state": "failed"}
+    assert by_name["trial"].error == "no start"
+    assert by_name["repetition"].attributes == {"repetition": 0, "attempt": 0, "valid": False, "value": 12.5}
+    assert by_name["repetition"].error == "stolen CPU"
+    assert by_name["waiting"].attributes == {"reason": "the engine is away"}
+    assert by_name["ask the twin"].attributes == {"configurations": 9}
+    assert {span.ended for span in sink.spans} == {1}
 
 
 @pytest.mark.parametrize(

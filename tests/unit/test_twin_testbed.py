@@ -70,7 +70,7 @@ def bench_of(directory: Path, clock: VirtualClock) -> tuple[Bench, TwinTestbed]:
     testbed = TwinTestbed(TWIN, SLICE, TYPES, clock)
     artefacts = FileArtefacts(directory / "artefacts")
     store = SqlStudyStore(Database(f"sqlite:///{directory / 's.db'}"), artefacts, clock)
-    return Bench(SLICE, TYPES, testbed, testbed, testbed, store, artefacts, clock, lambda kind, data: None), testbed
+    return Bench(SLICE, TYPES, testbed, testbed, testbed, store, artefacts, clock, lambda event: None), testbed
 
 
 def test_its_file_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -152,3 +152,20 @@ def test_what_stays_away_is_not_asked_for_ever(
     assert here.state(study) is StudyState.PAUSED
     assert here.queue.jobs() == []
     assert tries(caplog) == list(range(1, MOST_RETRIES + 1))
+
+
+def test_the_queue_is_told_what_goes_on(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framework.use_cases.worker, "ASKED_EVERY_S", -1.0)  # at every event, however fast they come
+    study = here.put()
+
+    def leave(count: int) -> None:
+        if count == 2:
+            here.worker.leave()
+
+    here.machine.on_deploy = leave
+    here.worker.run()
+    values = [one.value for one in here.tailor.store.trials(study) if one.value is not None]
+    assert len(values) == 2
+    assert here.queue.progress(study) == {
+        "phase": "deploy", "trial": 3, "purpose": "search", "incumbent": min(values), "repetitions": 2
+    }  # fmt: skip

@@ -1,0 +1,199 @@
+"""Events of a study: each is shown, and what the store keeps of them is a public document that does not change."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import typing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from framework.cli.machine import _rate_line
+from framework.cli.placement import _watching as profile_watch
+from framework.cli.progress import SILENT, StudyProgress
+from framework.model import Estimate, Step, StudyState, Sweep, Trial, TrialState, events
+from framework.model.documents import encode
+from framework.model.events import (
+    DatasetStepStarted,
+    Event,
+    NotesGiven,
+    PhaseStarted,
+    PhaseStepStarted,
+    PlanChanged,
+    ProfileStepStarted,
+    ProfileWindowStarted,
+    RateMeasured,
+    RepetitionFinished,
+    ReplayDiverged,
+    SpaceEdited,
+    StateChanged,
+    StoredEvent,
+    SweepFinished,
+    TrialFinished,
+    TrialStarted,
+    TwinAsked,
+    WaitStarted,
+)
+from framework.study.observations import PRIOR
+from framework.testing.examples import PLAN, measurement
+from optimizer.space import Configuration
+
+FAILED = Trial("s", 3, "search", Configuration({"cache.size": 3}), TrialState.FAILED, reason="no start")
+VALUED = replace(FAILED, state=TrialState.COMPLETED, value=12.5, standard_error=0.02, reason="")
+STEP = Step(50.0, None, False, "too slow")
+DISTURBED = replace(measurement(), invalid=("stolen CPU",))
+
+EXAMPLES: tuple[Event, ...] = (
+    NotesGiven(("ports are left out",)),
+    PlanChanged("time limit", {"iterations": 7, "extra": {"frozen": 7}}),
+    DatasetStepStarted("copying data"),
+    TwinAsked(3, 9),
+    WaitStarted("the engine is away", 5.0),
+    TrialStarted(3, "search"),
+    TrialFinished(VALUED),
+    RepetitionFinished(3, replace(measurement(), invalid=())),
+    PhaseStarted("load"),
+    PhaseStepStarted("deploy", "start"),
+    RateMeasured(STEP),
+    ProfileStepStarted("deploying"),
+    ProfileWindowStarted(1, 8, "cache", "l3"),
+)
+
+STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
+    (StateChanged(StudyState.PAUSED, "interrupted"), "state", {"state": "paused", "message": "interrupted"}),
+    (NotesGiven(("one", "two")), "notes", {"notes": ["one", "two"]}),
+    (
+        PlanChanged("time limit", {"iterations": 7, "extra": {"frozen": 7}}),
+        "plan changed",
+        {"why": "time limit", "iterations": 7},
+    ),
+    (SpaceEdited(4, 9), "space edited", {"after": 4, "parameters": 9}),
+    (ReplayDiverged(3), "replay diverged", {"trial": 3}),
+    (TrialStarted(3, "search"), "trial begins", {"number": 3, "purpose": "search"}),
+    (
+        TrialFinished(FAILED),
+        "trial ends",
+        {"number": 3, "purpose": "search", "state": "failed", "value": None, "reason": "no start"},
+    ),
+    (
+        SweepFinished(Sweep("shop", 50.0, (STEP,), None, True, None, "no rate held")),
+        "sweep",
+        {
+            "sweep": {
+                "application": "shop",
+                "limit_ms": 50.0,
+                "steps": [{"rate_rps": 50.0, "p95": None, "holds": False, "reason": "too slow"}],
+                "knee_rps": None,
+                "passed": True,
+                "proposed_rps": None,
+                "statement": "no rate held",
+                "modelled": False,
+            }
+        },
+    ),
+)
+
+
+class Shown:
+    """A progress display with what it shows: what it printed, and the columns of its bar."""
+
+    def __init__(self) -> None:
+        self._printed = io.StringIO()
+        self.display = StudyProgress(Console(file=self._printed, width=200), PLAN)
+
+    def now(self) -> tuple[str, str, float]:
+        [task] = self.display._bar.tasks
+        return self._printed.getvalue(), json.dumps([task.fields, task.total]), task.completed
+
+    def printed_of(self, event: Event) -> str:
+        before = len(self._printed.getvalue())
+        self.display(event)
+        return self._printed.getvalue()[before:]
+
+
+def test_every_declared_event_is_watched_or_stored_and_has_an_example() -> None:
+    declared = {one for one in vars(events).values() if isinstance(one, type) and one.__module__ == events.__name__}
+    stored = {one for one in declared if issubclass(one, StoredEvent)} - {StoredEvent}
+    assert declared - stored - {StoredEvent} <= set(typing.get_args(Event))
+    assert [type(event) for event in EXAMPLES] == list(typing.get_args(Event))
+    assert {type(event) for event, _, _ in STORED} == stored
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_the_progress_display_shows_every_event_that_is_not_silent(event: Event) -> None:
+    shown = Shown()
+    before = shown.now()
+    shown.display(event)
+    assert (shown.now() == before) is isinstance(event, SILENT)
+
+
+def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
+    with pytest.raises(AssertionError):
+        Shown().display(ReplayDiverged(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (NotesGiven(("ports [80] are left out",)), "ports [80] are left out\n"),
+        (PlanChanged("time limit", {"iterations": 7, "extra": {}}), "time limit: iterations 7\n"),
+        (PlanChanged("minimal", {"extra": {"minimal": []}}), "smaller recommendations to try: none\n"),
+        (PlanChanged("minimal", {"extra": {"minimal": [{}, {}]}}), "smaller recommendations to try: 2\n"),
+        (
+            PlanChanged(PRIOR, {"extra": {PRIOR: [{"log_ratio": 0.0}, {"log_ratio": 0.1}]}}),
+            "the twin was asked: its best has 1.00 times the default's p95, modelled\n",
+        ),
+        (WaitStarted("the engine is away", 5.0), "waiting 5 s: the engine is away\n"),
+        (RepetitionFinished(3, DISTURBED), ": repetition 1 does not count: stolen CPU\n"),
+        (TrialFinished(VALUED), "trial 3 (search): 12.50 +-2 % best so far\n"),
+        (TrialFinished(FAILED), "trial 3 (search): failed no start\n"),
+        (PhaseStarted("load"), ""),
+    ],
+)
+def test_the_lines_of_a_log(event: Event, line: str) -> None:
+    assert Shown().printed_of(event) == line
+
+
+def test_the_lines_of_a_profile_in_a_log() -> None:
+    printed = io.StringIO()
+    with Progress(console=Console(file=printed, width=200)) as bar:
+        watch = profile_watch(bar)
+        watch(ProfileStepStarted("deploying"))
+        watch(ProfileWindowStarted(1, 4, "cache", ""))
+        watch(ProfileWindowStarted(2, 4, "cache", "l3"))
+        assert [(task.description, task.completed, task.total) for task in bar.tasks] == [("cache beside l3", 1, 4)]
+        watch(ProfileWindowStarted(3, 4, "front", ""))
+        assert bar.tasks[0].description == "front alone"
+    said = [one for one in printed.getvalue().splitlines() if one.startswith("profile:")]
+    assert said == ["profile: window 1 of 4, cache", "profile: window 3 of 4, front"]
+
+
+def test_the_lines_of_a_sweep() -> None:
+    assert _rate_line(STEP) == "     50 requests/s: too slow"
+    held = replace(STEP, p95=Estimate(12.346, 12.0, 13.0, 9), holds=True, reason="")
+    assert _rate_line(held) == "     50 requests/s: p95 12.35 ms"
+
+
+@pytest.mark.parametrize(("event", "kind", "payload"), STORED, ids=[kind for _, kind, _ in STORED])
+def test_kinds_and_payloads_of_stored_events_stay(event: StoredEvent, kind: str, payload: dict[str, Any]) -> None:
+    assert event.kind == kind
+    assert len(kind) <= 32, "an import refuses a longer one"
+    assert json.dumps(encode(event.payload())) == json.dumps(payload), "with its keys in this order"
+
+
+def test_the_reference_lists_every_stored_event_with_its_keys() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
+    rows = [line.split("|")[1:3] for line in page.read_text().splitlines() if line.startswith("| `")]
+    listed = {kind.strip().strip("`"): re.findall(r"`(\w+)`", keys) for kind, keys in rows}
+    open_ended = {"plan changed": ["why"]}  # the other keys are fields of the plan
+    assert listed == {kind: open_ended.get(kind, list(payload)) for _, kind, payload in STORED}
+
+
+def test_kinds_are_unique() -> None:
+    assert len({kind for _, kind, _ in STORED}) == len(STORED)
