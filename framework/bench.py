@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from framework.config import load_service_types, resolved
+from framework.config.knowledge import load_service_types, resolved
 from framework.errors import (
     MissingPrerequisite,
     UnknownName,
