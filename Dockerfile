@@ -30,6 +30,7 @@ RUN if [ -f certificates.crt ]; then export PIP_CERT=$PWD/certificates.crt; fi \
 COPY . .
 RUN if [ -f certificates.crt ]; then export PIP_CERT=$PWD/certificates.crt; fi \
  && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --editable . \
+ && /venv/bin/python -m compileall -q framework optimizer \
  && rm -rf certificates.crt build
 
 FROM ${PYTHON}

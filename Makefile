@@ -5,6 +5,8 @@ BIN := .venv/bin
 STAMP := .venv/.complete
 # Experiments in Python, which their names do not say.
 RUNNERS = $$(grep -l python3 experiments/*/run experiments/bench/*/run)
+# What `make tune` and `make study` tune.
+APPLICATION := apps/social-network
 # True where a Docker Engine answers.
 ENGINE = docker version > /dev/null 2>&1
 
@@ -41,13 +43,18 @@ image-tailor:  ## the image of Tailor itself
 prepare: setup
 	@if $(ENGINE); then scripts/compose && scripts/images; fi
 
+# Only what studies of the application run: to build the other images takes minutes where no registry answers.
+.PHONY: prepare-application
+prepare-application: setup
+	@if $(ENGINE); then scripts/compose && scripts/images --for $(APPLICATION); fi
+
 .PHONY: tune
-tune: prepare  ## a quick study of the social network, with its verdict and report
-	$(BIN)/tailor tune apps/social-network --quick
+tune: prepare-application  ## a quick study of the social network, with its verdict and report
+	$(BIN)/tailor tune $(APPLICATION) --quick
 
 .PHONY: study
-study: prepare  ## a study of the social network by the full protocol
-	$(BIN)/tailor tune apps/social-network
+study: prepare-application  ## a study of the social network by the full protocol
+	$(BIN)/tailor tune $(APPLICATION)
 
 .PHONY: test
 test: prepare  ## all tests; those that need a Docker Engine are skipped, saying so, where none answers

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.plots import Gain, gains_figure
-from framework import bootstrap
+from framework.bootstrap import adapters
 from framework.cli.terminal import limits
-from framework.config import Settings
+from framework.config.settings import Settings
 from framework.config.writing import to_yaml
 from framework.errors import NotFound
 from framework.model import Study, StudyState, Trial, TuneRequest
@@ -68,7 +68,7 @@ class Experiment:
             signal.signal(ending, signal.default_int_handler)
         self.results = directory / "results"
         self.results.mkdir(exist_ok=True)
-        opened = bootstrap.opened(Settings.from_environment())
+        opened = adapters.opened(Settings.from_environment())
         self.tailor: Tailor = opened.tailor
         self._sharing = opened.sharing
         self._state = self.results / "state.json"

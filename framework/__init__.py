@@ -19,10 +19,6 @@ adapters.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from framework.numba_cache import choose_cache
-
-choose_cache()
-
 try:
     __version__ = version("tailor")
 except PackageNotFoundError:  # a checkout that is not installed

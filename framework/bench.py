@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.config import load_service_types, resolved
+from framework.config.knowledge import load_service_types, resolved
 from framework.errors import (
     MissingPrerequisite,
     UnknownName,

@@ -1,7 +1,9 @@
-"""Where numba keeps what it compiled: a directory named by the sources.
+"""Numba, told first where to keep what it compiled: a directory named by the sources.  Nobody imports it elsewhere.
 
 Numba looks at the file of a function to see whether what it kept still holds, but not at the files of the functions
 that it calls.  An edit there would go unnoticed, and numbers would come from code that is no longer there.
+
+Only who compiles imports this module: to hash the sources and to import numba takes longer than most commands do.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -16,7 +19,7 @@ SOURCES = ("model", "twin", "critical_path", "traces", "objective")  # who compi
 
 
 def choose_cache(package: Path = PACKAGE) -> None:
-    """Tell numba, which must not be imported yet; a directory that the user chose stays."""
+    """Tell numba, before anything is compiled; a directory that the user chose stays."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     digest = hashlib.sha256()
@@ -31,3 +34,10 @@ def choose_cache(package: Path = PACKAGE) -> None:
         if other != chosen:
             shutil.rmtree(other, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(chosen)
+    if "numba" in sys.modules:  # an optimizer imported it, and it has read its environment
+        sys.modules["numba"].config.CACHE_DIR = str(chosen)
+
+
+choose_cache()
+
+import numba as numba  # noqa: E402

@@ -23,8 +23,8 @@ from typing import Any
 
 import httpx
 
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.config.twin_file import twin_path, twin_text
 from framework.model import StudyState, Trial, TrialState, TuneRequest
 from tests.unit.test_twin_testbed import SLICE, TWIN

@@ -18,8 +18,8 @@ from framework.api.app import app_of
 from framework.api.connections import Limits
 from framework.api.listening import listening_on
 from framework.api.server import server_of
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.config.twin_file import twin_path, twin_text
 from tests.unit.test_twin_testbed import SLICE, TWIN
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.safety.archives import Archives
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.config.twin_file import twin_path, twin_text
 from framework.errors import InputError, NotFound, TailorError
 from framework.model import EXTERNAL, TuneRequest

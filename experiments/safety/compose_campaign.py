@@ -21,7 +21,8 @@ from framework.compose import render
 from framework.compose.gate import Gate
 from framework.compose.interpolation import escaped
 from framework.compose.safety import Admitted
-from framework.config import load_application, load_service_types, resolved
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.writing import to_yaml
 from framework.errors import FileError, InputError, TailorError
 from framework.model import Application, Deployment

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from framework.api.pages import PAGES, coordinates
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of, scrubbed
-from framework.bootstrap import Opened
+from framework.bootstrap.adapters import Opened
 from framework.errors import TailorError
 from framework.model import EXTERNAL, Study
 from framework.model.documents import encode

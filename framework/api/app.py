@@ -16,8 +16,8 @@ from framework.api.plain import Plain
 from framework.api.rate_limit import Pace
 from framework.api.rendering import Rendering
 from framework.api.service import Service
-from framework.bootstrap import Opened, gate_of
-from framework.config import Settings, host_name
+from framework.bootstrap.adapters import Opened, gate_of
+from framework.config.settings import Settings, host_name
 
 
 def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI:

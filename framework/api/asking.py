@@ -18,8 +18,8 @@ from anyio import CapacityLimiter, to_thread
 from framework.api.child import AGAIN, Child, Question
 from framework.api.problems import Refused
 from framework.api.requests import Ask, Tell
-from framework.bootstrap import Opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened
+from framework.config.settings import Settings
 from framework.errors import TailorError
 from framework.model import Trial, TrialState
 from framework.study.external import External

@@ -25,8 +25,8 @@ from typing import Any
 from framework import errors
 from framework.api.memory import ENVIRONMENT
 from framework.api.problems import Refused
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.errors import TailorError
 from framework.study.external import KEPT_PARAMETERS
 

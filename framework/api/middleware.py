@@ -12,7 +12,7 @@ from http import HTTPStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.api import problems
-from framework.config import host_name
+from framework.config.settings import host_name
 
 LOG = logging.getLogger("tailor.access")
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::[0-9]*)?")

@@ -21,7 +21,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from framework.api.child import AGAIN, Child, Question, Revision, TookTooLong
 from framework.api.problems import Refused
-from framework.config import Settings
+from framework.config.settings import Settings
 from framework.model import Study, StudyState
 
 LOG = logging.getLogger("tailor.api")

@@ -21,9 +21,10 @@ from typing import Any
 
 from framework.benchmark.generated import generated
 from framework.benchmark.twin_problem import TwinProblem
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.reading import RECORD_BYTES, read_text
-from framework.config.space import along_the_path
+from framework.config.space import along_the_path, search_space
 from framework.config.twin_file import load_twin, twin_path
 from framework.critical_path.reduce import Thresholds, evidence_of, reduce
 from framework.errors import InputError, StoreError

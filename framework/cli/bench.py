@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.benchmark.races import Entry, race, recorded, replayed
+from framework.cli.session import messages, output, print_json, tailor
 from framework.config.writing import write_text
 from framework.errors import InputError
 from framework.report.race_tables import standings, write_tables
-from framework.use_cases.studies import Tailor
 from optimizer.benchmark.lists import LISTS, fingerprint
 from optimizer.benchmark.race import Run, kind_of
 from optimizer.errors import OptimizerError
@@ -25,13 +25,7 @@ from optimizer.errors import OptimizerError
 CHECKPOINTS = (15, 30, 50, 100)
 
 
-def register(
-    app: typer.Typer,
-    tailor: Callable[[], Tailor],
-    output: Console,
-    messages: Console,
-    print_json: Callable[[Any], None],
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()

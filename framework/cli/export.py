@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from framework.bootstrap import Opened
 from framework.cli import terminal
-from framework.config import Retention
+from framework.cli.session import opened, output, print_json
+from framework.config.settings import Retention
 from framework.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 
 
-def register(
-    app: typer.Typer, opened: Callable[[], Opened], output: Console, print_json: Callable[[Any], None]
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()

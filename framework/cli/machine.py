@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from framework.cli import terminal
+from framework.cli.session import messages, output, print_json, tailor
 from framework.model import Step
 from framework.model.events import Event, RateMeasured
-from framework.use_cases.studies import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 _COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
 
 
-def register(
-    app: typer.Typer,
-    tailor: Callable[[], Tailor],
-    output: Console,
-    messages: Console,
-    print_json: Callable[[Any], None],
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()

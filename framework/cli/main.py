@@ -1,257 +1,118 @@
-"""``tailor`` on the command line: the commands, thin over ``framework.use_cases.studies``."""
+"""``tailor`` on the command line.  A command's module is imported when the command is called, and not before.
+
+So the version and the list of commands take no longer than Python and the command line's library do, and each command
+waits for what it needs itself.
+"""
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
 import framework
-from framework import bootstrap
-from framework.cli import (
-    bench,
-    export,
-    machine,
-    placement,
-    serve,
-    studies,
-    terminal,
-    traces,
-    twin,
-)
 from framework.cli.exits import exit_code
-from framework.cli.progress import StudyProgress
-from framework.config import Settings
-from framework.errors import InputError, StoreError, TailorError, Transient
-from framework.model import DEFAULT_OPTIMIZER, TuneRequest
-from framework.model.documents import encode
-from framework.report.summary_json import summary_document
-from framework.study.planning import quick as quick_request
-from framework.use_cases.studies import Tailor
+from framework.errors import InputError, TailorError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help=framework.__doc__ and "Tune a microservice application by experiment.",
-)
-messages = Console(stderr=True, highlight=False)
-output = Console(highlight=False)
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "tune": {
+        "tune": "Find a better configuration of an application, and prove it.",
+        "resume": "Go on with a study that was stopped; finished trials are kept.",
+        "edit": "Tune other parameters in a study that was stopped; what was measured is kept where it still fits.",
+    },
+    "bench": {
+        "bench": "Race optimizers on synthetic problems; no engine is needed.",
+        "replay": "Run optimizers on the space of a recorded study, answered from its record; no engine is needed.",
+    },
+    "export": {
+        "export": "Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets.",
+        "import": "Take in a study that was exported elsewhere.",
+        "forget": "Remove what is old, and large things that no study refers to; studies that run or wait are not "
+        "touched.",
+    },
+    "studies": {
+        "studies": "List the studies.",
+        "show": "A study: its trials and what it found.",
+        "best": "Write the best configuration: compose file, mounted files, configuration and a diff against the "
+        "default.",
+        "report": "Write a study's report: one self-contained HTML page.",
+        "optimizers": "List the optimizers with their options and sources.",
+        "spaces": "List the knowledge base: service types and their parameters.",
+        "apps": "List the applications below a directory.",
+    },
+    "machine": {
+        "doctor": "What this machine can do, what is missing and how to get it.",
+        "clean": "Remove containers, networks and volumes that killed studies and profiles left; what runs stays.",
+        "sweep": "Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a "
+        "rate.",
+    },
+    "placement": {
+        "profile": "Measure what each service suffers beside stressors, and what it inflicts; goes on where it was "
+        "stopped.",
+        "place": "Propose where services run, say why, and measure it against all together and random placements.",
+    },
+    "serve": {
+        "serve": "Serve the REST API and the dashboard, with a worker that runs the studies.",
+        "worker": "Run the studies that wait in the queue (TAILOR_DATABASE), one after the other.",
+        "token": "Bearer tokens of the service.",
+    },
+    "traces": {
+        "analyze": "Where the time of requests goes: the critical path of traces from files or from Jaeger.",
+        "compare": "Where the time of requests goes in two configurations, service by service.",
+    },
+    "twin": {"twin": "The application's queueing model: make it, ask it."},
+}
+"""Module of ``framework.cli`` -> command -> the first sentence of its help."""
 
 # What the command line itself refuses; typer keeps its own copy of click and exports only this descendant.
 Refused: Any = typer.BadParameter.__mro__[2]
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
+
+class Commands(TyperGroup):
+    """Lists the commands from the table, and imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for summaries in COMMANDS.values():
+            self.commands.update({name: TyperCommand(name, help=summary) for name, summary in summaries.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and command(listed.name or ""), rest
 
 
-def opened() -> bootstrap.Opened:
-    return bootstrap.opened(Settings.from_environment())
+def command(name: str) -> Any:
+    """The command of this name, with its options."""
+    [module] = [module for module, summaries in COMMANDS.items() if name in summaries]
+    part = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    import_module(f"framework.cli.{module}").register(part)
+    return typer.main.get_group(part).commands[name]
 
 
-def tailor() -> Tailor:
-    return opened().tailor
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Tune a microservice application by experiment.",
+)
 
 
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
-        output.print(f"tailor {framework.__version__}")
+        typer.echo(f"tailor {framework.__version__}")
         raise typer.Exit
-
-
-@app.command()
-def tune(
-    application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
-    optimizer: Annotated[str, typer.Option(help="See `tailor optimizers`.")] = DEFAULT_OPTIMIZER,
-    iterations: Annotated[
-        int, typer.Option(help="Configurations to try, besides the default; 0 with --versus: compare only.")
-    ] = 15,
-    repetitions: Annotated[int, typer.Option(help="Repetitions of each.")] = 3,
-    duration: Annotated[str, typer.Option(help="Measured window, such as 20s.")] = "20s",
-    warm_up: Annotated[str, typer.Option(help="Warm-up before each window; longer if the default needs it.")] = "5s",
-    rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
-    pairs: Annotated[int, typer.Option(help="Interleaved pairs of the verdict; 0: none, and no claim.")] = 10,
-    minimal: Annotated[
-        int,
-        typer.Option(help="After an improvement, try this many recommendations with less changed (0 to 3)."),
-    ] = 1,
-    only: Annotated[list[str] | None, typer.Option(help="Tune only this service (repeatable).")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
-    allow_weaker: Annotated[
-        list[str] | None,
-        typer.Option(help="Also tune service.parameter though it weakens durability, consistency or security."),
-    ] = None,
-    initial: Annotated[
-        str, typer.Option(help="Where the optimizer starts: default, random or a configuration FILE.")
-    ] = "default",
-    versus: Annotated[
-        list[Path] | None, typer.Option(help="Also compare with this configuration file in the verdict (repeatable).")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Stop when the objective is this low, confirmed, such as 20ms.")
-    ] = None,
-    time_limit: Annotated[str | None, typer.Option(help="Such as 30m: frozen into a number of configurations.")] = None,
-    drift_every: Annotated[int, typer.Option(help="Measure the default again once per so many trials; 0: never.")] = 5,
-    incremental: Annotated[
-        bool, typer.Option("--incremental", help="Recreate only what changed (not equal state; labelled).")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so.")
-    ] = False,
-    no_trace: Annotated[
-        bool, typer.Option("--no-trace", hidden=True, help="Load without tracing (for experiments).")
-    ] = False,
-    reduce: Annotated[
-        str,
-        typer.Option(
-            help="Tune only what the default's traces point at: critical-path, variability, path+variability, "
-            "bottlenecks:FILE, or soft (priors instead of a cut)."
-        ),
-    ] = "none",
-    threshold: Annotated[
-        list[str] | None, typer.Option(help="name=value of the reduction: share, path_ms, cv (repeatable).")
-    ] = None,
-    subject_to: Annotated[
-        list[str] | None,
-        typer.Option(help="A limit that the best has to keep, such as 'p99 <= 40' or 'cpu <= 1.5' (repeatable)."),
-    ] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(help="Keep this quantity low too, and show the Pareto set (repeatable).")
-    ] = None,
-    history: Annotated[
-        list[str] | None,
-        typer.Option(help="Start from what a STUDY or a FILE of results knows, as ratios to its default (repeatable)."),
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option("--option", help="name=value for the optimizer.")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
-    prior: Annotated[
-        str,
-        typer.Option(help="twin: start from what the application's twin says of thousands of configurations."),
-    ] = "none",
-    placement: Annotated[
-        str, typer.Option(help="also: tune on which CPUs each service runs, too; only: nothing but that.")
-    ] = "none",
-    profile: Annotated[
-        Path | None, typer.Option(help="What `tailor profile` wrote, for optimizers that place by it.")
-    ] = None,
-    domains: Annotated[
-        str, typer.Option(help="The CPU sets that services are placed on: how many, or which (0-3/4-7).")
-    ] = "2",
-    testbed: Annotated[str, typer.Option(help=terminal.TESTBED_HELP)] = "auto",
-    seed: Annotated[int, typer.Option(help="Of the optimizer, the arrivals and the order of pairs.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Find a better configuration of an application, and prove it."""
-    request = TuneRequest(
-        application=application,
-        optimizer=optimizer,
-        iterations=iterations,
-        repetitions=repetitions,
-        window_s=terminal.seconds("--duration", duration),
-        warmup_s=terminal.seconds("--warm-up", warm_up),
-        rate_rps=rate,
-        pairs=pairs,
-        minimal=minimal,
-        only=tuple(only or ()),
-        without=tuple(without or ()),
-        allow_weaker=tuple(allow_weaker or ()),
-        initial=terminal.initial(initial),
-        rivals=tuple(versus or ()),
-        target_ms=None if target is None else 1e3 * terminal.seconds("--target", target),
-        time_limit_s=None if time_limit is None else terminal.seconds("--time-limit", time_limit),
-        drift_every=drift_every,
-        incremental=incremental,
-        seed=seed,
-        trace=not no_trace,
-        limits=terminal.limits(limits or []),
-        options=terminal.values(option or [], "--option"),
-        **terminal.reduction(reduce),
-        thresholds=terminal.limits(threshold or [], "--threshold"),
-        subject_to=tuple(subject_to or ()),
-        also=tuple(also or ()),
-        history=terminal.history(history or []),
-        prior=prior,
-        testbed=testbed,
-        placement=placement,
-        domains=domains,
-        profile=profile,
-    )
-    if quick:
-        request = quick_request(request)
-    with_tailor = tailor()
-    study = with_tailor.create(request)
-    _run(with_tailor, study.id, as_json)
-
-
-@app.command()
-def resume(study: StudyArgument, as_json: Json = False) -> None:
-    """Go on with a study that was stopped; finished trials are kept."""
-    with_tailor = tailor()
-    _run(with_tailor, with_tailor.store.get(study).id, as_json)
-
-
-@app.command()
-def edit(
-    study: StudyArgument,
-    only: Annotated[list[str] | None, typer.Option(help="Tune only this service or service.parameter.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
-    allow_weaker: Annotated[
-        list[str] | None, typer.Option(help="Also tune service.parameter though it weakens something.")
-    ] = None,
-) -> None:
-    """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
-    with_tailor = tailor()
-    found = with_tailor.store.get(study)
-    request = TuneRequest(
-        found.directory, only=tuple(only or ()), without=tuple(without or ()),
-        allow_weaker=tuple(allow_weaker or ()),
-    )  # fmt: skip
-    before, after = len(found.space["parameters"]), len(with_tailor.edit(found.id, request).space["parameters"])
-    output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
-
-
-def _run(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
-    study = with_tailor.store.get(study_id)
-    terminal.opening(messages, study)
-    with StudyProgress(messages, study.plan) as progress:
-        try:
-            study = with_tailor.run(study_id, progress)
-        except (Transient, StoreError):
-            messages.print(f"study {study_id} is paused; continue with: tailor resume {study_id}")
-            raise
-    path = with_tailor.write_report(study)
-    summary = with_tailor.summary(study)
-    if as_json:
-        print_json({**summary_document(summary), "report": str(path)})
-    else:
-        terminal.summary(output, summary)
-        output.print(f"report: {path}\nfiles:  tailor best {study.id} --output DIR", soft_wrap=True)
-
-
-def print_json(document: Any) -> None:
-    """One JSON document on standard output, whatever the terminal's width."""
-    sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")
 
 
 def _stop(signum: int, frame: object) -> None:
     raise KeyboardInterrupt  # SIGTERM ends a study as Ctrl-C does: cleaned up and resumable
-
-
-bench.register(app, tailor, output, messages, print_json)
-export.register(app, opened, output, print_json)
-studies.register(app, tailor, output, print_json)
-machine.register(app, tailor, output, messages, print_json)
-placement.register(app, tailor, output, messages, print_json, _run)
-serve.register(app, opened, output, messages, print_json)
-traces.register(app, tailor, output, print_json)
-twin.register(app, tailor, output, messages, print_json)
 
 
 def main() -> None:
@@ -261,11 +122,15 @@ def main() -> None:
         status = app(prog_name="tailor", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)  # the library gives a command's own exit code back
     except TailorError as error:
-        messages.print(f"[red]tailor:[/] {terminal.escape(str(error))}", soft_wrap=True)
+        from rich.markup import escape
+
+        from framework.cli.session import messages
+
+        messages.print(f"[red]tailor:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist
         error.show()
         sys.exit(exit_code(InputError()))
     except KeyboardInterrupt:
-        messages.print("tailor: interrupted")
+        sys.stderr.write("tailor: interrupted\n")
         sys.exit(130)

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.cli import terminal
+from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.tune import run_study
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.events import Event, ProfileStepStarted, ProfileWindowStarted
@@ -31,15 +33,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
 
 
-def register(
-    app: typer.Typer,
-    tailor: Callable[[], Tailor],
-    output: Console,
-    messages: Console,
-    print_json: Callable[[Any], None],
-    run: Callable[[Tailor, str, bool], None],
-) -> None:
-    """Add the commands of this module.  ``run``: runs a study to its verdict and shows it."""
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
 
     @app.command()
     def profile(
@@ -146,7 +141,7 @@ def register(
         )  # fmt: skip
         request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
         study = propose(with_tailor, request)
-        run(with_tailor, study.id, as_json)
+        run_study(with_tailor, study.id, as_json)
         if not as_json:
             _explain(output, with_tailor, study, found)
             output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from framework.bootstrap import Opened
 from framework.cli.logs import to_stderr
-from framework.config import Settings
+from framework.cli.session import messages, opened, output, print_json
+from framework.config.settings import Settings
 from framework.errors import InputError
 
 LOGS = ("auto", "json", "text")
@@ -21,13 +20,7 @@ LOG_HELP = "json (a line an event), text, or auto: text on a terminal."
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 
 
-def register(
-    app: typer.Typer,
-    opened: Callable[[], Opened],
-    output: Console,
-    messages: Console,
-    print_json: Callable[[Any], None],
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from framework.cli import terminal
-from framework.report.summary_json import summary_document
-from framework.use_cases.studies import Tailor
+from framework.cli.session import output, print_json, studies_here, tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
 
 
-def register(
-    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()
     def studies(as_json: Json = False) -> None:
         """List the studies."""
-        found = tailor().summaries()
         if as_json:
-            print_json([summary_document(summary) for summary in found])
+            from framework.report.summary_json import summary_document
+
+            print_json([summary_document(summary) for summary in tailor().summaries()])
             return
         rows = [
             (
-                s.study.id,
-                s.study.state,
-                s.study.application_name,
-                s.study.plan.optimizer,
-                str(sum(s.trials.values())),
-                s.headline,
+                found.study.id,
+                found.study.state,
+                found.study.application_name,
+                found.study.plan.optimizer,
+                str(found.trials),
+                found.headline,
             )
-            for s in found
+            for found in studies_here()
         ]
         output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
 
     @app.command()
     def show(study: StudyArgument, as_json: Json = False) -> None:
         """A study: its trials and what it found."""
+        from framework.cli import terminal
+        from framework.report.summary_json import summary_document
+
         with_tailor = tailor()
         found = with_tailor.store.get(study)
         trials = list(with_tailor.store.trials(found.id))
@@ -143,5 +143,5 @@ def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*map(terminal.escape, row))
+        table.add_row(*map(escape, row))
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from framework.cli.session import output, print_json, tailor
 from framework.cli.terminal import escape
 from framework.critical_path.analysis import Analysis, View
 from framework.critical_path.breakdown import ServiceBreakdown
@@ -19,7 +20,6 @@ from framework.critical_path.comparison import Groups, between
 from framework.critical_path.skew import Mode
 from framework.errors import InputError
 from framework.model import Estimate
-from framework.use_cases.studies import Tailor
 
 SHOWN = 15
 LEAST_NAME = 12  # characters of a service's name
@@ -27,9 +27,7 @@ FIRST_TO_GO = ("CV", "requests", "p99", "mean [ms]")  # where a terminal is narr
 SKEWS = ("auto", "on", "off")
 
 
-def register(
-    app: typer.Typer, tailor: Callable[[], Tailor], output: Console, print_json: Callable[[Any], None]
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
 
     @app.command()

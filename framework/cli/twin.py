@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import terminal
+from framework.cli.session import messages, output, print_json, tailor
 from framework.errors import InputError
-from framework.use_cases.studies import Tailor
 from framework.use_cases.twin import Answer, Calibration, WhatIf
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -22,13 +21,7 @@ Sources = Annotated[
 ]
 
 
-def register(
-    app: typer.Typer,
-    tailor: Callable[[], Tailor],
-    output: Console,
-    messages: Console,
-    print_json: Callable[[Any], None],
-) -> None:
+def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     twin = typer.Typer(no_args_is_help=True, help="The application's queueing model: make it, ask it.")
     app.add_typer(twin, name="twin")

@@ -33,8 +33,8 @@ def render(
 ) -> Deployment:
     """The deployment of ``configuration``, which may leave parameters out: these keep their defaults.
 
-    ``types`` are resolved for the host (``framework.config.resolved``).  Without ``placement`` everything goes into one
-    document under the host "local".  ``network`` "overlay": every network is an attachable overlay named
+    ``types`` are resolved for the host (``framework.config.knowledge.resolved``).  Without ``placement`` everything
+    goes into one document under the host "local".  ``network`` "overlay": every network is an attachable overlay named
     ``<project>_<network>`` that exists before.  Raises UnknownName on a parameter that is not tuned, InputError and
     FileError where a parameter does not fit the application's files.
     """
@@ -108,7 +108,7 @@ def _default(service: Service, parameter: ParameterDefinition) -> Value:
     if parameter.kind in ("integer", "real") and isinstance(parameter.default, str):
         raise InputError(
             f"{service.name}.{parameter.name}: the default is still the expression {parameter.default!r}; "
-            "pass types through framework.config.resolved(types, cores=..., memory_mib=...) first"
+            "pass types through framework.config.knowledge.resolved(types, cores=..., memory_mib=...) first"
         )
     return parameter.default
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.waiting import waited_for
 from framework.model.spans import SpanTable
+from framework.numba_cache import numba
 
 Int64s = NDArray[np.int64]
 SMALL = 24

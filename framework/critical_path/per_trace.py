@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +12,7 @@ from framework.critical_path.attribution import Charges
 from framework.critical_path.extract import children_of, path_time_ns
 from framework.critical_path.waiting import waited_for
 from framework.model.spans import SpanTable
+from framework.numba_cache import numba
 
 Int64s = NDArray[np.int64]
 

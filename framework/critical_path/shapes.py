@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.attribution import Charges
 from framework.critical_path.extract import Sections
 from framework.model.spans import SpanTable
+from framework.numba_cache import numba
 
 Int64s = NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.critical_path.extract import children_of
 from framework.model.spans import SpanTable
+from framework.numba_cache import numba
 
 Mode = Literal["auto", "on", "off"]
 UNKNOWN = -1

@@ -12,19 +12,16 @@ from framework.critical_path.reduce import Reduction, Thresholds, alternatives, 
 from framework.model import (
     Application,
     Estimate,
-    Objective,
     ServiceType,
     Study,
     Term,
     Trial,
-    TrialState,
     Verdict,
 )
 from framework.model.documents import decode
-from framework.objective import best_of
 from framework.objective.checks import CONFIDENT_REQUESTS
-from framework.report.arms import chosen
 from framework.report.changes import Change, Changed, by_name, changes
+from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.study.observations import EDITS, INERT
@@ -90,10 +87,9 @@ def summarise(
     study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]
 ) -> Summary:
     """The summary of a study at any moment of its life."""
-    finished = [t for t in trials if t.state not in (TrialState.RUNNING, TrialState.ABORTED)]
+    finished = finished_trials(trials)
     valued = [t for t in finished if t.told_value is not None]
-    default = next((t for t in valued if t.purpose == "default"), None)
-    best = _best(study, valued, application.objective)
+    default, best = default_and_best(study, trials, application.objective)
     repetitions = [m for t in finished for m in t.measurements]
     valid = [m for m in repetitions if not m.invalid]
     phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
@@ -138,36 +134,6 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
     return alternatives(evidence_of(windows), tunable, replace(Thresholds(), **study.plan.thresholds))
 
 
-def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
-    """The verdict in one sentence, as measurement.md words it; what was not measured is said first."""
-    return ("Modelled, not measured.  " if study.modelled else "") + _verdict(study, default, best)
-
-
-def _verdict(study: Study, default: Trial | None, best: Trial | None) -> str:
-    if default is None or best is None:
-        return "The default configuration has no value yet."
-    verdict = study.verdict
-    if verdict is None:
-        if not study.plan.iterations:
-            return "Nothing was searched: named configurations were compared with the default."
-        if best.configuration == default.configuration:
-            return "No improvement shown: no configuration that was tried measured better than the default."
-        return "No verdict yet: the best configuration has not been compared with the default on fresh data."
-    gain, low, high = (100 * x for x in (verdict.gain.value, verdict.gain.low, verdict.gain.high))
-    size = "" if verdict.scale == "ratio" else " of the default's size"
-    if not verdict.coverage:
-        return (
-            f"No improvement shown: {verdict.pairs} fresh pairs (gain {gain:+.1f} %{size}) are too few for an interval."
-        )
-    interval = f"{100 * verdict.coverage:.3g} % interval {low:+.1f} to {high:+.1f} %"
-    numbers = f"{gain:+.1f} %{size} ({interval}, {verdict.pairs} fresh interleaved pairs)"
-    if verdict.statement == "improvement":
-        return f"Improvement: the best configuration is {numbers} better than the default."
-    if verdict.statement == "worse":
-        return f"Worse: on fresh data the best configuration of the search gains {numbers}: keep the default."
-    return f"No improvement shown: the gain is {numbers}, and the interval contains zero."
-
-
 def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
     """Whether less of the recommendation is enough, in a sentence; None where that was not asked."""
     if "minimal" not in study.plan.extra or best is None:
@@ -201,11 +167,6 @@ def objective_name(terms: Sequence[Term]) -> str:
 
 def _unit(terms: Sequence[Term]) -> str:
     return "" if any(t.quantity in ("throughput", "cpu", "errors") for t in terms) else "ms"
-
-
-def _best(study: Study, valued: Sequence[Trial], objective: Objective) -> Trial | None:
-    """The trial that the study chose; before it has, the best so far."""
-    return chosen(study, valued) or best_of([t for t in valued if t.purpose in ("default", "search")], objective)
 
 
 def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: Verdict | None) -> Level | None:

@@ -13,7 +13,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from framework.errors import NotFound, StoreError
 from framework.ports.clock import Clock
@@ -88,6 +87,8 @@ class SqlArtefacts:
 
     def put(self, data: bytes) -> str:
         """Keep ``data``; returns its digest.  Raises StoreBusy, StoreError."""
+        from sqlalchemy.dialects import postgresql, sqlite  # here: whoever keeps artefacts as files loads neither
+
         digest = hashlib.sha256(data).hexdigest()
         row = {"digest": digest, "data": zlib.compress(data, 6), "put_ns": self._clock.now_ns()}
         insert = sqlite.insert(artefacts) if self._database.is_sqlite else postgresql.insert(artefacts)

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from framework.errors import StoreBusy, StoreError
@@ -21,6 +19,8 @@ WRITES = "tailor_writes"
 RESTS = "tailor_rests"
 RESTED_S = 1.0
 MIGRATION_LOCK = 7_461_205  # any number, the same for every process: one of them migrates, the others wait
+MIGRATIONS = Path(__file__).parent / "migrations"
+VERSION = sa.table("alembic_version", sa.column("version_num"))  # a single row, which Alembic writes
 
 
 class Database:
@@ -114,13 +114,31 @@ class Database:
             raise sa.exc.InvalidatePoolError from error
 
     def _migrate(self) -> None:
+        """Bring the schema to its newest version, unless it is there already, as it nearly always is."""
+        if self._version() == newest_version():
+            return
+        from alembic import command  # here: only a new or an older database pays for it
+        from alembic.config import Config
+
         config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config.set_main_option("script_location", str(MIGRATIONS))
         with self.transaction() as connection:
             if not self.is_sqlite:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+    def _version(self) -> str | None:
+        """The schema's version, None where there is no schema yet."""
+        with self.glance() as connection:
+            if not self._engine.dialect.has_table(connection, VERSION.name):
+                return None
+            return connection.execute(sa.select(VERSION)).scalar()
+
+
+def newest_version() -> str:
+    """The number of the newest migration, which begins the name of its file."""
+    return max(path.name for path in (MIGRATIONS / "versions").glob("*.py")).partition("_")[0]
 
 
 Row = Mapping[str, Any]

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import framework
-from framework.config import load_bottlenecks, load_configuration, search_space
+from framework.config.bottlenecks_file import load_bottlenecks
+from framework.config.configuration_file import load_configuration
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
+from framework.config.space import search_space
 from framework.config.twin_file import twin_path
 from framework.critical_path.reduce import KINDS, Thresholds
 from framework.errors import InputError, UnknownName

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from framework.config import Retention
+from framework.config.settings import Retention
 from framework.errors import InputError
 from framework.ports.clock import Clock
 from framework.ports.store import ArtefactStore, StudyArchive, StudyStore

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from framework.bench import Backends, Bench, Watch
-from framework.config import load_application
+from framework.config.application import load_application
 from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.model.spans import SpanTable, only_traces
+from framework.numba_cache import numba
 
 MALFORMED = "malformed field"
 ROOTS = "roots other than one"

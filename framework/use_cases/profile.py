@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from framework.bench import Backends, Watch
-from framework.config import load_application
+from framework.config.application import load_application
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import to_yaml, write_text
 from framework.errors import InputError, MissingPrerequisite, UnknownName

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.bench import Backends, Bench, Watch
-from framework.config import load_application
+from framework.config.application import load_application
 from framework.config.twin_file import twin_path
 from framework.config.writing import write_text
 from framework.critical_path.analysis import Analysis, View, analyse

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from framework.bench import Backends
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
 from framework.config.configuration_file import nearest
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.config.writing import write_text
 from framework.controller import KEPT_TRACES

@@ -116,6 +116,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         database.execute("UPDATE alembic_version SET version_num = '0001'")
         for table in ("jobs", "offers", "tokens", "keys", "artefacts"):
             database.execute(f"DROP TABLE {table}")
+        database.execute("ALTER TABLE studies DROP COLUMN modelled")
         for column in ("quantities", "costs"):
             database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.bootstrap import twin_kind
-from framework.config import load_application
+from framework.bootstrap.adapters import twin_kind
+from framework.config.application import load_application
 from framework.config.twin_file import twin_path, twin_text
 from framework.model import Running
 from framework.testing.clock import VirtualClock

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from framework.compose import render
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.config.writing import to_yaml
 from framework.model import Application, Deployment, ServiceType
 from framework.testbeds.docker.compose_command import ComposeCommand

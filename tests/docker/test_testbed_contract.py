@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from framework.bootstrap import docker_kind
-from framework.config import Settings, load_application, load_service_types, resolved
+from framework.bootstrap.adapters import docker_kind
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.settings import Settings
 from framework.model import Running
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.isolation import DockerIsolation

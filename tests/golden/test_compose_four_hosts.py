@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from framework.compose import as_designed, difference, render
-from framework.config import load_application, load_configuration, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.configuration_file import load_configuration
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.config.writing import to_yaml
 from framework.errors import MissingPrerequisite
 from framework.model import Application, Deployment

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.bench.twin.by_the_book import Application
-from framework.config import load_application, load_service_types, resolved
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.twin_file import load_twin, twin_path
 from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.simulate import simulate

@@ -18,8 +18,8 @@ from framework.api.asking import LARGE, MOST, MOST_MADE_OF_ONE, MOST_OF_ONE, Ask
 from framework.api.child import Child, Question, Revision
 from framework.api.problems import Refused
 from framework.api.requests import Ask
-from framework.bootstrap import Opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened
+from framework.config.settings import Settings
 from tests.serving import PATIENCE_S, Here, serving
 
 

@@ -13,8 +13,8 @@ from httpx import Client, Response
 from framework.api import problems
 from framework.api.access import KEPT_S, Access, new_token
 from framework.api.rate_limit import BURST_S, MOST_CALLERS, Pace
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from tests.serving import PATIENCE_S, served
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from framework.api import readiness
 from framework.api.readiness import Readiness
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.errors import StoreBusy, StoreError
 from framework.store import examination
 from tests.serving import Here, serving

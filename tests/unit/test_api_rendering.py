@@ -23,8 +23,8 @@ from framework.api.child import NICE, Child, Question
 from framework.api.events import MOST_OF_ONE as MOST_STREAMS
 from framework.api.problems import Refused
 from framework.api.rendering import MOST, MOST_OF_ONE, Rendering
-from framework.bootstrap import Opened, opened
-from framework.config import Settings
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.errors import NotFound
 from framework.model import Study, StudyState
 from tests.serving import PATIENCE_S, Here, serving

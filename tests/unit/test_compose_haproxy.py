@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import get_args
 
 from framework.compose import render
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.service_type_file import Role
+from framework.config.space import search_space
 from optimizer.space import Configuration
 
 ROOT = Path(__file__).parents[2]

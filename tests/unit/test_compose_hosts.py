@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from framework.compose import as_designed, render
-from framework.config import load_application, load_service_types, resolved
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Deployment, Placement
 from optimizer.space import Configuration

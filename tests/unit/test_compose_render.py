@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.compose import difference, render
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Apply, Deployment, ParameterDefinition, Placement, Probe, ServiceType
 from optimizer.space import Configuration, Value

@@ -18,7 +18,8 @@ from framework.compose.allow_list import PLAIN, RULES
 from framework.compose.gate import Gate
 from framework.compose.interpolation import Variables
 from framework.compose.safety import Admitted, admit
-from framework.config import load_application, load_service_types, resolved
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.errors import InputError
 from framework.model import ServiceType
 from optimizer.space import Configuration

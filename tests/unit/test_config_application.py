@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.config import load_application, load_service_types, parameters_of
+from framework.config.application import load_application
 from framework.config.document import read_document
+from framework.config.knowledge import load_service_types
+from framework.config.space import parameters_of
 from framework.errors import FileError
 from framework.model import Hook, Limits, Service, Term
 

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config import available, load_service_type, load_service_types, resolved
-from framework.config.knowledge import built_in_directory, image_version
+from framework.config.knowledge import (
+    available,
+    built_in_directory,
+    image_version,
+    load_service_type,
+    load_service_types,
+    resolved,
+)
 from framework.errors import FileError, InputError
 from framework.model import ParameterDefinition
 

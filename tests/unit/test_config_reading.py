@@ -13,13 +13,10 @@ import pytest
 
 from framework.benchmark.races import read, replayed
 from framework.compose.files import mounted
-from framework.config import (
-    load_application,
-    load_bottlenecks,
-    load_configuration,
-    load_service_type,
-    load_workload_document,
-)
+from framework.config.application import load_application, load_workload_document
+from framework.config.bottlenecks_file import load_bottlenecks
+from framework.config.configuration_file import load_configuration
+from framework.config.knowledge import load_service_type
 from framework.config.reading import CONFIGURATION_BYTES, MIB, open_regular, read_bytes, read_text
 from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin, twin_digest, twin_path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.config import Settings
+from framework.config.settings import Settings
 from framework.errors import InputError
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.config import load_application, load_configuration, load_service_types, search_space
+from framework.config.application import load_application
+from framework.config.configuration_file import load_configuration
+from framework.config.knowledge import load_service_types
+from framework.config.space import search_space
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ServiceType
 from optimizer.space import Condition, Predicate, SearchSpace

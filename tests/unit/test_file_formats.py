@@ -21,17 +21,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from framework.config import (
-    load_application,
-    load_bottlenecks,
-    load_configuration,
-    load_service_type,
-    load_service_types,
-    load_workload_document,
-    resolved,
-    search_space,
-)
+from framework.config.application import load_application, load_workload_document
+from framework.config.bottlenecks_file import load_bottlenecks
+from framework.config.configuration_file import load_configuration
+from framework.config.knowledge import load_service_type, load_service_types, resolved
 from framework.config.results_file import load_results
+from framework.config.space import search_space
 from framework.config.twin_file import load_twin
 from framework.errors import InputError, TailorError
 from framework.model import TuneRequest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from framework.bench import Bench
-from framework.config import search_space
+from framework.config.space import search_space
 from framework.model import Study, StudyPlan, StudyState
 from framework.report.page import page
 from framework.report.summary import Summary, summarise

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from framework import bootstrap
+from framework.bootstrap import adapters
 from framework.cli import main
-from framework.config import Settings, search_space
+from framework.config.settings import Settings
+from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
@@ -54,7 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tailor(home: Path) -> Iterator[Tailor]:
-    opened = bootstrap.tailor(Settings.from_environment())
+    opened = adapters.tailor(Settings.from_environment())
     yield opened
     opened.close()
 
@@ -216,7 +217,7 @@ def test_evidence_is_refused_with_the_reason(tmp_path: Path, application: Path, 
 
 
 def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "screened", partial(screened, design=30, per_round=10))  # a minute otherwise
+    monkeypatch.setattr(adapters, "screened", partial(screened, design=30, per_round=10))  # a minute otherwise
     for optimizer in ("tailor", "dds"):
         request = TuneRequest(application, optimizer=optimizer, prior="twin", minimal=0, drift_every=0, **QUICK)
         study = tailor.run(tailor.create(request).id, lambda event: None)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from framework.bench import Bench
-from framework.config import search_space
 from framework.config.outcomes import outcome_constraint
+from framework.config.space import search_space
 from framework.errors import InputError
 from framework.model import Objective, OutcomeConstraint, Study, StudyPlan, StudyState, Trial, TrialState
 from framework.objective import best_of, constraints, keeps, others

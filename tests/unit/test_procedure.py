@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from framework.bench import Bench
-from framework.config import search_space
+from framework.config.space import search_space
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
 from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
 from framework.report.summary import summarise

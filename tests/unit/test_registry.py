@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.config import load_application
+from framework.config.application import load_application
 from framework.errors import MissingPrerequisite, UnknownName
 from framework.load.registry import GENERATORS
 from framework.registry import Registry

@@ -16,7 +16,7 @@ from framework.bench import Bench
 from framework.cli import terminal
 from framework.cli.progress import StudyProgress
 from framework.compose import render
-from framework.config import search_space
+from framework.config.space import search_space
 from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.documents import encode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.config import Retention, Settings
+from framework.config.settings import Retention, Settings
 from framework.errors import InputError, NotFound
 from framework.model import TuneRequest
 from framework.store.archive import SqlArchive

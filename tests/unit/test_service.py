@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.config import load_service_types
+from framework.config.knowledge import load_service_types
 from framework.errors import InputError, Interrupted
 from framework.model import StudyId, StudyState, Trial, TrialState, TuneRequest
 from framework.model.documents import encode

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_text
 from framework.model.twin import BACKGROUND
 from framework.traces.files import read_all

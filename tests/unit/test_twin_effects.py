@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framework.config import search_space
+from framework.config.space import search_space
 from framework.twin.calibration.effects import learnt_effects
 from framework.twin.calibration.fit import Point, adjusted, answer
 from framework.twin.translate import compiled, inert

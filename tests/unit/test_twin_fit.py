@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from framework.config import search_space
+from framework.config.space import search_space
 from framework.twin.calibration.fit import Point, adjusted, answer, errors, fitted
 from framework.twin.visits import expected_visits
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from framework.config import load_application, load_service_types, resolved
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.twin.calibration.assemble import calibrated
 from framework.twin.calibration.data import read_evidence

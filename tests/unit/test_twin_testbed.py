@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from framework.bench import Bench
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_text
 from framework.errors import FileError
 from framework.model import Deployment, LoadPlan, Study, StudyPlan, StudyState

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.bench import Bench
-from framework.config import search_space
 from framework.config.results_file import load_results
+from framework.config.space import search_space
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
 from framework.study.observations import HISTORY, imported, left_out

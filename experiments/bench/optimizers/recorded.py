@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from framework.config import load_application, load_service_types, resolved, search_space
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
 from framework.model.documents import encode
 from optimizer.benchmark.replay import Result
 from optimizer.space import SearchSpace

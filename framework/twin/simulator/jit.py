@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
+from framework.numba_cache import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,9 +1,8 @@
-"""The only place that chooses adapters."""
+"""Everything that works on one database, with its real adapters."""
 
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +11,11 @@ from pathlib import Path
 from cachetools.func import ttl_cache
 
 from framework.bench import Backends, Colocation, Rig, TestbedKind
+from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
-from framework.config import Retention, Settings
+from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
-from framework.errors import InputError, MissingPrerequisite
+from framework.errors import MissingPrerequisite
 from framework.load.registry import GENERATORS
 from framework.model import DOCKER, TWIN, Application, ServiceType
 from framework.ports.clock import Clock
@@ -24,13 +24,10 @@ from framework.ports.telemetry import SpanSink
 from framework.registry import Registry
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
-from framework.store.artefacts import FileArtefacts, SqlArtefacts
-from framework.store.database import Database
 from framework.store.examination import examine
 from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
-from framework.store.studies import SqlStudyStore
 from framework.study.export import StudyExport
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
@@ -56,19 +53,6 @@ TESTBEDS: Registry[Callable[[Path, Clock], TestbedKind]] = Registry("testbed", "
 """Of other packages: functions of TAILOR_HOME and a clock."""
 
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -97,16 +81,8 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
 
     ``kept_parameters``: of studies that are measured elsewhere, whose optimizers this process keeps.
     """
-    clock = SystemClock()
-    try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"TAILOR_HOME: cannot create {settings.home}: {error.strerror}") from error
-    database = Database(settings.database)
-    # A SQLite file is one machine's; who shares a server with other machines shares the large things too.
-    artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
-    store = SqlStudyStore(database, artefacts, clock)
-
+    kept = storage(settings)
+    database, artefacts, store, clock = kept.database, kept.artefacts, kept.studies, kept.clock
     backends = Backends(
         store=store,
         artefacts=artefacts,

@@ -1,0 +1,43 @@
+"""The list of studies: from the store alone, without their applications and what was measured in each window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework.config.outcomes import outcome_constraint
+from framework.model import EXTERNAL, Objective, Study, Trial
+from framework.ports.store import StudyStore
+from framework.report.headline import default_and_best, headline
+
+MOST_TRIALS = 1_000_000  # of a study that is measured here: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A study in the list.  ``trials``: how many it has."""
+
+    study: Study
+    trials: int
+    headline: str
+
+
+def listed(store: StudyStore) -> Sequence[Listed]:
+    """The studies that are measured here and whose applications are still there, the oldest first."""
+    studies = [study for study in store.studies() if study.testbed != EXTERNAL and study.directory.exists()]
+    return [_listed(store, study) for study in studies]
+
+
+def _listed(store: StudyStore, study: Study) -> Listed:
+    # A study is judged by the limits of its plan, whatever its application says.
+    objective = Objective((), subject_to=tuple(outcome_constraint(text) for text in study.plan.subject_to))
+    trials = _trials(store, study)
+    default, best = default_and_best(study, trials, objective)
+    return Listed(study, len(trials), headline(study, default, best))
+
+
+def _trials(store: StudyStore, study: Study) -> Sequence[Trial]:
+    """With their measurements only where it takes them to tell which trial keeps the limits."""
+    if study.plan.subject_to and study.best is None:
+        return store.trials(study.id)
+    return store.trial_page(study.id, 0, MOST_TRIALS)
