@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from framework.cli import terminal
+from framework.cli import options, terminal
 from framework.use_cases.studies import Tailor
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -89,9 +89,9 @@ def register(
         repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
         maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
         seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
         plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-        testbed: Annotated[str, typer.Option(help=terminal.TESTBED_HELP)] = "auto",
+        testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
         as_json: Json = False,
     ) -> None:
         """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
