@@ -99,7 +99,14 @@ class Experiment:
             for arm, path in arms.items()
         )
         request = TuneRequest(
-            application, optimizer="random", iterations=0, pairs=pairs, window_s=window_s, rivals=rivals, **more
+            application,
+            optimizer="random",
+            iterations=0,
+            pairs=pairs,
+            minimal=0,
+            window_s=window_s,
+            rivals=rivals,
+            **more,
         )
         return self.study(name, request)
 

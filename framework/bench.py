@@ -140,7 +140,8 @@ class Backends:
             if kind.name == name:
                 return kind
         if name not in self.plugged_in:
-            raise UnknownName("testbed", name, (AUTO, *(kind.name for kind in self.kinds), *sorted(self.plugged_in)))
+            known = (AUTO, *(kind.name for kind in self.kinds), *self.plugged_in)
+            raise UnknownName("testbed", name, known, field="testbed")
         return self.plugged_in[name]()
 
     def choose(self, wanted: str, application: Application) -> TestbedKind:

@@ -2,6 +2,7 @@
 
 TailorError
 ├── InputError                      refuse to start: the user mends the input
+│   ├── FieldError                  a field of a request: what was found, what is allowed
 │   ├── FileError                   a file: where, what was found, what is allowed
 │   ├── UnknownName                 a name: the known ones are listed
 │   └── MeasuredElsewhere           of a study that clients measure there is nothing to run, report or deploy
@@ -24,7 +25,7 @@ TailorError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
@@ -35,29 +36,56 @@ class TailorError(Exception):
 MOST_CHARACTERS = 5000  # of what a person reads
 
 
-class InputError(TailorError):
-    """Something the user gave cannot be used.  Refuse to start.  A message that repeats too much of it is cut."""
+class FieldName(str):
+    """A field of a request, in a message: whoever shows the message spells it as its user gave it, as a flag say."""
 
-    def __init__(self, message: str = "") -> None:
+    __slots__ = ()
+
+
+class InputError(TailorError):
+    """Something the user gave cannot be used.  Refuse to start.  A message that repeats too much of it is cut.
+
+    ``message``: its parts, of which a FieldName is a field.  ``field``: by default the first of them, empty where the
+    error is of no field.  ``found``, ``allowed``: None and empty where the message alone says it.
+    """
+
+    def __init__(self, *message: str, field: str = "", found: object = None, allowed: str = "") -> None:
+        self._parts = message
+        named = (str(part) for part in message if isinstance(part, FieldName))
+        self.field = field or next(named, "")
+        self.found, self.allowed = found, allowed
+        super().__init__(self.worded(str))
+
+    def worded(self, spelled: Callable[[str], str]) -> str:
+        """The message with each field's name as ``spelled`` writes it."""
+        message = "".join(spelled(part) if isinstance(part, FieldName) else part for part in self._parts)
         more = len(message) - MOST_CHARACTERS
-        super().__init__(message if more <= 0 else f"{message[:MOST_CHARACTERS]} ... ({more} characters more)")
+        return message if more <= 0 else f"{message[:MOST_CHARACTERS]} ... ({more} characters more)"
+
+
+class FieldError(InputError):
+    """A field of a request cannot be used: names the field, what was found and what is allowed."""
+
+    def __init__(self, field: str, found: object, allowed: str) -> None:
+        super().__init__(FieldName(field), f": found {found!r}; allowed: {allowed}", found=found, allowed=allowed)
 
 
 class FileError(InputError):
     """A file cannot be used: names the file, the key path, what was found and what is allowed."""
 
     def __init__(self, file: Path | str, key: str, found: object, allowed: str) -> None:
-        self.file, self.key, self.found, self.allowed = str(file), key, found, allowed
+        self.file, self.key = str(file), key
         place = f"{file}: {key}" if key else f"{file}"
-        super().__init__(f"{place}: found {found!r}; allowed: {allowed}")
+        super().__init__(f"{place}: found {found!r}; allowed: {allowed}", found=found, allowed=allowed)
 
 
 class UnknownName(InputError):
     """A name that is not known.  Refuse to start, listing the known ones."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str], *, field: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
-        super().__init__(f"unknown {what} {name!r}; known: {', '.join(self.known) or 'none'}")
+        listed = ", ".join(self.known) or "none"
+        super().__init__("unknown ", what, f" {name!r}; known: {listed}", field=field, found=name, allowed=listed)
 
 
 class MeasuredElsewhere(InputError):

@@ -19,13 +19,14 @@ from markupsafe import Markup
 
 from framework.api.access import COOKIE, Caller
 from framework.api.answers import ON_A_PAGE
+from framework.api.form import Choice, choices_of_testbeds, form_fields
 from framework.api.pages import PAGES
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of
 from framework.api.service import Service
 from framework.api.studies import document
 from framework.errors import NotFound
-from framework.model import DEFAULT_OPTIMIZER, EXTERNAL, Study, StudyState
+from framework.model import EXTERNAL, Study, StudyState
 from framework.study.planning import expected_repetitions
 
 STATIC = Path(__file__).parent / "static"
@@ -90,6 +91,10 @@ def router(service: Service) -> APIRouter:
         """An answer that is a part of a page, escaped where it was made."""
         return Markup((await answer(name, arguments, studies, caller)).decode())
 
+    def choices() -> dict[str, Sequence[Choice]]:
+        listed = [(str(one["name"]), f"{one['name']}: {one['summary']}") for one in tailor.optimizers()]
+        return {"optimizer": listed, "testbed": choices_of_testbeds(tailor.testbeds())}
+
     @routes.get("/launch")
     def launch(application: str = "", caller: Caller = reads) -> HTMLResponse:
         found, broken = service.applications()
@@ -99,8 +104,7 @@ def router(service: Service) -> APIRouter:
         groups = tailor.space(found[chosen]).groups if chosen else {}
         return page(
             "launch.html", caller, "launch", applications=known, chosen=chosen,
-            broken={**broken, **refused(known)}, groups=groups, optimizers=tailor.optimizers(),
-            default=DEFAULT_OPTIMIZER,
+            broken={**broken, **refused(known)}, groups=groups, fields=form_fields(choices()),
         )  # fmt: skip
 
     @routes.get("/compare")

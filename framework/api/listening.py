@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from framework.errors import InputError
+from framework.errors import FieldName, InputError
 
 
 def listening_on(host: str, port: int) -> socket.socket:
@@ -16,4 +16,7 @@ def listening_on(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
-        raise InputError(f"--host, --port: {host}:{port} cannot be used ({error.strerror or error})") from error
+        raise InputError(
+            FieldName("host"), ", ", FieldName("port"),
+            f": {host}:{port} cannot be used ({error.strerror or error})",
+        ) from error  # fmt: skip

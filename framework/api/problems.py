@@ -47,6 +47,9 @@ STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
 )
 
 
+MOST_FOUND = 200  # characters of what was found that are repeated
+
+
 class Refused(Exception):
     """What HTTP itself refuses: a status and a sentence."""
 
@@ -71,12 +74,25 @@ def problem(status: int, detail: str, **more: Any) -> JSONResponse:
     return JSONResponse(content, status, headers, media_type="application/problem+json")
 
 
+def field_of(error: TailorError) -> dict[str, Any]:
+    """Of an error of a field: its name, what was found where that is short and plain, and what is allowed."""
+    if not isinstance(error, InputError) or not error.field:
+        return {}
+    said: dict[str, Any] = {"field": error.field}
+    found = error.found  # a number of a body is finite: others were refused
+    if isinstance(found, str | int | float) and len(str(found)) <= MOST_FOUND:
+        said["found"] = found
+    if error.allowed:
+        said["allowed"] = error.allowed
+    return said
+
+
 def install(app: FastAPI) -> None:
     """Every error becomes a problem; a bug is logged and says nothing of itself."""
 
     @app.exception_handler(TailorError)
     def tailor_error(request: Request, error: TailorError) -> JSONResponse:
-        return problem(status_of(error), detail_of(error))
+        return problem(status_of(error), detail_of(error), **field_of(error))
 
     @app.exception_handler(Refused)
     def refused(request: Request, error: Refused) -> Response:

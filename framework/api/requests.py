@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,19 +17,11 @@ from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from framework.critical_path.reduce import KINDS
+from framework.api.option_fields import Finite, Name, Names, Options, body_fields, value_of, with_options
 from framework.model import DEFAULT_OPTIMIZER, StudyId, TuneRequest
+from framework.model.options import options_of
 
-ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
-ALONE = "|".join(kind.replace("+", "[+]") for kind in KINDS if kind != "screening")
-
-Name = Annotated[str, Field(min_length=1, max_length=128)]
-Names = Annotated[list[Name], Field(max_length=500)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 Numbers = Annotated[dict[Name, Finite], Field(max_length=5000)]
-FewNumbers = Annotated[dict[Name, Finite], Field(max_length=20)]
-Scalar = bool | int | Finite | Annotated[str, Field(max_length=500)] | None
-Options = Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=50)]
 MOST_INTEGER = 2**63  # numpy's and every database's
 MOST_NUMBER = 2**31 - 1  # that every database takes
 TrialNumber = Annotated[int, Field(ge=1, le=MOST_NUMBER)]
@@ -79,6 +71,7 @@ class Body(Part):
         return data
 
 
+@with_options
 class NewStudy(Body):
     """A tuning job; what is left out has the default of ``tailor tune``."""
 
@@ -91,57 +84,16 @@ class NewStudy(Body):
     )
 
     application: Name = Field(description="one of GET /v1/applications")
-    optimizer: Name = DEFAULT_OPTIMIZER
-    iterations: Annotated[int, Field(ge=1, le=10_000)] = 15
-    repetitions: Annotated[int, Field(ge=1, le=100)] = 3
-    warmup_s: Annotated[float, Field(ge=0, le=600)] = 5.0
-    window_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
-    rate_rps: Annotated[float, Field(ge=1, le=100_000)] | None = None
-    pairs: Annotated[int, Field(ge=0, le=200)] = 10
-    minimal: Annotated[int, Field(ge=0, le=3)] = 1
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
-    only: Names = Field(default_factory=list, description="services or service.parameter to tune; empty: all")
-    without: Names = Field(default_factory=list)
-    allow_weaker: Names = Field(default_factory=list)
-    initial: Literal["default", "random"] = "default"
-    incremental: bool = False
-    target_ms: Annotated[Finite, Field(gt=0)] | None = None
-    time_limit_s: Annotated[Finite, Field(gt=0)] | None = None
-    drift_every: Annotated[int, Field(ge=0, le=1000)] = 5
-    quick: bool = False
-    reduce: Annotated[str, Field(pattern=f"^({ALONE}|screening:{ID})$", max_length=80)] = Field(
-        "none", description=f"{', '.join(one for one in KINDS if one != 'screening')}, or screening:STUDY"
-    )
-    bottlenecks: Names = Field(default_factory=list, description='services, where reduce is "bottlenecks"')
-    placement: Literal["none", "also", "only"] = "none"
-    domains: Annotated[str, Field(max_length=2000)] = Field("2", description="CPU sets: how many, or 0-3/4-7")
-    pin: Names = Field(default_factory=list, description="service=CPUs, for optimizers of placements")
-    apart: Names = Field(default_factory=list, description="service:service, for optimizers of placements")
-    profile: bool = Field(False, description="place by what `tailor profile` measured of the application on the server")
-    thresholds: FewNumbers = Field(default_factory=dict)
-    limits: FewNumbers = Field(default_factory=dict)
-    subject_to: Names = Field(default_factory=list)
-    also: Names = Field(default_factory=list)
-    history: Annotated[list[Annotated[str, Field(pattern=f"^{ID}$")]], Field(max_length=20)] = Field(
-        default_factory=list, description="ids of studies"
-    )
-    prior: Literal["none", "twin"] = "none"
-    testbed: Literal["auto", "docker", "twin"] = "auto"
-    options: Options = Field(default_factory=dict, description="of the optimizer")
     priority: Annotated[int, Field(ge=-100, le=100)] = Field(0, description="higher first")
 
-    def request(self, application: Path, profile: Path | None = None) -> TuneRequest:
-        """The same for the use case; ``profile``: the kept one's file, where one is wanted."""
-        known = {field.name for field in fields(TuneRequest)}
-        given = {name: value for name, value in self.model_dump().items() if name in known}
-        tuples = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-        kind, _, screening = self.reduce.partition(":")
-        typed = {
-            "reduce": kind,
-            "screening": StudyId(screening) if screening else None,
-            "history": tuple(map(StudyId, self.history)),
-        }
-        return TuneRequest(**{**given, **tuples, **typed, "application": application, "profile": profile})
+    def request(self, application: Path, kept_profile: Callable[[], Path]) -> TuneRequest:
+        """The request of the use case.  ``kept_profile``: finds the service's own, asked where one is wanted."""
+        known = options_of(TuneRequest)
+        given = {name: value_of(known[name], getattr(self, name)) for name in body_fields()}
+        given["reduce"], _, screening = given["reduce"].partition(":")
+        given["screening"] = StudyId(screening) if screening else None
+        given["profile"] = kept_profile() if given["profile"] else None
+        return TuneRequest(**given, application=application)
 
 
 class Stop(Body):

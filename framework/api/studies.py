@@ -47,9 +47,8 @@ def router(service: Service) -> APIRouter:
 
         def prepared() -> Study:
             directory = service.launchable(body.application)
-            profile = tailor.profiling.kept(service.application(body.application)) if body.profile else None
-            request = body.request(directory, profile)
-            return tailor.prepared(quick(request) if body.quick else request)
+            request = body.request(directory, lambda: tailor.profiling.kept(service.application(body.application)))
+            return tailor.prepared(quick(request) if request.quick else request)
 
         asked = f"study {body.model_dump_json()}"
         study, new = service.once(caller, idempotency_key, asked, prepared, body.priority)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from framework.cli import terminal
+from framework.cli import options, terminal
 from framework.cli.session import messages, output, print_json, tailor
 from framework.model import Step
 from framework.model.events import Event, RateMeasured
@@ -83,9 +83,9 @@ def register(app: typer.Typer) -> None:
         repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
         maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
         seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
         plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-        testbed: Annotated[str, typer.Option(help=terminal.TESTBED_HELP)] = "auto",
+        testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
         as_json: Json = False,
     ) -> None:
         """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""

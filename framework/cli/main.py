@@ -124,9 +124,11 @@ def main() -> None:
     except TailorError as error:
         from rich.markup import escape
 
+        from framework.cli.options import flag
         from framework.cli.session import messages
 
-        messages.print(f"[red]tailor:[/] {escape(str(error))}", soft_wrap=True)
+        message = error.worded(flag) if isinstance(error, InputError) else str(error)
+        messages.print(f"[red]tailor:[/] {escape(message)}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist
         error.show()

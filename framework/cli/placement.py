@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from framework.cli import terminal
+from framework.cli import options, terminal
 from framework.cli.session import messages, output, print_json, tailor
 from framework.cli.tune import run_study
 from framework.errors import InputError
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
         domains: Annotated[
             str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
         ] = "2",
-        limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
         quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
         again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
         path: Annotated[
@@ -101,17 +101,13 @@ def register(app: typer.Typer) -> None:
             str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
         ] = "placement-exact",
         domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
-        pin: Annotated[
-            list[str] | None, typer.Option(help="service=CPUs: leave it in this domain (repeatable).")
-        ] = None,
-        apart: Annotated[
-            list[str] | None, typer.Option(help="service:service: keep the two apart (repeatable).")
-        ] = None,
+        pin: Annotated[list[str] | None, typer.Option(help=options.help_of("pin"))] = None,
+        apart: Annotated[list[str] | None, typer.Option(help=options.help_of("apart"))] = None,
         option: Annotated[
             list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
         ] = None,
         rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
-        limits: Annotated[list[str] | None, typer.Option("--limits", help=terminal.LIMITS_HELP)] = None,
+        limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
         quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
         testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
         seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,

@@ -12,17 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from framework.config.durations import seconds
-from framework.critical_path.reduce import KINDS
 from framework.errors import InputError
 from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
+from framework.model.tune_request import REDUCTIONS
 from framework.report.summary import Level, Summary
 from framework.study.observations import HISTORY, INERT, left_out
 from optimizer.space import SearchSpace
 
 __all__ = [
-    "LIMITS_HELP",
-    "TESTBED_HELP",
     "escape",
     "estimate",
     "history",
@@ -39,8 +37,6 @@ __all__ = [
 
 EXPLAINED = 120  # columns of a terminal from which a table has room for sentences
 FEW_WINDOWS = 10  # of the study, about whose differences nothing is said
-LIMITS_HELP = "name=value of a limit on disturbance, such as stolen_cpu=0.1 (repeatable; see the application schema)."
-TESTBED_HELP = "docker, twin (the model in twin.json), or auto: the twin only where no engine answers."
 MODELLED = "[yellow]MODELLED: no application runs; every number below comes from {}.[/]"
 
 
@@ -88,7 +84,7 @@ def reduction(text: str) -> dict[str, Any]:
         return {"reduce": kind, "bottlenecks": Path(argument)}
     if kind == "screening" and argument:
         return {"reduce": kind, "screening": StudyId(argument)}
-    if argument and kind in KINDS:
+    if argument and kind in REDUCTIONS:
         raise InputError(f"--reduce: found {text!r}; allowed: a kind alone, bottlenecks:FILE, screening:STUDY")
     return {"reduce": kind}
 

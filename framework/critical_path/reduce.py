@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from framework.errors import InputError
+from framework.errors import FieldError, FieldName, InputError
 from framework.model import Estimate, ServiceTime
+from framework.model.tune_request import REDUCTIONS
 
-KINDS = ("none", "critical-path", "variability", "bottlenecks", "path+variability", "soft", "screening")
 LEAST_PRIOR = 0.05
 """A service that is not on the path keeps this much of the prior of the one with the largest share."""
 
@@ -56,7 +56,7 @@ class Removed:
 class Reduction:
     """``kept``: services that are tuned.  ``priors``: a weight in (0, 1] for each of them."""
 
-    kind: str  # one of KINDS
+    kind: str  # one of REDUCTIONS
     thresholds: Thresholds
     kept: tuple[str, ...]
     removed: tuple[Removed, ...]
@@ -78,8 +78,8 @@ def reduce(
 
     Raises InputError for an unknown kind or bottleneck, and when nothing would be left to tune.
     """
-    if kind not in KINDS:
-        raise InputError(f"--reduce: found {kind!r}; allowed: {', '.join(KINDS)}")
+    if kind not in REDUCTIONS:
+        raise FieldError("reduce", kind, ", ".join(REDUCTIONS))
     unknown = sorted(set(bottlenecks) - tunable.keys())
     if unknown:
         raise InputError(f"bottlenecks: found {', '.join(unknown)}; allowed: {', '.join(tunable)}")
@@ -95,8 +95,9 @@ def reduce(
     kept = tuple(service for service in tunable if service not in gone)
     if not kept:
         raise InputError(
-            f"--reduce {kind} would leave nothing to tune; lower its thresholds: "
-            + "; ".join(f"{one.service}: {one.reason}" for one in removed[:3])
+            FieldName("reduce"),
+            f" {kind} would leave nothing to tune; lower its thresholds: "
+            + "; ".join(f"{one.service}: {one.reason}" for one in removed[:3]),
         )
     return Reduction(
         kind=kind,

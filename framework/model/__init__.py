@@ -45,7 +45,6 @@ from framework.model.measurement import (
     cpu_us_per_request,
 )
 from framework.model.study import (
-    DEFAULT_OPTIMIZER,
     DOCKER,
     EXTERNAL,
     TWIN,
@@ -58,9 +57,9 @@ from framework.model.study import (
     Sweep,
     Trial,
     TrialState,
-    TuneRequest,
     Verdict,
 )
+from framework.model.tune_request import DEFAULT_OPTIMIZER, TuneRequest
 from optimizer.space import Configuration, Value
 
 __all__ = [

@@ -12,7 +12,6 @@ from framework.errors import (
     MeasuredElsewhere,
 )
 from framework.model.deployment import Machine
-from framework.model.identity import StudyId
 from framework.model.measurement import Estimate, Measurement
 from optimizer.space import Configuration, Value
 
@@ -38,7 +37,6 @@ class StudyState(StrEnum):
 
 
 DOCKER, TWIN, EXTERNAL = "docker", "twin", "external"  # testbeds; external: clients measure
-DEFAULT_OPTIMIZER = "tailor"  # what the benchmark says: experiments/bench/optimizers
 
 Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 
@@ -92,49 +90,6 @@ class Verdict:
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
     scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
-
-
-@dataclass(frozen=True, slots=True)
-class TuneRequest:
-    """What a person asks for; None means the application's or the protocol's own value."""
-
-    application: Path
-    optimizer: str = DEFAULT_OPTIMIZER
-    iterations: int = 15
-    repetitions: int = 3
-    warmup_s: float = 5.0
-    window_s: float = 20.0
-    rate_rps: float | None = None
-    pairs: int = 10
-    seed: int = 1
-    only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    allow_weaker: tuple[str, ...] = ()
-    initial: Literal["default", "random"] | Path = "default"
-    incremental: bool = False
-    target_ms: float | None = None
-    time_limit_s: float | None = None
-    drift_every: int = 5
-    quick: bool = False
-    trace: bool = True
-    rivals: tuple[Path, ...] = ()
-    limits: Mapping[str, float] = field(default_factory=dict)
-    options: Mapping[str, Any] | None = None
-    reduce: str = "none"  # a kind of framework.critical_path.reduce
-    bottlenecks: Path | tuple[str, ...] = ()  # of the reduction of this name: their file, or the services themselves
-    screening: StudyId | None = None  # of the reduction of this name: the study that says what matters
-    thresholds: Mapping[str, float] = field(default_factory=dict)  # of the reduction, what differs from its own
-    subject_to: tuple[str, ...] = ()  # limits on the outcome; where there are none, the application's
-    also: tuple[str, ...] = ()  # further quantities to keep low; where there are none, the application's
-    history: tuple[StudyId | Path, ...] = ()  # studies and files of results that the optimizer is told of
-    minimal: int = 0  # recommendations with less changed to try after an improvement, at most 3
-    prior: str = "none"  # "twin": the optimizer starts from what the application's model says
-    testbed: str = "auto"  # docker, twin, or auto: docker where an engine answers
-    placement: str = "none"  # "also": the CPUs of each service are tuned too; "only": nothing else is
-    profile: Path | None = None  # of `tailor profile`: what services suffer and inflict
-    domains: str = "2"  # how many sets of CPUs services are placed on, or the sets: 0-3/4-7
-    pin: tuple[str, ...] = ()  # "service=CPUs": solvers of placements leave it in that domain
-    apart: tuple[str, ...] = ()  # "service:service": solvers keep the two in different domains
 
 
 @dataclass(frozen=True, slots=True)

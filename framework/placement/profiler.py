@@ -22,7 +22,7 @@ from framework.bench import Bench, Colocation
 from framework.compose import render
 from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
-from framework.errors import InputError, MissingPrerequisite, UnknownName
+from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.events import ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import ProfileRequest
@@ -75,8 +75,9 @@ class Profiler:
             then = (about.application, about.content_hash, about.place, about.rest, about.rate_rps, about.window_s)
             if now != then:
                 raise InputError(
-                    f"{self._target}: a profile of {then}, now it would be {now}; allowed: --again, or another --output"
-                )
+                    f"{self._target}: a profile of {then}, now it would be {now}; allowed: ", FieldName("again"),
+                    ", or another ", FieldName("output"),
+                )  # fmt: skip
         self._bench.testbed.check(self._bench.application)
         self._colocation.stressors.check()
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.compose.placed import ALL, CPUSET
 from framework.config.reading import RECORD_BYTES, read_text
-from framework.errors import InputError, UnknownName
+from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model import Application
 from framework.model.cpus import read_cpus, write_cpus
 from framework.model.topology import Topology
@@ -22,7 +22,6 @@ from optimizer.placement.assignment import APART, ONLY, assignment_of
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, Parameter, SearchSpace
 
-PLACEMENTS = ("none", "also", "only")
 MOST_DRAWS = 10_000  # of random placements, of which few may fit
 FULL = 0.85  # of the machine: a full one leaves no choice
 
@@ -31,7 +30,7 @@ def load_profile(path: Path, application: Application) -> Profile:
     """An application's profile from its file.  Raises InputError, also where it is of another application."""
     found = read_profile(read_text(path, RECORD_BYTES), str(path))
     if found.about.application != application.name:
-        raise InputError(f"--profile: {path} is of {found.about.application}, not of {application.name}")
+        raise InputError(FieldName("profile"), f": {path} is of {found.about.application}, not of {application.name}")
     return found
 
 
@@ -43,9 +42,7 @@ def domains_of(asked: str, topology: Topology) -> tuple[str, ...]:
     taken: set[int] = set()
     for cpus in sets:
         if not cpus or taken & set(cpus):
-            raise InputError(
-                f"--domains: found {asked!r}; allowed: a number, or sets without a common CPU such as 0-3/4-7"
-            )
+            raise FieldError("domains", asked, "a number, or sets without a common CPU such as 0-3/4-7")
         topology.only(cpus)  # are they there?
         taken |= set(cpus)
     return tuple(write_cpus(cpus) for cpus in sets)
@@ -117,12 +114,12 @@ def with_wishes(space: SearchSpace, domains: Sequence[str], pins: Sequence[str],
     placed = [one.group for one in space.parameters if one.name == f"{one.group}.{CPUSET}"]
     wished: dict[str, dict[str, float]] = {}
     for text in pins:
-        service, domain = _two("--pin", text, "=", "nginx=0-3")
+        service, domain = _two("pin", text, "=", "nginx=0-3")
         _known("service", service, placed)
         _known("domain", domain, domains)
         wished.setdefault(service, {}).update({f"{ONLY}{one}": float(one == domain) for one in domains})
     for text in apart:
-        one, other = _two("--apart", text, ":", "nginx:user-db")
+        one, other = _two("apart", text, ":", "nginx:user-db")
         for name in (one, other):
             _known("service", name, placed)
         wished.setdefault(one, {})[f"{APART}{other}"] = 1.0
@@ -135,10 +132,10 @@ def with_wishes(space: SearchSpace, domains: Sequence[str], pins: Sequence[str],
     return SearchSpace(parameters, space.constraints)
 
 
-def _two(option: str, text: str, between: str, example: str) -> tuple[str, str]:
+def _two(field: str, text: str, between: str, example: str) -> tuple[str, str]:
     first, found, second = text.partition(between)
     if not (first and found and second):
-        raise InputError(f"{option}: found {text!r}; allowed: such as {example}")
+        raise FieldError(field, text, f"such as {example}")
     return first, second
 
 

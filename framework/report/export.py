@@ -8,7 +8,7 @@ from pathlib import Path
 
 from framework.compose import difference, render
 from framework.config.writing import to_yaml, write_text
-from framework.errors import InputError
+from framework.errors import FieldName, InputError
 from framework.model import Application, Deployment, ServiceType
 from optimizer.space import Configuration
 
@@ -26,7 +26,9 @@ def export(
     Raises InputError when the directory is not empty or cannot be written.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InputError(f"--output: found {directory}, which is not empty; allowed: a new or an empty directory")
+        raise InputError(
+            FieldName("directory"), f": found {directory}, which is not empty; allowed: a new or an empty directory"
+        )
     deployments = {
         name: render(application, types, configuration, project=application.name, labels={})
         for name, configuration in (("default", default), ("best", best))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from framework.errors import InputError, StoreError
+from framework.errors import FieldName, InputError, StoreError
 from framework.model import Study
 from framework.model.identity import is_study_id
 
@@ -73,5 +73,5 @@ def needs_application(study: Study, home: Path) -> None:
     if study.directory.resolve().is_relative_to((home / IMPORTED).resolve()):
         raise InputError(
             f"study {study.id} came without its application, whose passwords and files are not here; "
-            "allowed: a study that was imported with --application DIR"
-        )
+            "allowed: a study that was imported with ", FieldName("application"), " DIR",
+        )  # fmt: skip

@@ -15,8 +15,8 @@ from framework.config.configuration_file import load_configuration
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.config.space import search_space
 from framework.config.twin_file import twin_path
-from framework.critical_path.reduce import KINDS, Thresholds
-from framework.errors import InputError, UnknownName
+from framework.critical_path.reduce import Thresholds
+from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model import (
     Application,
     Limits,
@@ -28,9 +28,10 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
+from framework.model.options import options_of
 from framework.model.topology import Topology
+from framework.model.tune_request import PLACEMENTS, PRIORS, REDUCTIONS
 from framework.placement.space import (
-    PLACEMENTS,
     domains_of,
     load_profile,
     own_memory_mib,
@@ -42,11 +43,9 @@ from framework.study.observations import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
-PRIORS = ("none", "twin")
 # A first look also on a machine that others use: disturbance that a study to publish would not accept.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 QUICK_ON_MODEL = 60  # configurations
-MOST_SMALLER = 3  # recommendations with less changed; each more is one more that may pass by chance
 
 
 def quick(request: TuneRequest) -> TuneRequest:
@@ -92,12 +91,18 @@ def space_of(
 ) -> SearchSpace:
     """What a request tunes on a machine.  Raises InputError, UnknownName."""
     if request.placement not in PLACEMENTS:
-        raise UnknownName("--placement", request.placement, PLACEMENTS)
+        raise UnknownName(FieldName("placement"), request.placement, PLACEMENTS)
     if request.profile is not None and request.placement == "none":
-        raise InputError("--profile says where services are best placed; allowed: with --placement also or only")
+        raise InputError(
+            FieldName("profile"), " says where services are best placed; allowed: with ", FieldName("placement"),
+            " also or only",
+        )  # fmt: skip
     profile = None if request.profile is None else load_profile(request.profile, application)
     if request.placement == "none" and (request.pin or request.apart):
-        raise InputError("--pin and --apart say where services may be placed; allowed: with --placement also or only")
+        raise InputError(
+            FieldName("pin"), " and ", FieldName("apart"), " say where services may be placed; allowed: with ",
+            FieldName("placement"), " also or only",
+        )  # fmt: skip
     if request.placement == "only":
         domains = domains_of(request.domains, topology())
         memory_mib = own_memory_mib(domains, topology())
@@ -122,48 +127,50 @@ def space_of(
 def check_request(request: TuneRequest, application: Application) -> None:
     """Raises UnknownName, InputError: what was found, and what is allowed."""
     if request.optimizer not in optimizer_names():
-        raise UnknownName("optimizer", request.optimizer, optimizer_names())
+        raise UnknownName("optimizer", request.optimizer, optimizer_names(), field="optimizer")
     _check_reduction(request)
-    for what, names, known in (
-        ("limit", request.limits, {limit.name for limit in fields(Limits)}),
-        ("threshold", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
+    for what, field, names, known in (
+        ("limit", "limits", request.limits, {limit.name for limit in fields(Limits)}),
+        ("threshold", "thresholds", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
+        ("service", "only", request.only, {service.name for service in application.services}),
     ):
         for name in names:
             if name not in known:
-                raise UnknownName(what, name, known)
-    known = {service.name for service in application.services}
-    for service in request.only:
-        if service not in known:
-            raise UnknownName("service", service, known)
+                raise UnknownName(what, name, known, field=field)
     if request.prior not in PRIORS:
-        raise UnknownName("prior", request.prior, PRIORS)
+        raise UnknownName("prior", request.prior, PRIORS, field="prior")
     if request.prior != "none" and not twin_path(application.directory).exists():
-        raise InputError(f"--prior twin: {application.directory} has no twin.json; make one: tailor twin calibrate")
+        raise InputError(
+            FieldName("prior"), f" twin: {application.directory} has no twin.json; make one: tailor twin calibrate"
+        )
     objective = application.objective
     if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
-        raise InputError("--history: results from elsewhere say nothing of limits on the outcome or further objectives")
-    at_least: Mapping[str, tuple[float | None, float]] = {
-        "--iterations": (request.iterations, 0 if request.rivals else 1),  # 0: only the comparison
-        "--repetitions": (request.repetitions, 1),
-        "--pairs": (request.pairs or 2, 2),  # 0: no verdict, so that the study claims nothing
-        "--rate": (request.rate_rps, 1),
-        "--duration": (request.window_s, 1),
-        "--warm-up": (request.warmup_s, 0),
+        raise InputError(
+            FieldName("history"),
+            ": results from elsewhere say nothing of limits on the outcome or further objectives",
+        )
+    _check_ranges(request)
+
+
+def _check_ranges(request: TuneRequest) -> None:
+    """Every number is in the range that is declared for it.  Raises InputError."""
+    least = {
+        "iterations": 0 if request.rivals else 1,  # 0: only the comparison
+        "pairs": 2 if request.pairs else 0,  # 0: no verdict, so that the study claims nothing
     }
-    if not 0 <= request.minimal <= MOST_SMALLER:
-        raise InputError(f"--minimal: found {request.minimal}; allowed: 0 to {MOST_SMALLER}")
-    for option, (value, least) in at_least.items():
-        if value is not None and value < least:
-            raise InputError(f"{option}: found {value}; allowed: at least {least}")
+    for name, declared in options_of(TuneRequest).items():
+        value, low = getattr(request, name), least.get(name)
+        if isinstance(value, int | float) and not declared.option.contains(value, low):
+            raise FieldError(name, value, declared.option.range(low))
 
 
 def _check_reduction(request: TuneRequest) -> None:
-    if request.reduce not in KINDS:
-        raise UnknownName("reduction", request.reduce, KINDS)
+    if request.reduce not in REDUCTIONS:
+        raise UnknownName("reduction", request.reduce, REDUCTIONS, field="reduce")
     given = {"bottlenecks": bool(request.bottlenecks), "screening": request.screening is not None}
     if any(there != (kind == request.reduce) for kind, there in given.items()):
-        others = ", ".join(one for one in KINDS if one not in given)
-        raise InputError(f"--reduce: found {request.reduce!r}; allowed: bottlenecks:FILE, screening:STUDY, {others}")
+        others = ", ".join(one for one in REDUCTIONS if one not in given)
+        raise FieldError("reduce", request.reduce, f"bottlenecks:FILE, screening:STUDY, {others}")
 
 
 def study_plan(
@@ -184,7 +191,7 @@ def study_plan(
     return StudyPlan(
         application=str(application.directory),
         optimizer=request.optimizer,
-        optimizer_options=dict(request.options or {}),
+        optimizer_options=dict(request.options),
         iterations=request.iterations,
         repetitions=request.repetitions,
         warmup_s=request.warmup_s,
@@ -221,7 +228,7 @@ def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
         return load_bottlenecks(request.bottlenecks, space)
     for service in request.bottlenecks:
         if service not in space.groups:
-            raise UnknownName("bottleneck", service, space.groups)
+            raise UnknownName("bottleneck", service, space.groups, field="bottlenecks")
     return tuple(dict.fromkeys(request.bottlenecks))
 
 
@@ -230,8 +237,8 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
     if study.verdict is not None or study.state in (StudyState.COMPLETED, StudyState.RUNNING):
         raise InputError(
             f"study {study.id} is {study.state}; only a study that was stopped before its verdict can be edited "
-            "(a new one can start from its results: --history)"
-        )
+            "(a new one can start from its results: ", FieldName("history"), ")",
+        )  # fmt: skip
     before = SearchSpace.from_dict(study.space)
     if before == space:
         raise InputError(f"study {study.id}: the space would stay as it is ({len(space)} parameters)")
@@ -255,13 +262,13 @@ def _outcome_constraints(texts: Sequence[str]) -> tuple[OutcomeConstraint, ...]:
     try:
         return tuple(outcome_constraint(text) for text in texts)
     except InputError as error:
-        raise InputError(f"--subject-to: {error}") from None
+        raise InputError(FieldName("subject_to"), f": {error}") from None
 
 
 def _quantities(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if not is_quantity(name):
-            raise InputError(f"--also: found {name!r}; allowed: {QUANTITIES}")
+            raise FieldError("also", name, QUANTITIES)
     return tuple(quantity(name) for name in names)
 
 
@@ -272,7 +279,8 @@ def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str,
         name = path.resolve().parent.name if path.stem == "configuration" else path.stem
         if name in found or name in ("default", "best"):
             raise InputError(
-                f"--versus: found a second configuration called {name!r}; allowed: another name for {path}"
+                FieldName("rivals"),
+                f": found a second configuration called {name!r}; allowed: another name for {path}",
             )
         found[name] = load_configuration(path, space).to_dict()
     return found

@@ -18,7 +18,7 @@ from framework.bench import Bench
 from framework.config.space import along_the_path
 from framework.controller import Controller
 from framework.critical_path.reduce import Thresholds, evidence_of, reduce
-from framework.errors import InputError, Transient, TrialFailed
+from framework.errors import FieldName, InputError, Transient, TrialFailed
 from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.documents import encode
 from framework.model.events import PhaseStarted, PlanChanged, ReplayDiverged, TwinAsked, WaitStarted
@@ -144,7 +144,7 @@ class Procedure:
         if plan.prior == "none" or PRIOR in plan.extra:
             return
         if screen is None:
-            raise InputError(f"--prior {plan.prior}: {self._bench.application.name} has no twin.json")
+            raise InputError(FieldName("prior"), f" {plan.prior}: {self._bench.application.name} has no twin.json")
 
         def asked(done: int, total: int) -> None:
             self._bench.watch(TwinAsked(done, total))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.config.results_file import load_results
-from framework.errors import InputError
+from framework.errors import FieldName, InputError
 from framework.model import Objective, StudyId, Trial, TuneRequest
 from framework.model.documents import encode
 from framework.model.study import said
@@ -28,7 +28,9 @@ def service_importance(request: TuneRequest, store: StudyStore) -> Mapping[str, 
     study = store.get(request.screening)
     found = importance(study, store.trials(study.id))
     if found is None or not found.groups:
-        raise InputError(f"--reduce: study {study.id} says nothing of importance; it takes at least 8 trials")
+        raise InputError(
+            FieldName("reduce"), f": study {study.id} says nothing of importance; it takes at least 8 trials"
+        )
     return {one.name: max(0.0, one.value) for one in found.groups}
 
 
@@ -46,7 +48,7 @@ def history(
     usable, reasons = left_out(found, space)
     if not usable:
         why = "; ".join(f"{count} times {reason}" for reason, count in reasons.most_common(3)) or "they have no results"
-        raise InputError(f"--history: nothing in {', '.join(map(str, sources))} can be used ({why})")
+        raise InputError(FieldName("history"), f": nothing in {', '.join(map(str, sources))} can be used ({why})")
     return found
 
 
@@ -61,7 +63,9 @@ def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> dict[st
     valued = [(t, value) for t in trials if (value := _value(t, objective)) is not None and value > 0]
     level = next((value for t, value in valued if t.purpose == "default"), None)
     if level is None:
-        raise InputError(f"--history: study {study.id} has no default with a value above 0 under this objective")
+        raise InputError(
+            FieldName("history"), f": study {study.id} has no default with a value above 0 under this objective"
+        )
     default = SearchSpace.from_dict(study.space).default()
     results = []
     for trial, value in valued:

@@ -10,7 +10,7 @@ from framework.bench import Backends, Watch
 from framework.config.application import load_application
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import to_yaml, write_text
-from framework.errors import InputError, MissingPrerequisite, UnknownName
+from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
 from framework.model import Application, Limits, Study
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile
@@ -122,5 +122,7 @@ def _check(request: ProfileRequest, application: Application) -> None:
 
 def _place_and_rest(domains: Sequence[str]) -> tuple[str, str]:
     if len(domains) != 2:
-        raise InputError(f"--domains: found {len(domains)} sets; allowed: two, the service's place and the rest")
+        raise InputError(
+            FieldName("domains"), f": found {len(domains)} sets; allowed: two, the service's place and the rest"
+        )
     return domains[0], domains[1]

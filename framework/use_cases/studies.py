@@ -16,7 +16,7 @@ from framework.config.twin_file import twin_path
 from framework.config.writing import write_text
 from framework.critical_path.analysis import Analysis, View, analyse
 from framework.critical_path.comparison import Groups, between, windows
-from framework.errors import InputError, UnknownName
+from framework.errors import FieldName, InputError, UnknownName
 from framework.model import (
     EXTERNAL,
     Application,
@@ -86,6 +86,11 @@ class Tailor:
     def testbed_of(self, application: Application, request: TuneRequest) -> str:
         """Where a study of a request runs.  Raises UnknownName, MissingPrerequisite."""
         return self._backends.choose(request.testbed, application).name
+
+    def testbeds(self) -> Mapping[str, bool]:
+        """Names of testbeds, and whether each is a model; of another package's only the name is known (False)."""
+        known = {kind.name: kind.modelled for kind in self._backends.kinds}
+        return known | {name: False for name in sorted(self._backends.plugged_in) if name not in known}
 
     def resource(self, testbed: str) -> str:
         """What a study on a testbed needs for itself alone while it runs; empty where it needs nothing."""
@@ -253,7 +258,10 @@ class Tailor:
     ) -> Sweep:
         """Raise the rate on the default configuration; recorded as a study of its own.  Raises InputError."""
         if factor <= 1 or start_rps <= 0:
-            raise InputError(f"--start, --factor: found {start_rps:g}, {factor:g}; allowed: above 0, above 1")
+            raise InputError(
+                FieldName("start_rps"), ", ", FieldName("factor"),
+                f": found {start_rps:g}, {factor:g}; allowed: above 0, above 1",
+            )  # fmt: skip
         request = TuneRequest(
             path,
             optimizer="random",
@@ -262,6 +270,7 @@ class Tailor:
             window_s=window_s,
             rate_rps=start_rps,
             pairs=2,
+            minimal=0,
             seed=seed,
             limits=limits,
             testbed=testbed,

@@ -17,7 +17,7 @@ from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.config.writing import write_text
 from framework.controller import KEPT_TRACES
-from framework.errors import InputError, MissingPrerequisite
+from framework.errors import FieldError, FieldName, InputError, MissingPrerequisite
 from framework.model import Application, Estimate, ServiceType, Step, Sweep
 from framework.model.twin import Twin
 from framework.placement.slowdowns import attributes
@@ -178,7 +178,10 @@ class Modelling:
         application, types, twin = self._twin(path)
         space = self._space(application, types, twin)
         if count < 2 or seconds < 1:
-            raise InputError(f"--replications, --duration: found {count}, {seconds:g} s; allowed: at least 2, 1 s")
+            raise InputError(
+                FieldName("count"), ", ", FieldName("seconds"),
+                f": found {count}, {seconds:g} s; allowed: at least 2, 1 s",
+            )  # fmt: skip
         changed = _changed(space, changes)
         rate = application.workload.rate_rps if rate_rps is None else rate_rps
         seeds = range(seed, seed + count)
@@ -209,7 +212,7 @@ class Modelling:
         arms = {"default": found.default.sweep, "changed": found.changed.sweep if found.changed else None}
         sweeps = {name: sweep for name, sweep in arms.items() if sweep is not None}
         if not sweeps:
-            raise InputError("--plot: there is a plot with --sweep only")
+            raise InputError(FieldName("plot"), ": there is a plot with ", FieldName("limit_ms"), " only")
         return write_text(
             path or self._backends.home / "reports" / f"twin-{found.application}.svg", sweeps_plot(sweeps)
         )
@@ -267,11 +270,13 @@ def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:
     """The default with changes.  Raises InputError."""
     for name in changes:
         if name not in space:
-            raise InputError(f"--set: found {name!r}; allowed: {nearest(name, space.names)}")
+            raise FieldError("changes", name, nearest(name, space.names))
     try:
         return space.validate({**space.default(), **changes})
     except InvalidValue as error:
-        raise InputError(f"--set {error.parameter}: found {error.found!r}; allowed: {error.allowed}") from None
+        raise InputError(
+            FieldName("changes"), f" {error.parameter}: found {error.found!r}; allowed: {error.allowed}"
+        ) from None
 
 
 def _quantities(rows: Sequence[Replication], idle: float = 0.0) -> dict[str, Estimate]:

@@ -78,6 +78,23 @@ def test_no_field_of_a_job_reads_a_file(here: Here, secret: Path, field: dict[st
     assert SECRET not in refused(here, "/studies", body)
 
 
+def test_a_problem_names_the_field_and_no_flag(here: Here) -> None:
+    for job, expected in (
+        ({"testbed": "cloud"}, {"field": "testbed", "found": "cloud"}),
+        ({"optimizer": "none"}, {"field": "optimizer", "found": "none"}),
+        ({"pairs": 1}, {"field": "pairs", "found": 1, "allowed": "at least 2"}),
+        ({"also": ["memory"]}, {"field": "also", "found": "memory"}),
+        ({"pin": ["nginx=0"]}, {"field": "pin"}),
+        ({"only": ["nothing"]}, {"field": "only", "found": "nothing"}),
+    ):
+        problem = json.loads(refused(here, "/studies", {**JOB, **job}))
+        assert expected.items() <= problem.items(), problem
+        assert "--" not in problem["detail"]
+    known = json.loads(refused(here, "/studies", {**JOB, "testbed": "cloud"}))
+    assert known["detail"].startswith("unknown testbed 'cloud'; known: auto, docker, ")
+    assert "twin" in known["allowed"]
+
+
 def test_bottlenecks_are_names_over_http(here: Here) -> None:
     said = refused(here, "/studies", {**JOB, "reduce": "bottlenecks", "bottlenecks": ["nothing"]})
     assert "unknown bottleneck" in said

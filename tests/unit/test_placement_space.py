@@ -136,7 +136,7 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
     elsewhere = profile_of({"x": (1.0, 1.1)}, tmp_path / "other.jsonl")
     elsewhere.write_text(elsewhere.read_text().replace('"application": "small"', '"application": "large"'))
     for wrong, said in (
-        (replace(asked, placement="none"), "with --placement"),
+        (replace(asked, placement="none"), "with placement also or only"),
         (replace(asked, profile=elsewhere), "is of large"),
         (replace(asked, profile=tmp_path / "none.jsonl"), "no such file"),
     ):
@@ -202,9 +202,9 @@ def test_solvers_keep_to_wishes(tailor: Tailor, tmp_path: Path) -> None:
     for wrong, said in (
         ({"pin": ("nothing=0-3",)}, "unknown service 'nothing'"),
         ({"pin": (f"{one}=0",)}, "unknown domain '0'; known: 0-3, 4-7"),
-        ({"pin": (one,)}, "--pin: found"),
-        ({"apart": (f"{one}:",)}, "--apart: found"),
-        ({"apart": (f"{one}:{two}",), "placement": "none", "profile": None}, "--pin and --apart"),
+        ({"pin": (one,)}, "pin: found"),
+        ({"apart": (f"{one}:",)}, "apart: found"),
+        ({"apart": (f"{one}:{two}",), "placement": "none", "profile": None}, "pin and apart say"),
     ):
         with pytest.raises(InputError, match=said):
             tailor.space(tailor.application(SMALL), replace(asked, **wrong))

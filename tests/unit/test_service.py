@@ -35,7 +35,7 @@ def tailor(tmp_path: Path) -> Iterator[Tailor]:
     opened.close()
 
 
-REQUEST = TuneRequest(SMALL, rate_rps=100.0, repetitions=2, pairs=4, drift_every=0)
+REQUEST = TuneRequest(SMALL, rate_rps=100.0, repetitions=2, pairs=4, drift_every=0, minimal=0)
 
 
 def run(tailor: Tailor, request: TuneRequest) -> str:

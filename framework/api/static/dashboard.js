@@ -100,12 +100,15 @@ if (form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const job = {};
-    for (const name of ["application", "optimizer", "testbed"]) job[name] = form.elements[name].value;
-    for (const name of ["iterations", "repetitions", "window_s", "pairs", "rate_rps", "seed"])
-      if (form.elements[name].value !== "") job[name] = Number(form.elements[name].value);
-    job.quick = form.elements.quick.checked;
-    const boxes = [...form.querySelectorAll("input[name=only]")];
-    if (boxes.some((box) => !box.checked)) job.only = boxes.filter((box) => box.checked).map((box) => box.value);
+    for (const field of form.querySelectorAll("select, input:not([data-several])")) {
+      if (field.type === "checkbox") job[field.name] = field.checked;
+      else if (field.type !== "number") job[field.name] = field.value;
+      else if (field.value !== "") job[field.name] = Number(field.value);
+    }
+    // Boxes of one name are a list; all of them checked is the same as none named.
+    const boxes = [...form.querySelectorAll("input[data-several]")];
+    for (const name of new Set(boxes.filter((box) => !box.checked).map((box) => box.name)))
+      job[name] = boxes.filter((box) => box.name === name && box.checked).map((box) => box.value);
     button.disabled = true;
     try {
       const made = await send("/v1/studies", JSON.stringify(job), { "Idempotency-Key": key });

@@ -1,0 +1,66 @@
+"""The launch form: a field for each option whose declaration has a label, in the order of the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from framework.bench import AUTO
+from framework.model import TuneRequest
+from framework.model.options import Declared, options_of
+
+Choice = tuple[str, str]
+"""A value and the text that is shown for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field as the template draws it.  ``choices``: of a select.  ``step``: "any" where a number has decimals."""
+
+    name: str
+    label: str
+    kind: Literal["select", "number", "check", "groups"]
+    value: Any
+    choices: Sequence[Choice] = ()
+    low: float | None = None
+    high: float | None = None
+    step: str = ""
+    placeholder: str = ""
+
+
+def form_fields(choices: Mapping[str, Sequence[Choice]]) -> Sequence[FormField]:
+    """``choices``: of the options whose values the service knows, by name."""
+    return [
+        _field(declared, choices.get(declared.name, ()))
+        for declared in options_of(TuneRequest).values()
+        if declared.option.label
+    ]
+
+
+def choices_of_testbeds(kinds: Mapping[str, bool]) -> Sequence[Choice]:
+    """``kinds``: name of a testbed -> whether it is a model."""
+    named = [(name, f"{name}: modelled, not measured" if modelled else name) for name, modelled in kinds.items()]
+    return [(AUTO, "auto: Docker where an engine answers"), *named]
+
+
+def _field(declared: Declared, choices: Sequence[Choice]) -> FormField:
+    option, default = declared.option, declared.default
+    label = f"{option.label} [{option.unit}]" if option.unit not in ("", option.label) else option.label
+    if declared.type is bool:
+        return FormField(declared.name, label, "check", default)
+    if isinstance(default, tuple):
+        return FormField(declared.name, label, "groups", default)
+    if choices or option.choices:
+        known = choices or [(choice, choice) for choice in option.choices]
+        return FormField(declared.name, label, "select", default, known)
+    return FormField(
+        declared.name,
+        label,
+        "number",
+        "" if default is None else f"{default:g}",
+        low=option.low,
+        high=option.high_over_http if option.high is None else option.high,
+        step="" if declared.type is int else "any",
+        placeholder=option.absent,
+    )

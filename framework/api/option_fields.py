@@ -1,0 +1,131 @@
+"""Options as fields of a body: JSON types and limits that are made of the declaration.
+
+A path does not cross HTTP.  What is a file or something else is something else here; what is nothing but a file is no
+field, unless the service keeps one of its own (``Option.kept``): then a request says whether to use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, Field, create_model
+
+from framework.model import StudyId, TuneRequest
+from framework.model.options import Declared, Option, options_of
+
+ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
+LONGEST_CHOICE = 80
+
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+Names = Annotated[list[Name], Field(max_length=500)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+FewNumbers = Annotated[dict[Name, Finite], Field(max_length=20)]
+Scalar = bool | int | Finite | Annotated[str, Field(max_length=500)] | None
+Options = Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=50)]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def with_options(body: type[Model]) -> type[Model]:
+    """A decorator of a body: adds the options of a TuneRequest to its fields."""
+    found: dict[str, Any] = dict(body_fields())
+    return create_model(body.__name__, __base__=body, __doc__=body.__doc__, __module__=body.__module__, **found)
+
+
+def body_fields() -> Mapping[str, tuple[Any, Any]]:
+    """Name -> (type, default) of each option of a TuneRequest that can be given over HTTP, as pydantic takes them."""
+    options = options_of(TuneRequest)
+    found = {}
+    for name, declared in options.items():
+        behind = [one for one in options.values() if one.option.within == name and _json_type(one, []) is None]
+        kind = _json_type(declared, behind)
+        if kind is not None and not declared.option.hidden:
+            found[name] = (kind, _default(declared, behind))
+    return found
+
+
+def value_of(declared: Declared, value: Any) -> Any:
+    """The value of a request of what a body says."""
+    if isinstance(value, list):
+        return tuple(map(StudyId, value)) if StudyId in _members(get_args(declared.type)[0]) else tuple(value)
+    return value
+
+
+def _default(declared: Declared, behind: list[Declared]) -> Any:
+    """The default with the description, the lists and mappings made anew for each body."""
+    option, default = declared.option, declared.default
+    if option.kept:
+        default = False
+    described: dict[str, Any] = {"description": _description(option, behind)}
+    if isinstance(default, tuple):
+        return Field(default_factory=list, **described)
+    if isinstance(default, Mapping):
+        return Field(default_factory=dict, **described)
+    return Field(default, **described)
+
+
+def _description(option: Option, behind: list[Declared]) -> str:
+    if behind:
+        led = {one.name for one in behind}
+        forms = [f"{choice}:STUDY" if choice in led else choice for choice in option.choices]
+        return f"{option.help} ({', '.join(forms)})"
+    return f"{option.help} [{option.unit}]" if option.unit in ("s", "ms") else option.help
+
+
+def _json_type(declared: Declared, behind: list[Declared]) -> Any:
+    """The type of a field, None for no field.  ``behind``: options that are written behind one of its choices."""
+    if declared.option.kept:
+        return bool
+    members = _members(declared.type)
+    kinds = [kind for kind in members if kind not in (NoneType, Path)]
+    if not kinds:
+        return None
+    [kind] = kinds
+    found = _of(kind, declared.option, behind)
+    return found | None if NoneType in members and found is not None else found
+
+
+def _of(kind: Any, option: Option, behind: list[Declared]) -> Any:
+    if kind is bool or get_origin(kind) is Literal:
+        return kind
+    if kind in (int, float):
+        return _number(kind, option)
+    if kind is str:
+        return _text(option, behind)
+    if get_origin(kind) is tuple:
+        return _list([one for one in _members(get_args(kind)[0]) if one is not Path])
+    if get_origin(kind) is Mapping:
+        return Options if get_args(kind)[1] is Any else FewNumbers
+    return None  # a text that is written within another option
+
+
+def _number(kind: Any, option: Option) -> Any:
+    most = option.high_over_http if option.high is None else option.high
+    limits = {"ge": option.low, "gt": option.above, "le": most, "allow_inf_nan": None if kind is int else False}
+    given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    return Annotated[kind, Field(**given)]
+
+
+def _text(option: Option, behind: list[Declared]) -> Any:
+    if behind:
+        led = {one.name for one in behind}
+        forms = [f"{choice}:{ID}" if choice in led else choice.replace("+", "[+]") for choice in option.choices]
+        return Annotated[str, Field(pattern=f"^({'|'.join(forms)})$", max_length=LONGEST_CHOICE)]
+    if option.choices:
+        return Literal[option.choices]
+    return Annotated[str, Field(max_length=option.longest)] if option.longest else Name
+
+
+def _list(kinds: list[Any]) -> Any:
+    if not kinds:
+        return None
+    if kinds == [StudyId]:
+        return Annotated[list[Annotated[str, Field(pattern=f"^{ID}$")]], Field(max_length=20)]
+    return Names
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)

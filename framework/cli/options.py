@@ -1,0 +1,143 @@
+"""Options of a command, made of their declaration: its flags, and from what is typed to the fields of a request."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import typer
+
+from framework.cli import terminal
+from framework.model import StudyId, TuneRequest
+from framework.model.options import Declared, options_of
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+# Flags of fields that are no options of a TuneRequest, where they are not the field's name with hyphens.
+FLAGS: Mapping[str, str] = {
+    "changes": "--set",
+    "count": "--replications",
+    "directory": "--output",
+    "limit_ms": "--sweep",
+    "seconds": "--duration",
+    "start_rps": "--start",
+}
+
+
+def with_options(command: Command) -> Command:
+    """A decorator of a command: in place of its ``**given`` stand the options of a TuneRequest that it takes."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in signature.parameters.values()
+        if one.kind is not one.VAR_KEYWORD
+    ]
+    first = [one for one in own if one.default is inspect.Parameter.empty]
+    last = [one for one in own if one not in first]
+    declared = [_parameter(one) for one in _taken(command.__name__)]
+    described: Any = command  # a signature is no attribute of every callable's type
+    described.__signature__ = signature.replace(parameters=[*first, *declared, *last])
+    return command
+
+
+def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
+    """The request of what was typed.  Raises InputError."""
+    known = options_of(TuneRequest)
+    values = {name: _value(known[name], typed) for name, typed in given.items()}
+    return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
+
+
+def flag(field: str) -> str:
+    """The flag that a field of a request is given with."""
+    declared = options_of(TuneRequest).get(field)
+    if declared is None:
+        return FLAGS.get(field) or "--" + field.replace("_", "-")
+    return declared.flag or flag(declared.option.within)
+
+
+def help_of(name: str) -> str:
+    """The help of an option of a TuneRequest, for other commands that have it too."""
+    return _help(options_of(TuneRequest)[name])
+
+
+def _taken(command: str) -> list[Declared]:
+    return [one for one in options_of(TuneRequest).values() if one.flag and one.option.command == command]
+
+
+def _parameter(declared: Declared) -> inspect.Parameter:
+    kind, default = _typed(declared)
+    option = typer.Option(declared.flag, help=_help(declared), hidden=declared.option.hidden)
+    return inspect.Parameter(
+        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+def _typed(declared: Declared) -> tuple[Any, Any]:
+    """The type that the command line reads, and the default as one would type it."""
+    members, default = _members(declared.type), declared.default
+    many = next((kind for kind in members if get_origin(kind) in (tuple, Mapping)), None)
+    if many is not None:
+        return list[Path] | None if get_args(many)[0] is Path else list[str] | None, None
+    if declared.is_duration:
+        return (str | None, None) if default is None else (str, f"{default:g}{declared.option.unit}")
+    if declared.type is bool:
+        return bool, False
+    if any(get_origin(kind) is Literal for kind in members):
+        return str, default
+    return declared.type, default
+
+
+def _value(declared: Declared, typed: Any) -> Any:
+    """The value of a field of what was typed.  Raises InputError."""
+    members = _members(declared.type)
+    if declared.type is bool:
+        return typed is not declared.default if typed else declared.default
+    if typed is None or typed in ([], ()):
+        return declared.default
+    if declared.is_duration:
+        seconds = terminal.seconds(declared.flag, typed)
+        return seconds if declared.option.unit == "s" else 1e3 * seconds
+    if any(get_origin(kind) is Literal for kind in members):
+        return terminal.initial(typed)
+    for kind in members:
+        if get_origin(kind) is Mapping:
+            read = terminal.values if get_args(kind)[1] is Any else terminal.limits
+            return read(typed, declared.flag)
+        if get_origin(kind) is tuple:
+            return terminal.history(typed) if StudyId in _members(get_args(kind)[0]) else tuple(typed)
+    return typed
+
+
+def _help(declared: Declared) -> str:
+    """A sentence: the declared help, how to write it, and what holds where it is not given."""
+    option, members = declared.option, _members(declared.type)
+    text = option.help
+    if option.choices:
+        forms = [f"{choice}{_behind(declared.name, choice)}" for choice in option.choices]
+        text += f" ({', '.join(filter(None, [*forms, option.written]))})"
+    elif option.written:
+        text += f", {option.written}"
+    if option.high is not None:
+        text += f" ({option.range()})"
+    if any(get_origin(kind) is Mapping for kind in members):
+        text += ", as name=value"
+    if any(get_origin(kind) in (tuple, Mapping) for kind in members):
+        text += " (repeatable)"
+    return f"{text} [default: {option.absent}]." if option.absent else f"{text}."
+
+
+def _behind(name: str, choice: str) -> str:
+    """``:FILE`` or ``:STUDY`` where an option is written behind a choice of the option ``name``."""
+    found = options_of(TuneRequest).get(choice)
+    if found is None or found.option.within != name:
+        return ""
+    return ":FILE" if Path in _members(found.type) else ":STUDY"
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types of a union, None left out."""
+    found = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return tuple(one for one in found if one is not NoneType)

@@ -1,0 +1,427 @@
+"""The options of a study are declared once: every place that takes or shows them says what the declaration says."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from framework.api.access import Caller
+from framework.api.form import choices_of_testbeds, form_fields
+from framework.api.pages import PAGES
+from framework.api.problems import field_of
+from framework.api.requests import NewStudy
+from framework.cli import options
+from framework.cli.main import app
+from framework.config.application import load_application
+from framework.errors import FieldError, FieldName, FileError, InputError, UnknownName
+from framework.model import StudyId, TuneRequest
+from framework.model.options import STAGES, Declared, Option, options_of
+from framework.report import option_page
+from framework.study.planning import check_request
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ROOT / "tests" / "cases" / "good" / "small"
+DECLARED = options_of(TuneRequest)
+APPLICATION = Path("apps/none")
+
+
+# ---------------------------------------------------------------------- the declaration
+
+
+def test_every_field_of_a_request_but_the_application_is_declared() -> None:
+    assert [field.name for field in fields(TuneRequest)] == ["application", *DECLARED]
+
+
+@pytest.mark.parametrize("declared", DECLARED.values(), ids=lambda declared: declared.name)
+def test_a_declaration_is_whole(declared: Declared) -> None:
+    option = declared.option
+    assert option.help
+    assert not option.help.endswith(".")
+    assert "--" not in option.help + option.written + option.label, "only the command line speaks of flags"
+    assert option.stage in STAGES
+    if isinstance(declared.default, int | float):
+        assert option.contains(declared.default)
+    if option.choices:
+        assert declared.default in option.choices
+    assert not option.within or option.within in DECLARED
+
+
+def test_flags_are_unique() -> None:
+    flags = [declared.flag for declared in DECLARED.values() if declared.flag]
+    assert len(flags) == len(set(flags))
+
+
+def test_a_range_says_what_it_contains() -> None:
+    option = Option("x", "search", low=0, high=3)
+    assert option.range() == "0 to 3"
+    assert [option.contains(value) for value in (-1, 0, 3, 4, float("nan"))] == [False, True, True, False, False]
+    assert option.range(1) == "1 to 3"
+    assert not option.contains(0, 1)
+    assert Option("x", "search", above=0).range() == "above 0"
+    assert not Option("x", "search", above=0).contains(0)
+    assert Option("x", "search", low=1, high_over_http=9).range() == "at least 1"
+    assert Option("x", "search", low=1, high_over_http=9).range(over_http=True) == "1 to 9"
+    assert Option("x", "search").range() == ""
+
+
+# ---------------------------------------------------------------------- the command line
+
+# Flag -> default as it is typed; what people have in scripts, so that a change here is one that they notice.
+FLAGS: Mapping[str, Any] = {
+    "--optimizer": "tailor", "--testbed": "auto", "--iterations": 15, "--repetitions": 3, "--duration": "20s",
+    "--pairs": 10, "--rate": None, "--seed": 1, "--quick": False, "--only": None, "--without": None,
+    "--allow-weaker": None, "--warm-up": "5s", "--minimal": 1, "--initial": "default", "--versus": None,
+    "--target": None, "--time-limit": None, "--drift-every": 5, "--incremental": False, "--no-trace": False,
+    "--reduce": "none", "--threshold": None, "--subject-to": None, "--also": None, "--history": None,
+    "--option": None, "--limits": None, "--prior": "none", "--placement": "none", "--profile": None,
+    "--domains": "2", "--json": False,
+}  # fmt: skip
+
+
+def tune() -> Any:
+    return getattr(typer.main.get_command(app), "commands")["tune"]  # noqa: B009  # click's Group
+
+
+def typed(*arguments: str) -> TuneRequest:
+    """The request of a command line."""
+    given = dict(tune().make_context("tune", ["apps/none", *arguments]).params)
+    assert given.pop("as_json") is False
+    return options.request_of(given.pop("application"), given)
+
+
+def test_the_flags_of_tune_are_those_that_people_know() -> None:
+    found = {one.opts[0]: one.default for one in tune().params if one.opts[0].startswith("--")}
+    assert found == FLAGS
+    assert [one.opts[0] for one in tune().params if one.hidden] == ["--no-trace"]
+    assert all(len(one.opts) == 1 and not one.secondary_opts for one in tune().params)
+
+
+def test_nothing_typed_is_the_declared_default() -> None:
+    assert typed() == TuneRequest(APPLICATION)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes"),
+    [
+        (("--iterations", "7", "--rate", "12.5", "--seed", "3"), {"iterations": 7, "rate_rps": 12.5, "seed": 3}),
+        (("--duration", "500ms", "--warm-up", "1m"), {"window_s": 0.5, "warmup_s": 60.0}),
+        (("--target", "20ms", "--time-limit", "2h"), {"target_ms": 20.0, "time_limit_s": 7200.0}),
+        (("--target", "1s"), {"target_ms": 1000.0}),
+        (("--no-trace", "--incremental", "--quick"), {"trace": False, "incremental": True, "quick": True}),
+        (("--only", "a", "--only", "b", "--without", "c.d"), {"only": ("a", "b"), "without": ("c.d",)}),
+        (("--initial", "random"), {"initial": "random"}),
+        (("--initial", "x.yaml", "--versus", "y.yaml"), {"initial": Path("x.yaml"), "rivals": (Path("y.yaml"),)}),
+        (("--reduce", "soft", "--threshold", "share=0.1"), {"reduce": "soft", "thresholds": {"share": 0.1}}),
+        (("--reduce", "bottlenecks:f.yaml"), {"reduce": "bottlenecks", "bottlenecks": Path("f.yaml")}),
+        (("--reduce", "screening:2026-a"), {"reduce": "screening", "screening": StudyId("2026-a")}),
+        (("--history", "2026-a", "--history", "f.yaml"), {"history": (StudyId("2026-a"), Path("f.yaml"))}),
+        (("--option", "x=1", "--option", "y=[a"), {"options": {"x": 1, "y": "[a"}}),
+        (("--limits", "stolen_cpu=0.1"), {"limits": {"stolen_cpu": 0.1}}),
+        (("--profile", "p.jsonl", "--placement", "only"), {"profile": Path("p.jsonl"), "placement": "only"}),
+        (("--subject-to", "p99 <= 40", "--also", "cpu"), {"subject_to": ("p99 <= 40",), "also": ("cpu",)}),
+    ],
+)
+def test_what_is_typed_becomes_the_fields_of_a_request(arguments: tuple[str, ...], changes: dict[str, Any]) -> None:
+    assert typed(*arguments) == replace(TuneRequest(APPLICATION), **changes)
+
+
+def test_a_duration_needs_its_unit() -> None:
+    with pytest.raises(InputError, match=r"^--duration: found '20'; allowed: a number with its unit"):
+        typed("--duration", "20")
+
+
+def test_the_help_of_every_option_is_declared() -> None:
+    for one in tune().params:
+        if one.name in DECLARED:
+            assert one.help.startswith(DECLARED[one.name].option.help)
+    assert options.help_of("minimal").endswith("less changed (0 to 3).")
+    assert options.help_of("rate_rps").endswith("[default: the application's].")
+    assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.help_of("reduce")
+
+
+# ---------------------------------------------------------------------- the body over HTTP
+
+NAMES = {"items": {"maxLength": 128, "minLength": 1, "type": "string"}, "maxItems": 500, "type": "array"}
+NUMBERS = {
+    "additionalProperties": {"type": "number"}, "maxProperties": 20,
+    "propertyNames": {"maxLength": 128, "minLength": 1}, "type": "object",
+}  # fmt: skip
+ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
+# What clients send: names, types, limits and defaults, without descriptions.
+BODY: Mapping[str, Any] = {
+    "application": {"maxLength": 128, "minLength": 1, "type": "string"},
+    "priority": {"default": 0, "maximum": 100, "minimum": -100, "type": "integer"},
+    "optimizer": {"default": "tailor", "maxLength": 128, "minLength": 1, "type": "string"},
+    "testbed": {"default": "auto", "maxLength": 128, "minLength": 1, "type": "string"},
+    "iterations": {"default": 15, "maximum": 10000, "minimum": 1, "type": "integer"},
+    "repetitions": {"default": 3, "maximum": 100, "minimum": 1, "type": "integer"},
+    "window_s": {"default": 20.0, "maximum": 3600, "minimum": 1, "type": "number"},
+    "pairs": {"default": 10, "maximum": 200, "minimum": 0, "type": "integer"},
+    "rate_rps": {"anyOf": [{"maximum": 100000, "minimum": 1, "type": "number"}, {"type": "null"}], "default": None},
+    "seed": {"default": 1, "maximum": 2**31 - 1, "minimum": 0, "type": "integer"},
+    "quick": {"default": False, "type": "boolean"},
+    "only": NAMES, "without": NAMES, "allow_weaker": NAMES, "bottlenecks": NAMES, "subject_to": NAMES, "also": NAMES,
+    "pin": NAMES, "apart": NAMES,
+    "warmup_s": {"default": 5.0, "maximum": 600, "minimum": 0, "type": "number"},
+    "minimal": {"default": 1, "maximum": 3, "minimum": 0, "type": "integer"},
+    "initial": {"default": "default", "enum": ["default", "random"], "type": "string"},
+    "target_ms": {"anyOf": [{"exclusiveMinimum": 0, "type": "number"}, {"type": "null"}], "default": None},
+    "time_limit_s": {"anyOf": [{"exclusiveMinimum": 0, "type": "number"}, {"type": "null"}], "default": None},
+    "drift_every": {"default": 5, "maximum": 1000, "minimum": 0, "type": "integer"},
+    "incremental": {"default": False, "type": "boolean"},
+    "reduce": {
+        "default": "none", "maxLength": 80, "type": "string",
+        "pattern": f"^(none|critical-path|variability|bottlenecks|path[+]variability|soft|screening:{ID})$",
+    },
+    "thresholds": NUMBERS, "limits": NUMBERS,
+    "history": {"items": {"pattern": f"^{ID}$", "type": "string"}, "maxItems": 20, "type": "array"},
+    "prior": {"default": "none", "enum": ["none", "twin"], "type": "string"},
+    "placement": {"default": "none", "enum": ["none", "also", "only"], "type": "string"},
+    "profile": {"default": False, "type": "boolean"},
+    "domains": {"default": "2", "maxLength": 2000, "type": "string"},
+}  # fmt: skip
+
+
+def bare(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: bare(value) for name, value in schema.items() if name not in ("title", "description")}
+    return [bare(value) for value in schema] if isinstance(schema, list) else schema
+
+
+def test_the_body_takes_what_clients_know() -> None:
+    schema = NewStudy.model_json_schema()
+    properties = bare(schema["properties"])
+    assert properties.pop("options")["maxProperties"] == 50
+    assert properties == BODY
+    assert schema["required"] == ["application"]
+    assert schema["title"] == "NewStudy"
+    for name, declared in DECLARED.items():
+        if name in schema["properties"]:
+            assert schema["properties"][name]["description"].startswith(declared.option.help)
+
+
+def test_no_option_that_is_a_file_is_taken_over_http() -> None:
+    assert DECLARED.keys() - NewStudy.model_fields.keys() == {"rivals", "trace", "screening"}
+
+
+def test_an_empty_body_is_the_declared_default() -> None:
+    body = NewStudy.model_validate({"application": "none"})
+    assert body.request(APPLICATION, pytest.fail) == TuneRequest(APPLICATION)
+
+
+def test_a_body_becomes_the_fields_of_a_request() -> None:
+    sent = {"application": "none", "only": ["a"], "history": ["2026-a"], "reduce": "screening:2026-b", "profile": True,
+            "limits": {"stolen_cpu": 0.1}, "testbed": "echo", "seed": 3}  # fmt: skip
+    assert NewStudy.model_validate(sent).request(APPLICATION, lambda: Path("kept.jsonl")) == TuneRequest(
+        APPLICATION, only=("a",), history=(StudyId("2026-a"),), reduce="screening", screening=StudyId("2026-b"),
+        profile=Path("kept.jsonl"), limits={"stolen_cpu": 0.1}, testbed="echo", seed=3,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- the form
+
+
+def launch_page() -> str:
+    known = {"optimizer": [("tailor", "tailor: ours"), ("dds", "dds: other")]}
+    testbeds = choices_of_testbeds({"docker": False, "twin": True})
+    return PAGES.get_template("launch.html").render(
+        applications=[], broken={}, chosen="small", groups={"web": ["web.threads"]}, here="launch",
+        caller=Caller("", "read"),
+        fields=form_fields({**known, "testbed": testbeds}),
+    )  # fmt: skip
+
+
+def test_the_form_has_the_fields_that_it_had() -> None:
+    text = launch_page()
+    for expected in (
+        '<label>optimizer <select name="optimizer"><option value="tailor" selected>tailor: ours</option>',
+        '<label>testbed <select name="testbed"><option value="auto" selected>auto: Docker where an engine answers'
+        '</option><option value="docker">docker</option><option value="twin">twin: modelled, not measured</option>',
+        '<label>configurations <input type="number" name="iterations" min="1" max="10000" value="15"></label>',
+        '<label>repetitions <input type="number" name="repetitions" min="1" max="100" value="3"></label>',
+        '<label>window [s] <input type="number" name="window_s" min="1" max="3600" step="any" value="20"></label>',
+        '<label>pairs of the verdict <input type="number" name="pairs" min="0" max="200" value="10"></label>',
+        '<label>requests/s <input type="number" name="rate_rps" min="1" max="100000" step="any" value="" '
+        'placeholder="the application&#39;s"></label>',
+        '<label>seed <input type="number" name="seed" min="0" max="2147483647" value="1"></label>',
+        '<label class="check"><input type="checkbox" name="quick"> quick: a first look (8 configurations, 2 x 10 s, '
+        "6 pairs)</label>",
+        "<legend>parameters to tune (small)</legend>",
+        '<input type="checkbox" name="only" value="web" data-several checked> web (1)</label>',
+    ):
+        assert expected in text
+    assert re.findall(r'name="(\w+)"', text.partition('id="launch"')[2]) == [
+        "application", "optimizer", "testbed", "iterations", "repetitions", "window_s", "pairs", "rate_rps", "seed",
+        "quick", "only",
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------- the page, and no further place
+
+
+def test_the_reference_page_says_what_is_declared() -> None:
+    assert option_page.FILE.read_text() == option_page.page(), "python -m framework.report.option_page writes it"
+
+
+OPTION_NAMES = {*DECLARED, *(declared.flag.removeprefix("--").replace("-", "_") for declared in DECLARED.values())}
+MOST_DEFAULTS = 3
+# Not options of a study that is launched: class or function -> why it has fields of the same names.
+OTHERS = {
+    "framework/model/tune_request.py:TuneRequest": "the declaration",
+    "framework/model/study.py:StudyPlan": "the frozen plan; defaults are of old stores",
+    "framework/model/study.py:Study": "what a study is",
+    "framework/api/requests.py:NewExternal": "a study that clients measure",
+    "framework/model/profiling.py:ProfileRequest": "of `tailor profile`, with defaults of its own",
+    "framework/cli/placement.py:profile": "of `tailor profile`, with defaults of its own",
+    "framework/cli/placement.py:place": "of `tailor place`, with defaults of its own",
+    "framework/cli/machine.py:sweep": "of `tailor sweep`, with defaults of its own",
+}
+
+
+def with_defaults(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Each class and function of a module, with those of its fields or parameters that are named as an option."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        found: set[str] = set()
+        if isinstance(node, ast.ClassDef):
+            found = {
+                one.target.id
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value is not None
+            }
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = node.args
+            positional = [*arguments.posonlyargs, *arguments.args]
+            found = {one.arg for one in positional[len(positional) - len(arguments.defaults) :]}
+            found |= {
+                one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default
+            }
+        else:
+            continue
+        yield f"{path.relative_to(ROOT)}:{node.name}", found & OPTION_NAMES
+
+
+def test_no_other_place_declares_options() -> None:
+    found = {
+        where: names
+        for path in sorted((ROOT / "framework").rglob("*.py"))
+        for where, names in with_defaults(path)
+        if len(names) > MOST_DEFAULTS and where not in OTHERS
+    }
+    assert found == {}, "an option of a study is declared in framework/model/tune_request.py, and nowhere else"
+
+
+def test_neither_the_form_nor_its_script_nor_the_commands_name_an_option_of_their_own() -> None:
+    template = (ROOT / "framework/api/templates/launch.html").read_text()
+    script = (ROOT / "framework/api/static/dashboard.js").read_text()
+    for name in DECLARED:
+        assert f'name="{name}"' not in template
+        assert f'"{name}"' not in script
+        assert f"elements.{name}" not in script
+    for path in ("framework/api/requests.py", "framework/cli/main.py"):
+        tree = ast.parse((ROOT / path).read_text())
+        own = [node for node in ast.walk(tree) if getattr(node, "name", "") in ("NewStudy", "tune")]
+        names = {one.arg for node in own for one in ast.walk(node) if isinstance(one, ast.arg)}
+        names |= {
+            one.target.id
+            for node in own
+            for one in ast.walk(node)
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        }
+        assert names & OPTION_NAMES == set(), path
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def test_the_command_line_spells_fields_as_flags() -> None:
+    for name, declared in DECLARED.items():
+        assert options.flag(name) == (declared.flag or "--reduce")
+    assert options.flag("window_s") == "--duration"
+    assert options.flag("start_rps") == "--start"
+    assert options.flag("again") == "--again"
+
+
+def test_an_error_of_a_field_is_worded_for_whoever_reads_it() -> None:
+    error = InputError(FieldName("profile"), " needs ", FieldName("placement"), " also")
+    assert str(error) == "profile needs placement also"
+    assert error.worded(options.flag) == "--profile needs --placement also"
+    assert error.field == "profile"
+    assert (error.found, error.allowed) == (None, "")
+    error = FieldError("iterations", 0, "at least 1")
+    assert str(error) == "iterations: found 0; allowed: at least 1"
+    assert error.worded(options.flag) == "--iterations: found 0; allowed: at least 1"
+    assert (error.field, error.found, error.allowed) == ("iterations", 0, "at least 1")
+    known = UnknownName("optimizer", "x", ["b", "a"], field="optimizer")
+    assert known.worded(options.flag) == str(known) == "unknown optimizer 'x'; known: a, b"
+    assert (known.field, known.found, known.allowed) == ("optimizer", "x", "a, b")
+    assert str(UnknownName(FieldName("placement"), "x", ["also"])) == "unknown placement 'x'; known: also"
+    file = FileError("a.yaml", "x", 3, "text")
+    assert (file.field, file.found, file.allowed) == ("", 3, "text")
+    assert InputError("placement").worded(options.flag) == "placement", "a text is no field"
+    assert len(InputError(FieldName("only"), "x" * 10_000).worded(options.flag)) < 5_100
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"iterations": 0}, "--iterations: found 0; allowed: at least 1"),
+        ({"iterations": -1, "rivals": (Path("x"),)}, "--iterations: found -1; allowed: at least 0"),
+        ({"repetitions": 0}, "--repetitions: found 0; allowed: at least 1"),
+        ({"pairs": 1}, "--pairs: found 1; allowed: at least 2"),
+        ({"rate_rps": 0.5}, "--rate: found 0.5; allowed: at least 1"),
+        ({"window_s": 0.5}, "--duration: found 0.5; allowed: at least 1"),
+        ({"warmup_s": -1.0}, "--warm-up: found -1.0; allowed: at least 0"),
+        ({"minimal": 4}, "--minimal: found 4; allowed: 0 to 3"),
+        ({"seed": -1}, "--seed: found -1; allowed: at least 0"),
+        ({"drift_every": -1}, "--drift-every: found -1; allowed: at least 0"),
+        ({"target_ms": 0.0}, "--target: found 0.0; allowed: above 0"),
+        ({"rate_rps": float("nan")}, "--rate: found nan; allowed: at least 1"),
+    ],
+    ids=str,
+)
+def test_every_number_is_checked_against_its_declaration(changes: dict[str, Any], says: str) -> None:
+    application = load_application(SMALL)
+    with pytest.raises(InputError) as refused:
+        check_request(replace(TuneRequest(SMALL), **changes), application)
+    assert refused.value.worded(options.flag) == says
+    assert refused.value.field == next(iter(changes))
+
+
+def test_what_is_in_range_is_accepted() -> None:
+    application = load_application(SMALL)
+    check_request(TuneRequest(SMALL), application)
+    check_request(TuneRequest(SMALL, iterations=0, rivals=(Path("x"),)), application)
+    check_request(TuneRequest(SMALL, pairs=0, minimal=3, iterations=20_000), application)
+
+
+def test_only_the_command_line_speaks_of_flags() -> None:
+    wrong = []
+    for path in sorted((ROOT / "framework").rglob("*.py")):
+        if path.is_relative_to(ROOT / "framework" / "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call):
+                continue
+            if getattr(node.exc.func, "id", "") not in ("InputError", "FieldError", "UnknownName"):
+                continue
+            texts = [
+                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ]
+            wrong += [f"{path.relative_to(ROOT)}: {text}" for text in texts if re.search(r"(^|[\s(])--[a-z]", text)]
+    assert wrong == []
+
+
+def test_an_error_of_a_field_is_plain_json() -> None:
+    said = field_of(FieldError("also", "memory", "mean, median"))
+    assert json.loads(json.dumps(said)) == {"field": "also", "found": "memory", "allowed": "mean, median"}
+    assert field_of(InputError("x")) == {}
+    assert field_of(FileError("/etc/x", "key", "secret", "text")) == {}, "what is in a file is not repeated"
+    assert "found" not in field_of(FieldError("also", "x" * 201, ""))
