@@ -30,7 +30,7 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
             "--subject-to: found 'p99 = 3'; allowed: a quantity",
         ),
         (["tune", "apps/social-network", "--also", "memory"], "--also: found 'memory'; allowed: mean, median"),
-        (["analyze", "README.md", "--format", "xml"], "allowed: jaeger"),
+        (["analyze", "README.md", "--format", "xml"], "known: jaeger"),
         (["analyze", "README.md"], "README.md"),
         (["analyze", "README.md", "--peer", "(mc_=cache"], "--peer: found '(mc_'; allowed: a regular expression"),
         (["forget", "--samples", "30"], "--samples: found '30'; allowed: a number with its unit"),
