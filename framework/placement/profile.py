@@ -149,10 +149,20 @@ class Profile:
         return line(self.about) + "".join(map(line, parts))
 
 
+KEYS: Mapping[type, str] = {
+    ProfileHeader: "about",
+    ProfileWindow: "window",
+    StressorProbe: "probe",
+    ColocationPair: "pair",
+    Pipeline: "pipeline",
+}
+"""Kind of line of a profile's file -> its key."""
+
+
 def line(part: ProfileHeader | Part) -> str:
     """A part of a profile as a line of its file."""
     head = {"kind": "profile", "version": VERSION} if isinstance(part, ProfileHeader) else {}
-    return json.dumps({**head, type(part).__name__.lower(): asdict(part)}) + "\n"
+    return json.dumps({**head, KEYS[type(part)]: asdict(part)}) + "\n"
 
 
 def read_profile(text: str, name: str) -> Profile:
