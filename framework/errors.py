@@ -50,15 +50,17 @@ class InputError(TailorError):
     """
 
     def __init__(self, *message: str, field: str = "", found: object = None, allowed: str = "") -> None:
-        self._parts = message
+        super().__init__(*message)
         named = (str(part) for part in message if isinstance(part, FieldName))
         self.field = field or next(named, "")
         self.found, self.allowed = found, allowed
-        super().__init__(self.worded(str))
+
+    def __str__(self) -> str:
+        return self.worded(str)
 
     def worded(self, spelled: Callable[[str], str]) -> str:
         """The message with each field's name as ``spelled`` writes it."""
-        message = "".join(spelled(part) if isinstance(part, FieldName) else part for part in self._parts)
+        message = "".join(spelled(part) if isinstance(part, FieldName) else part for part in self.args)
         more = len(message) - MOST_CHARACTERS
         return message if more <= 0 else f"{message[:MOST_CHARACTERS]} ... ({more} characters more)"
 

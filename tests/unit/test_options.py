@@ -366,6 +366,9 @@ def test_an_error_of_a_field_is_worded_for_whoever_reads_it() -> None:
     assert (file.field, file.found, file.allowed) == ("", 3, "text")
     assert InputError("placement").worded(options.flag) == "placement", "a text is no field"
     assert len(InputError(FieldName("only"), "x" * 10_000).worded(options.flag)) < 5_100
+    assert len(str(InputError("x" * 10_000))) < 5_100
+    told = FieldError.__new__(FieldError, *map(str, error.args))  # as a process that computes answers passes it on
+    assert str(told) == told.worded(options.flag) == "iterations: found 0; allowed: at least 1"
 
 
 @pytest.mark.parametrize(
