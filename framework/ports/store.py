@@ -79,6 +79,9 @@ class StudyStore(Protocol):
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 
+    def trial_count(self, study: str) -> int:
+        """The number of trials, those that run included."""
+
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
 

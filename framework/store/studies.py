@@ -228,6 +228,12 @@ class SqlStudyStore:
             by_trial.setdefault(row.trial, []).append(measurement_of(row, self._artefacts))
         return [trial_of(row, tuple(by_trial.get(row.number, ()))) for row in rows]
 
+    def trial_count(self, study: str) -> int:
+        """The number of trials, those that run included."""
+        count = sa.select(sa.func.count()).select_from(trials).where(trials.c.study == study)
+        with self._database.glance() as connection:
+            return int(connection.execute(count).scalar_one())
+
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
         """The trials of these numbers that there are, in order, without their measurements."""
         these = {"its_study": study, "its_numbers": list(numbers)}

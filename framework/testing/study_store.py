@@ -101,9 +101,10 @@ class StudyStoreContract:
         with pytest.raises(NotFound):
             offers.stand("20260101")
 
-    def test_trials_are_numbered_per_study(self, store: StudyStore) -> None:
+    def test_trials_are_numbered_and_counted_per_study(self, store: StudyStore) -> None:
         store.create(study("20260101-000001-bb"))
         assert [begin(store).number, begin(store).number] == [1, 2]
+        assert [store.trial_count(name) for name in (study().id, "20260101-000001-bb")] == [2, 0]
 
     @pytest.mark.parametrize(
         "state", [TrialState.COMPLETED, TrialState.FAILED, TrialState.ABORTED, TrialState.INFEASIBLE]

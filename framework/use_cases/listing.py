@@ -30,14 +30,16 @@ def listed(store: StudyStore) -> Sequence[Listed]:
 
 def _listed(store: StudyStore, study: Study) -> Listed:
     # A study is judged by the limits of its plan, whatever its application says.
-    objective = Objective((), subject_to=tuple(outcome_constraint(text) for text in study.plan.subject_to))
-    trials = _trials(store, study)
-    default, best = default_and_best(study, trials, objective)
-    return Listed(study, len(trials), headline(study, default, best))
+    objective = Objective(subject_to=tuple(outcome_constraint(text) for text in study.plan.subject_to))
+    default, best = default_and_best(study, _trials(store, study), objective)
+    return Listed(study, store.trial_count(study.id), headline(study, default, best))
 
 
 def _trials(store: StudyStore, study: Study) -> Sequence[Trial]:
-    """With their measurements only where it takes them to tell which trial keeps the limits."""
-    if study.plan.subject_to and study.best is None:
+    """Those among which are the default's and the best; with their measurements only where the choice takes them."""
+    if study.best is not None:
+        defaults = store.trial_page(study.id, 0, MOST_TRIALS, purpose="default")
+        return [*defaults, *store.numbered(study.id, [study.best])]
+    if study.plan.subject_to:
         return store.trials(study.id)
     return store.trial_page(study.id, 0, MOST_TRIALS)
