@@ -26,6 +26,7 @@ from framework.cli import (
     twin,
 )
 from framework.cli.exits import exit_code
+from framework.cli.flags import flag
 from framework.cli.progress import StudyProgress
 from framework.config import Settings
 from framework.errors import InputError, StoreError, TailorError, Transient
@@ -154,7 +155,7 @@ def main() -> None:
         status = app(prog_name="tailor", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)  # the library gives a command's own exit code back
     except TailorError as error:
-        message = error.worded(options.flag) if isinstance(error, InputError) else str(error)
+        message = error.worded(flag) if isinstance(error, InputError) else str(error)
         messages.print(f"[red]tailor:[/] {terminal.escape(message)}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist

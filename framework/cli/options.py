@@ -16,16 +16,6 @@ from framework.model.options import Declared, options_of
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-# Flags of fields that are no options of a TuneRequest, where they are not the field's name with hyphens.
-FLAGS: Mapping[str, str] = {
-    "changes": "--set",
-    "count": "--replications",
-    "directory": "--output",
-    "limit_ms": "--sweep",
-    "seconds": "--duration",
-    "start_rps": "--start",
-}
-
 
 def with_options(command: Command) -> Command:
     """A decorator of a command: in place of its ``**given`` stand the options of a TuneRequest that it takes."""
@@ -48,14 +38,6 @@ def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
     known = options_of(TuneRequest)
     values = {name: _value(known[name], typed) for name, typed in given.items()}
     return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
-
-
-def flag(field: str) -> str:
-    """The flag that a field of a request is given with."""
-    declared = options_of(TuneRequest).get(field)
-    if declared is None:
-        return FLAGS.get(field) or "--" + field.replace("_", "-")
-    return declared.flag or flag(declared.option.within)
 
 
 def help_of(name: str) -> str:
