@@ -255,7 +255,7 @@ def test_another_profile_is_not_mixed_with_what_is_there(here: Here, tmp_path: P
     target = tmp_path / "p.jsonl"
     short = replace(REQUEST, stressors=("l3",), blocks=1)
     here.tailor.profiling.run(short, quiet, target)
-    with pytest.raises(InputError, match="--again"):
+    with pytest.raises(InputError, match="allowed: again, or another output"):
         here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target)
     here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target, again=True)
     with pytest.raises(InputError, match="allowed: two"):
