@@ -40,7 +40,7 @@ def body_fields() -> Mapping[str, tuple[Any, Any]]:
     options = options_of(TuneRequest)
     found = {}
     for name, declared in options.items():
-        behind = [one for one in options.values() if one.option.within == name and _json_type(one, []) is None]
+        behind = [other for other in options.values() if other.option.within == name and _json_type(other, []) is None]
         kind = _json_type(declared, behind)
         if kind is not None and not declared.option.hidden:
             found[name] = (kind, _default(declared, behind))
@@ -69,7 +69,7 @@ def _default(declared: Declared, behind: list[Declared]) -> Any:
 
 def _description(option: Option, behind: list[Declared]) -> str:
     if behind:
-        led = {one.name for one in behind}
+        led = {other.name for other in behind}
         forms = [f"{choice}:STUDY" if choice in led else choice for choice in option.choices]
         return f"{option.help} ({', '.join(forms)})"
     return f"{option.help} [{option.unit}]" if option.unit in ("s", "ms") else option.help
@@ -96,7 +96,7 @@ def _of(kind: Any, option: Option, behind: list[Declared]) -> Any:
     if kind is str:
         return _text(option, behind)
     if get_origin(kind) is tuple:
-        return _list([one for one in _members(get_args(kind)[0]) if one is not Path])
+        return _list([member for member in _members(get_args(kind)[0]) if member is not Path])
     if get_origin(kind) is Mapping:
         return Options if get_args(kind)[1] is Any else FewNumbers
     return None  # a text that is written within another option
@@ -111,7 +111,7 @@ def _number(kind: Any, option: Option) -> Any:
 
 def _text(option: Option, behind: list[Declared]) -> Any:
     if behind:
-        led = {one.name for one in behind}
+        led = {other.name for other in behind}
         forms = [f"{choice}:{ID}" if choice in led else choice.replace("+", "[+]") for choice in option.choices]
         return Annotated[str, Field(pattern=f"^({'|'.join(forms)})$", max_length=LONGEST_CHOICE)]
     if option.choices:

@@ -124,7 +124,7 @@ def main() -> None:
     except TailorError as error:
         from rich.markup import escape
 
-        from framework.cli.options import flag
+        from framework.cli.flags import flag
         from framework.cli.session import messages
 
         message = error.worded(flag) if isinstance(error, InputError) else str(error)

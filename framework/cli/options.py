@@ -16,28 +16,18 @@ from framework.model.options import Declared, options_of
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-# Flags of fields that are no options of a TuneRequest, where they are not the field's name with hyphens.
-FLAGS: Mapping[str, str] = {
-    "changes": "--set",
-    "count": "--replications",
-    "directory": "--output",
-    "limit_ms": "--sweep",
-    "seconds": "--duration",
-    "start_rps": "--start",
-}
-
 
 def with_options(command: Command) -> Command:
     """A decorator of a command: in place of its ``**given`` stand the options of a TuneRequest that it takes."""
     signature = inspect.signature(command, eval_str=True)
     own = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in signature.parameters.values()
-        if one.kind is not one.VAR_KEYWORD
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in signature.parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
     ]
-    first = [one for one in own if one.default is inspect.Parameter.empty]
-    last = [one for one in own if one not in first]
-    declared = [_parameter(one) for one in _taken(command.__name__)]
+    first = [parameter for parameter in own if parameter.default is inspect.Parameter.empty]
+    last = [parameter for parameter in own if parameter not in first]
+    declared = [_parameter(option) for option in _taken(command.__name__)]
     described: Any = command  # a signature is no attribute of every callable's type
     described.__signature__ = signature.replace(parameters=[*first, *declared, *last])
     return command
@@ -50,21 +40,14 @@ def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
     return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
 
 
-def flag(field: str) -> str:
-    """The flag that a field of a request is given with."""
-    declared = options_of(TuneRequest).get(field)
-    if declared is None:
-        return FLAGS.get(field) or "--" + field.replace("_", "-")
-    return declared.flag or flag(declared.option.within)
-
-
 def help_of(name: str) -> str:
     """The help of an option of a TuneRequest, for other commands that have it too."""
     return _help(options_of(TuneRequest)[name])
 
 
 def _taken(command: str) -> list[Declared]:
-    return [one for one in options_of(TuneRequest).values() if one.flag and one.option.command == command]
+    known = options_of(TuneRequest).values()
+    return [declared for declared in known if declared.flag and declared.option.command == command]
 
 
 def _parameter(declared: Declared) -> inspect.Parameter:
@@ -94,7 +77,7 @@ def _value(declared: Declared, typed: Any) -> Any:
     """The value of a field of what was typed.  Raises InputError."""
     members = _members(declared.type)
     if declared.type is bool:
-        return typed is not declared.default if typed else declared.default
+        return typed != declared.default  # a flag changes it
     if typed is None or typed in ([], ()):
         return declared.default
     if declared.is_duration:
@@ -137,7 +120,7 @@ def _behind(name: str, choice: str) -> str:
     return ":FILE" if Path in _members(found.type) else ":STUDY"
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
+def _members(union: Any) -> tuple[Any, ...]:
     """The types of a union, None left out."""
-    found = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return tuple(one for one in found if one is not NoneType)
+    found = get_args(union) if get_origin(union) in (Union, UnionType) else (union,)
+    return tuple(kind for kind in found if kind is not NoneType)

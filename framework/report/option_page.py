@@ -25,7 +25,7 @@ def page() -> str:
     """Markdown: a table for each stage of a study."""
     parts = [HEAD.rstrip()]
     for stage, title in STAGES.items():
-        rows = [_row(one) for one in options_of(TuneRequest).values() if one.option.stage == stage]
+        rows = [_row(declared) for declared in options_of(TuneRequest).values() if declared.option.stage == stage]
         head = ["| flag | field | default | allowed | what it does |", "|---|---|---|---|---|"]
         parts.append("\n".join([f"## {title}", "", *head, *rows]))
     return "\n\n".join(parts) + "\n"

@@ -24,6 +24,16 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
         (["tune", "apps/social-network", "--reduce", "bottlenecks"], "bottlenecks:FILE, screening:STUDY"),
         (["tune", "apps/social-network", "--reduce", "soft:x"], "bottlenecks:FILE, screening:STUDY"),
         (["tune", "apps/social-network", "--iterations", "0"], "--iterations: found 0; allowed: at least 1"),
+        (["tune", "apps/social-network", "--minimal", "7"], "--minimal: found 7; allowed: 0 to 3"),
+        (["tune", "apps/social-network", "--placement", "x"], "unknown --placement 'x'; known: also, none, only"),
+        (
+            ["tune", "apps/social-network", "--profile", "x.jsonl"],
+            "--profile says where services are best placed; allowed: with --placement also or only",
+        ),
+        (
+            ["twin", "what-if", "apps/social-network", "--replications", "1"],
+            "--replications, --duration: found 1, 30 s; allowed: at least 2, 1 s",
+        ),
         (["tune", "apps/social-network", "--threshold", "share"], "--threshold: found 'share'"),
         (
             ["tune", "apps/social-network", "--subject-to", "p99 = 3"],

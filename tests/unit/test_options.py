@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,6 +18,7 @@ from framework.api.pages import PAGES
 from framework.api.problems import field_of
 from framework.api.requests import NewStudy
 from framework.cli import options
+from framework.cli.flags import flag
 from framework.cli.main import command
 from framework.config.application import load_application
 from framework.errors import FieldError, FieldName, FileError, InputError, UnknownName
@@ -73,7 +74,7 @@ def test_a_range_says_what_it_contains() -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Flag -> default as it is typed; what people have in scripts, so that a change here is one that they notice.
+# Flag -> default as it is typed.  People have these in scripts; a new option needs no line here.
 FLAGS: Mapping[str, Any] = {
     "--optimizer": "tailor", "--testbed": "auto", "--iterations": 15, "--repetitions": 3, "--duration": "20s",
     "--pairs": 10, "--rate": None, "--seed": 1, "--quick": False, "--only": None, "--without": None,
@@ -98,7 +99,10 @@ def typed(*arguments: str) -> TuneRequest:
 
 def test_the_flags_of_tune_are_those_that_people_know() -> None:
     found = {one.opts[0]: one.default for one in tune().params if one.opts[0].startswith("--")}
-    assert found == FLAGS
+    assert {flag: found.get(flag, "is gone") for flag in FLAGS} == FLAGS
+    assert found.keys() == {one.flag for one in DECLARED.values() if one.flag and one.option.command == "tune"} | {
+        "--json"
+    }
     assert [one.opts[0] for one in tune().params if one.hidden] == ["--no-trace"]
     assert all(len(one.opts) == 1 and not one.secondary_opts for one in tune().params)
 
@@ -154,7 +158,7 @@ NUMBERS = {
     "propertyNames": {"maxLength": 128, "minLength": 1}, "type": "object",
 }  # fmt: skip
 ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
-# What clients send: names, types, limits and defaults, without descriptions.
+# What clients send: names, types, limits and defaults, without descriptions.  A new option needs no line here.
 BODY: Mapping[str, Any] = {
     "application": {"maxLength": 128, "minLength": 1, "type": "string"},
     "priority": {"default": 0, "maximum": 100, "minimum": -100, "type": "integer"},
@@ -199,7 +203,8 @@ def test_the_body_takes_what_clients_know() -> None:
     schema = NewStudy.model_json_schema()
     properties = bare(schema["properties"])
     assert properties.pop("options")["maxProperties"] == 50
-    assert properties == BODY
+    assert {name: properties.get(name, "is gone") for name in BODY} == BODY
+    assert properties.keys() - {"application", "priority"} <= DECLARED.keys()
     assert schema["required"] == ["application"]
     assert schema["title"] == "NewStudy"
     for name, declared in DECLARED.items():
@@ -207,8 +212,9 @@ def test_the_body_takes_what_clients_know() -> None:
             assert schema["properties"][name]["description"].startswith(declared.option.help)
 
 
-def test_no_option_that_is_a_file_is_taken_over_http() -> None:
-    assert DECLARED.keys() - NewStudy.model_fields.keys() == {"rivals", "trace", "screening"}
+def test_no_option_that_is_a_file_or_hidden_is_taken_over_http() -> None:
+    assert {"rivals", "trace", "screening"} <= DECLARED.keys() - NewStudy.model_fields.keys()
+    assert not any(Path in get_args(field.annotation) for field in NewStudy.model_fields.values())
 
 
 def test_an_empty_body_is_the_declared_default() -> None:
@@ -257,10 +263,8 @@ def test_the_form_has_the_fields_that_it_had() -> None:
         '<input type="checkbox" name="only" value="web" data-several checked> web (1)</label>',
     ):
         assert expected in text
-    assert re.findall(r'name="(\w+)"', text.partition('id="launch"')[2]) == [
-        "application", "optimizer", "testbed", "iterations", "repetitions", "window_s", "pairs", "rate_rps", "seed",
-        "quick", "only",
-    ]  # fmt: skip
+    labelled = [name for name, declared in DECLARED.items() if declared.option.label]
+    assert re.findall(r'name="(\w+)"', text.partition('id="launch"')[2]) == ["application", *labelled]
 
 
 # ---------------------------------------------------------------------- the page, and no further place
@@ -324,8 +328,8 @@ def test_neither_the_form_nor_its_script_nor_the_commands_name_an_option_of_thei
         assert f'name="{name}"' not in template
         assert f'"{name}"' not in script
         assert f"elements.{name}" not in script
-    for path in ("framework/api/requests.py", "framework/cli/main.py"):
-        tree = ast.parse((ROOT / path).read_text())
+    for path in (ROOT / "framework/api/requests.py", *(ROOT / "framework/cli").glob("*.py")):
+        tree = ast.parse(path.read_text())
         own = [node for node in ast.walk(tree) if getattr(node, "name", "") in ("NewStudy", "tune")]
         names = {one.arg for node in own for one in ast.walk(node) if isinstance(one, ast.arg)}
         names |= {
@@ -342,33 +346,33 @@ def test_neither_the_form_nor_its_script_nor_the_commands_name_an_option_of_thei
 
 def test_the_command_line_spells_fields_as_flags() -> None:
     for name, declared in DECLARED.items():
-        assert options.flag(name) == (declared.flag or "--reduce")
-    assert options.flag("window_s") == "--duration"
-    assert options.flag("start_rps") == "--start"
-    assert options.flag("again") == "--again"
+        assert flag(name) == (declared.flag or "--reduce")
+    assert flag("window_s") == "--duration"
+    assert flag("start_rps") == "--start"
+    assert flag("again") == "--again"
 
 
 def test_an_error_of_a_field_is_worded_for_whoever_reads_it() -> None:
     error = InputError(FieldName("profile"), " needs ", FieldName("placement"), " also")
     assert str(error) == "profile needs placement also"
-    assert error.worded(options.flag) == "--profile needs --placement also"
+    assert error.worded(flag) == "--profile needs --placement also"
     assert error.field == "profile"
     assert (error.found, error.allowed) == (None, "")
     error = FieldError("iterations", 0, "at least 1")
     assert str(error) == "iterations: found 0; allowed: at least 1"
-    assert error.worded(options.flag) == "--iterations: found 0; allowed: at least 1"
+    assert error.worded(flag) == "--iterations: found 0; allowed: at least 1"
     assert (error.field, error.found, error.allowed) == ("iterations", 0, "at least 1")
     known = UnknownName("optimizer", "x", ["b", "a"], field="optimizer")
-    assert known.worded(options.flag) == str(known) == "unknown optimizer 'x'; known: a, b"
+    assert known.worded(flag) == str(known) == "unknown optimizer 'x'; known: a, b"
     assert (known.field, known.found, known.allowed) == ("optimizer", "x", "a, b")
     assert str(UnknownName(FieldName("placement"), "x", ["also"])) == "unknown placement 'x'; known: also"
     file = FileError("a.yaml", "x", 3, "text")
     assert (file.field, file.found, file.allowed) == ("", 3, "text")
-    assert InputError("placement").worded(options.flag) == "placement", "a text is no field"
-    assert len(InputError(FieldName("only"), "x" * 10_000).worded(options.flag)) < 5_100
+    assert InputError("placement").worded(flag) == "placement", "a text is no field"
+    assert len(InputError(FieldName("only"), "x" * 10_000).worded(flag)) < 5_100
     assert len(str(InputError("x" * 10_000))) < 5_100
     told = FieldError.__new__(FieldError, *map(str, error.args))  # as a process that computes answers passes it on
-    assert str(told) == told.worded(options.flag) == "iterations: found 0; allowed: at least 1"
+    assert str(told) == told.worded(flag) == "iterations: found 0; allowed: at least 1"
 
 
 @pytest.mark.parametrize(
@@ -393,7 +397,7 @@ def test_every_number_is_checked_against_its_declaration(changes: dict[str, Any]
     application = load_application(SMALL)
     with pytest.raises(InputError) as refused:
         check_request(replace(TuneRequest(SMALL), **changes), application)
-    assert refused.value.worded(options.flag) == says
+    assert refused.value.worded(flag) == says
     assert refused.value.field == next(iter(changes))
 
 

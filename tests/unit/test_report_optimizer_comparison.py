@@ -15,7 +15,9 @@ from optimizer.space import Configuration
 
 def study(optimizer: str, testbed: str = "docker") -> Study:
     plan = StudyPlan("apps/shop", optimizer, {}, 3, 1, 5.0, 20.0, 100.0, 1, 10)
-    return Study("s", "2026-01-01T00:00:00", StudyState.COMPLETED, plan, "", {}, MACHINE, {}, testbed)
+    return Study(
+        "s", "2026-01-01T00:00:00", StudyState.COMPLETED, plan, "", {}, MACHINE, {}, testbed, modelled=testbed == "twin"
+    )
 
 
 def trials(*values: float | None) -> Sequence[Trial]:

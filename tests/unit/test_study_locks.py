@@ -13,8 +13,8 @@ from framework.study.locks import known, process_lock
 
 HOLD = """
 import pathlib, sys
-from framework.study.locks import held
-with held(pathlib.Path(sys.argv[1]), "one"):
+from framework.study.locks import process_lock
+with process_lock(pathlib.Path(sys.argv[1]), "one"):
     print("held", flush=True)
     input()
 """
