@@ -53,8 +53,10 @@ def every_error(text: str) -> Iterator[errors.TailorError]:
             if kind.__init__ is Exception.__init__:
                 yield kind(text)
                 continue
-            names = list(inspect.signature(kind).parameters)
-            yield kind(*([text] if name in ("reasons", "known") else text for name in names))
+            taken = inspect.signature(kind).parameters.values()
+            names = [one.name for one in taken if one.kind is not one.KEYWORD_ONLY]
+            named = {one.name: text for one in taken if one.kind is one.KEYWORD_ONLY}
+            yield kind(*([text] if name in ("reasons", "known") else text for name in names), **named)
 
 
 @pytest.mark.parametrize("text", TOLD)
