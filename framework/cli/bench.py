@@ -27,73 +27,76 @@ CHECKPOINTS = (15, 30, 50, 100)
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(bench)
+    app.command()(replay)
 
-    @app.command()
-    def bench(
-        optimizers: Annotated[
-            list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
-        ],
-        which: Annotated[str, typer.Option("--list", help=f"Problems: one of {', '.join(LISTS)}.")] = "development",
-        only: Annotated[list[str] | None, typer.Option(help="Problems whose line contains this (repeatable).")] = None,
-        problem: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Instead of a list: 'twin APP', 'twin APP critical-path', 'made SEED SERVICES chain|fan-out', "
-                "or a line of a list (repeatable)."
-            ),
-        ] = None,
-        evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 30,
-        seeds: Annotated[int, typer.Option(help="Runs of each optimizer on each problem.")] = 3,
-        workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
-        directory: Annotated[
-            Path, typer.Option("--output", help="Directory of the runs, tables and figures; runs found there are kept.")
-        ] = Path("bench"),
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
-    ) -> None:
-        """Race optimizers on synthetic problems; no engine is needed."""
-        problems = problem or _chosen(which, only or [])
-        asked = _Race(optimizers, problems, evaluations, seeds, workers, directory)
-        title = ", ".join(problem) if problem else f"list {which}, {fingerprint(problems)}"
-        _report(asked, asked.run(messages), title, as_json)
 
-    @app.command()
-    def replay(
-        record: Annotated[str, typer.Argument(metavar="STUDY|FILE", help="A study's id, or a record of one.")],
-        optimizers: Annotated[
-            list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
-        ],
-        evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 15,
-        seeds: Annotated[int, typer.Option(help="Runs of each optimizer.")] = 5,
-        workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
-        directory: Annotated[
-            Path, typer.Option("--output", help="Directory of the record, runs, tables and figures; runs are kept.")
-        ] = Path("replay"),
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
-    ) -> None:
-        """Run optimizers on the space of a recorded study, answered from its record; no engine is needed."""
-        path = Path(record)
-        if not path.is_file():
-            with_tailor = tailor()
-            study = with_tailor.store.get(record)
-            path = directory / f"{study.id}.json"
-            write_text(path, json.dumps(recorded(study, with_tailor.store.trials(study.id))) + "\n")
-        try:
-            statement = replayed(path).statement
-        except OptimizerError as error:
-            raise InputError(str(error)) from error
-        asked = _Race(optimizers, [f"replay {path}"], evaluations, seeds, workers, directory)
-        messages.print(statement, soft_wrap=True)
-        _report(asked, asked.run(messages), statement, as_json)
+def bench(
+    optimizers: Annotated[
+        list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
+    ],
+    which: Annotated[str, typer.Option("--list", help=f"Problems: one of {', '.join(LISTS)}.")] = "development",
+    only: Annotated[list[str] | None, typer.Option(help="Problems whose line contains this (repeatable).")] = None,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead of a list: 'twin APP', 'twin APP critical-path', 'made SEED SERVICES chain|fan-out', "
+            "or a line of a list (repeatable)."
+        ),
+    ] = None,
+    evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 30,
+    seeds: Annotated[int, typer.Option(help="Runs of each optimizer on each problem.")] = 3,
+    workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
+    directory: Annotated[
+        Path, typer.Option("--output", help="Directory of the runs, tables and figures; runs found there are kept.")
+    ] = Path("bench"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Race optimizers on synthetic problems; no engine is needed."""
+    problems = problem or _chosen(which, only or [])
+    asked = _Race(optimizers, problems, evaluations, seeds, workers, directory)
+    title = ", ".join(problem) if problem else f"list {which}, {fingerprint(problems)}"
+    _report(asked, asked.run(messages), title, as_json)
 
-    def _report(asked: _Race, runs: Sequence[Run], title: str, as_json: bool) -> None:
-        written = write_tables(runs, asked.directory, title)
-        found = standings(runs, [n for n in CHECKPOINTS if n <= asked.evaluations] or [asked.evaluations])
-        if as_json:
-            ranks = {str(n): one.mean_ranks for n, one in found.items()}
-            print_json({"title": title, "problems": asked.problems, "mean_ranks": ranks, "files": written})
-            return
-        _show(output, found)
-        output.print("\n".join(str(path) for path in written), soft_wrap=True)
+
+def replay(
+    record: Annotated[str, typer.Argument(metavar="STUDY|FILE", help="A study's id, or a record of one.")],
+    optimizers: Annotated[
+        list[str], typer.Argument(metavar="OPTIMIZER...", help="See `tailor optimizers`; or module:Class.")
+    ],
+    evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 15,
+    seeds: Annotated[int, typer.Option(help="Runs of each optimizer.")] = 5,
+    workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
+    directory: Annotated[
+        Path, typer.Option("--output", help="Directory of the record, runs, tables and figures; runs are kept.")
+    ] = Path("replay"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Run optimizers on the space of a recorded study, answered from its record; no engine is needed."""
+    path = Path(record)
+    if not path.is_file():
+        with_tailor = tailor()
+        study = with_tailor.store.get(record)
+        path = directory / f"{study.id}.json"
+        write_text(path, json.dumps(recorded(study, with_tailor.store.trials(study.id))) + "\n")
+    try:
+        statement = replayed(path).statement
+    except OptimizerError as error:
+        raise InputError(str(error)) from error
+    asked = _Race(optimizers, [f"replay {path}"], evaluations, seeds, workers, directory)
+    messages.print(statement, soft_wrap=True)
+    _report(asked, asked.run(messages), statement, as_json)
+
+
+def _report(asked: _Race, runs: Sequence[Run], title: str, as_json: bool) -> None:
+    written = write_tables(runs, asked.directory, title)
+    found = standings(runs, [n for n in CHECKPOINTS if n <= asked.evaluations] or [asked.evaluations])
+    if as_json:
+        ranks = {str(n): one.mean_ranks for n, one in found.items()}
+        print_json({"title": title, "problems": asked.problems, "mean_ranks": ranks, "files": written})
+        return
+    _show(output, found)
+    output.print("\n".join(str(path) for path in written), soft_wrap=True)
 
 
 @dataclass(frozen=True)

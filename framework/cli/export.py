@@ -17,56 +17,59 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(export)
+    app.command("import")(import_)
+    app.command()(forget)
 
-    @app.command()
-    def export(
-        study: Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")],
-        path: Annotated[Path | None, typer.Option("--output", help="File to write [default: STUDY.zip].")] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets."""
-        kept = opened()
-        found = kept.tailor.store.get(study)
-        path = path or Path(f"{found.id}.zip")
-        data = kept.sharing.pack(found.id)
-        try:
-            path.write_bytes(data)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-        print_json({"study": found.id, "file": path, "bytes": len(data)}) if as_json else output.print(
-            f"{path} ({len(data) / 1e6:.1f} MB)", soft_wrap=True
+
+def export(
+    study: Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")],
+    path: Annotated[Path | None, typer.Option("--output", help="File to write [default: STUDY.zip].")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets."""
+    kept = opened()
+    found = kept.tailor.store.get(study)
+    path = path or Path(f"{found.id}.zip")
+    data = kept.sharing.pack(found.id)
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    print_json({"study": found.id, "file": path, "bytes": len(data)}) if as_json else output.print(
+        f"{path} ({len(data) / 1e6:.1f} MB)", soft_wrap=True
+    )
+
+
+def import_(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="What `tailor export` wrote.")],
+    application: Annotated[
+        Path | None, typer.Option(help="Directory of the application here, to resume a study that was stopped.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take in a study that was exported elsewhere."""
+    study = opened().sharing.unpack(path, application)
+    print_json({"study": study.id}) if as_json else output.print(f"study {study.id}: tailor show {study.id}")
+
+
+def forget(
+    samples: Annotated[
+        str | None, typer.Option(help="Drop single latencies and traces of studies that rest for longer: 30d.")
+    ] = None,
+    studies: Annotated[str | None, typer.Option(help="Remove studies that rest for longer: 365d.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what is old, and large things that no study refers to; studies that run or wait are not touched."""
+    retention = Retention(
+        None if samples is None else terminal.seconds("--samples", samples),
+        None if studies is None else terminal.seconds("--studies", studies),
+    )
+    found = opened().keeper.forget(retention)
+    if as_json:
+        print_json(found)
+    else:
+        output.print(
+            f"{len(found.studies)} studies removed, the samples of {found.samples} windows dropped, "
+            f"{found.artefacts} files freed"
         )
-
-    @app.command("import")
-    def import_(
-        path: Annotated[Path, typer.Argument(metavar="FILE", help="What `tailor export` wrote.")],
-        application: Annotated[
-            Path | None, typer.Option(help="Directory of the application here, to resume a study that was stopped.")
-        ] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Take in a study that was exported elsewhere."""
-        study = opened().sharing.unpack(path, application)
-        print_json({"study": study.id}) if as_json else output.print(f"study {study.id}: tailor show {study.id}")
-
-    @app.command()
-    def forget(
-        samples: Annotated[
-            str | None, typer.Option(help="Drop single latencies and traces of studies that rest for longer: 30d.")
-        ] = None,
-        studies: Annotated[str | None, typer.Option(help="Remove studies that rest for longer: 365d.")] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Remove what is old, and large things that no study refers to; studies that run or wait are not touched."""
-        retention = Retention(
-            None if samples is None else terminal.seconds("--samples", samples),
-            None if studies is None else terminal.seconds("--studies", studies),
-        )
-        found = opened().keeper.forget(retention)
-        if as_json:
-            print_json(found)
-        else:
-            output.print(
-                f"{len(found.studies)} studies removed, the samples of {found.samples} windows dropped, "
-                f"{found.artefacts} files freed"
-            )

@@ -19,101 +19,100 @@ _COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(doctor)
+    app.command()(clean)
+    app.command()(sweep)
 
-    @app.command()
-    def doctor(
-        applications: Annotated[
-            list[Path] | None, typer.Argument(metavar="[APP]...", help="Check their images.")
-        ] = None,
-        as_json: Json = False,
-    ) -> None:
-        """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
-        findings = tailor().examine(applications or [])
-        if as_json:
-            print_json(findings)
-        else:
-            table = Table(box=None, pad_edge=False)
-            for column in ("", "what", "found", "remedy"):
-                table.add_column(column, overflow="fold")
-            for finding in findings:
-                colour = _COLOURS[finding.state]
-                table.add_row(
-                    f"[{colour}]{finding.state}[/]", finding.what, terminal.escape(finding.found), finding.remedy
-                )
-            output.print(table)
-        if any(finding.state == "missing" and finding.needed for finding in findings):
-            raise typer.Exit(3)
 
-    @app.command()
-    def clean(
-        seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
-        project: Annotated[
-            list[str] | None,
-            typer.Option(metavar="NAME", help="Also what this one of another TAILOR_HOME left (repeatable)."),
-        ] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
-        removed, left, kept = tailor().clean(seeds=seeds, projects=project or ())
-        if as_json:
-            print_json({"removed": removed, "left": left, "kept": kept})
-            return
-        if removed or not kept:
-            output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
-        if kept:
-            output.print(
-                f"something of {', '.join(kept)} stays: a container of somebody else is attached to it, or the engine "
-                "keeps an empty network until it is restarted (engines before 28)",
-                soft_wrap=True,
-            )
-        if left:
-            output.print(
-                f"left alone, since this TAILOR_HOME does not know them: {', '.join(left)}; where nobody runs one: "
-                "tailor clean --project NAME",
-                soft_wrap=True,
-            )
+def doctor(
+    applications: Annotated[list[Path] | None, typer.Argument(metavar="[APP]...", help="Check their images.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
+    findings = tailor().examine(applications or [])
+    if as_json:
+        print_json(findings)
+    else:
+        table = Table(box=None, pad_edge=False)
+        for column in ("", "what", "found", "remedy"):
+            table.add_column(column, overflow="fold")
+        for finding in findings:
+            colour = _COLOURS[finding.state]
+            table.add_row(f"[{colour}]{finding.state}[/]", finding.what, terminal.escape(finding.found), finding.remedy)
+        output.print(table)
+    if any(finding.state == "missing" and finding.needed for finding in findings):
+        raise typer.Exit(3)
 
-    @app.command()
-    def sweep(
-        application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
-        start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
-        factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
-        limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
-        duration: Annotated[str, typer.Option(help="Measured window per rate.")] = "10s",
-        repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
-        maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
-        seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-        limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
-        plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-        testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
-        as_json: Json = False,
-    ) -> None:
-        """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
-        with_tailor = tailor()
 
-        def watch(event: Event) -> None:
-            match event:
-                case RateMeasured(step):
-                    messages.print(_rate_line(step), soft_wrap=True)
-
-        found = with_tailor.sweep(
-            application,
-            watch,
-            start_rps=start,
-            factor=factor,
-            limit_ms=1e3 * terminal.seconds("--limit", limit),
-            window_s=terminal.seconds("--duration", duration),
-            repetitions=repetitions,
-            maximum_rps=maximum,
-            seed=seed,
-            limits=terminal.limits(limit_of or []),
-            testbed=testbed,
+def clean(
+    seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
+    project: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Also what this one of another TAILOR_HOME left (repeatable)."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
+    removed, left, kept = tailor().clean(seeds=seeds, projects=project or ())
+    if as_json:
+        print_json({"removed": removed, "left": left, "kept": kept})
+        return
+    if removed or not kept:
+        output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
+    if kept:
+        output.print(
+            f"something of {', '.join(kept)} stays: a container of somebody else is attached to it, or the engine "
+            "keeps an empty network until it is restarted (engines before 28)",
+            soft_wrap=True,
         )
-        written = with_tailor.plot_sweep(found, plot)
-        if as_json:
-            print_json({"sweep": found, "plot": written})
-        else:
-            output.print(f"{found.statement}\nplot: {written}", soft_wrap=True)
+    if left:
+        output.print(
+            f"left alone, since this TAILOR_HOME does not know them: {', '.join(left)}; where nobody runs one: "
+            "tailor clean --project NAME",
+            soft_wrap=True,
+        )
+
+
+def sweep(
+    application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
+    start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
+    factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
+    limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
+    duration: Annotated[str, typer.Option(help="Measured window per rate.")] = "10s",
+    repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
+    maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
+    seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
+    limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
+    testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
+    with_tailor = tailor()
+
+    def watch(event: Event) -> None:
+        match event:
+            case RateMeasured(step):
+                messages.print(_rate_line(step), soft_wrap=True)
+
+    found = with_tailor.sweep(
+        application,
+        watch,
+        start_rps=start,
+        factor=factor,
+        limit_ms=1e3 * terminal.seconds("--limit", limit),
+        window_s=terminal.seconds("--duration", duration),
+        repetitions=repetitions,
+        maximum_rps=maximum,
+        seed=seed,
+        limits=terminal.limits(limit_of or []),
+        testbed=testbed,
+    )
+    written = with_tailor.plot_sweep(found, plot)
+    if as_json:
+        print_json({"sweep": found, "plot": written})
+    else:
+        output.print(f"{found.statement}\nplot: {written}", soft_wrap=True)
 
 
 def _rate_line(step: Step) -> str:

@@ -35,112 +35,112 @@ Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of a
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(profile)
+    app.command()(place)
 
-    @app.command()
-    def profile(
-        application: Application,
-        service: Annotated[list[str] | None, typer.Option(help="Only this service (repeatable).")] = None,
-        stressor: Annotated[
-            list[str] | None, typer.Option(help=f"Only this one (repeatable): {', '.join(STRESSORS)}.")
-        ] = None,
-        blocks: Annotated[int, typer.Option(min=1, max=100, help="How often everything is repeated.")] = 3,
-        pairs: Annotated[
-            int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
-        ] = 8,
-        duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
-        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
-        domains: Annotated[
-            str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
-        ] = "2",
-        limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
-        quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
-        again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
-        path: Annotated[
-            Path | None, typer.Option("--output", help="The profile's file [default: below TAILOR_HOME].")
-        ] = None,
-        seed: Annotated[int, typer.Option(help="Of the arrivals and the order of windows.")] = 1,
-        as_json: Json = False,
-    ) -> None:
-        """Measure what each service suffers beside stressors, and what it inflicts; goes on where it was stopped."""
-        request = ProfileRequest(
-            application,
-            blocks=blocks,
-            pairs=pairs,
-            window_s=terminal.seconds("--duration", duration),
-            rate_rps=rate,
-            seed=seed,
-            domains=domains,
-            limits=terminal.limits(limits or []),
-        )
-        request = request.quick() if quick else request
-        if stressor:
-            request = replace(request, stressors=tuple(stressor))
-        request = replace(request, services=tuple(service or ()))
-        profiling = tailor().profiling
+
+def profile(
+    application: Application,
+    service: Annotated[list[str] | None, typer.Option(help="Only this service (repeatable).")] = None,
+    stressor: Annotated[
+        list[str] | None, typer.Option(help=f"Only this one (repeatable): {', '.join(STRESSORS)}.")
+    ] = None,
+    blocks: Annotated[int, typer.Option(min=1, max=100, help="How often everything is repeated.")] = 3,
+    pairs: Annotated[
+        int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
+    ] = 8,
+    duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
+    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+    domains: Annotated[
+        str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
+    ] = "2",
+    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
+    path: Annotated[
+        Path | None, typer.Option("--output", help="The profile's file [default: below TAILOR_HOME].")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the arrivals and the order of windows.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Measure what each service suffers beside stressors, and what it inflicts; goes on where it was stopped."""
+    request = ProfileRequest(
+        application,
+        blocks=blocks,
+        pairs=pairs,
+        window_s=terminal.seconds("--duration", duration),
+        rate_rps=rate,
+        seed=seed,
+        domains=domains,
+        limits=terminal.limits(limits or []),
+    )
+    request = request.quick() if quick else request
+    if stressor:
+        request = replace(request, stressors=tuple(stressor))
+    request = replace(request, services=tuple(service or ()))
+    profiling = tailor().profiling
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages) as bar:
+        found = profiling.run(request, _watching(bar), path, again=again)
+    plots = profiling.write_plots(found)
+    if as_json:
+        print_json({**_document(found), "plots": plots})
+        return
+    _show(output, found)
+    if plots:
+        output.print(f"a figure for each service: {plots}", soft_wrap=True)
+
+
+def place(
+    application: Application,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
+    duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
+    optimizer: Annotated[
+        str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
+    ] = "placement-exact",
+    domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
+    pin: Annotated[list[str] | None, typer.Option(help=options.help_of("pin"))] = None,
+    apart: Annotated[list[str] | None, typer.Option(help=options.help_of("apart"))] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
+    testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Propose where services run, say why, and measure it against all together and random placements."""
+    with_tailor = tailor()
+    given = terminal.limits(limits or [])
+    target = profile or with_tailor.profiling.path(with_tailor.application(application))
+    asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
+    asked = asked.quick() if quick else asked
+    if profile is None and with_tailor.profiling.unfinished(asked):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=messages) as bar:
-            found = profiling.run(request, _watching(bar), path, again=again)
-        plots = profiling.write_plots(found)
-        if as_json:
-            print_json({**_document(found), "plots": plots})
-            return
-        _show(output, found)
-        if plots:
-            output.print(f"a figure for each service: {plots}", soft_wrap=True)
-
-    @app.command()
-    def place(
-        application: Application,
-        profile: Annotated[
-            Path | None,
-            typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
-        ] = None,
-        pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
-        duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
-        optimizer: Annotated[
-            str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
-        ] = "placement-exact",
-        domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
-        pin: Annotated[list[str] | None, typer.Option(help=options.help_of("pin"))] = None,
-        apart: Annotated[list[str] | None, typer.Option(help=options.help_of("apart"))] = None,
-        option: Annotated[
-            list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
-        ] = None,
-        rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
-        limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
-        quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
-        testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
-        seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
-        as_json: Json = False,
-    ) -> None:
-        """Propose where services run, say why, and measure it against all together and random placements."""
-        with_tailor = tailor()
-        given = terminal.limits(limits or [])
-        target = profile or with_tailor.profiling.path(with_tailor.application(application))
-        asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
-        asked = asked.quick() if quick else asked
-        if profile is None and with_tailor.profiling.unfinished(asked):
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            with Progress(*columns, console=messages) as bar:
-                with_tailor.profiling.run(asked, _watching(bar), target)
-        found = load_profile(target, with_tailor.application(application))
-        if not attributes(found):
-            raise InputError(
-                f"{target}: no service was measured beside every stressor; run: tailor profile {application}"
-            )
-        request = TuneRequest(
-            application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
-            minimal=0, pairs=pairs, window_s=terminal.seconds("--duration", duration), rate_rps=rate, limits=given,
-            testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
-            options=terminal.values(option or [], "--option"), seed=seed, drift_every=0,
-            only=tuple(sorted(attributes(found))),
-        )  # fmt: skip
-        request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
-        study = propose(with_tailor, request)
-        run_study(with_tailor, study.id, as_json)
-        if not as_json:
-            _explain(output, with_tailor, study, found)
-            output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)
+            with_tailor.profiling.run(asked, _watching(bar), target)
+    found = load_profile(target, with_tailor.application(application))
+    if not attributes(found):
+        raise InputError(f"{target}: no service was measured beside every stressor; run: tailor profile {application}")
+    request = TuneRequest(
+        application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
+        minimal=0, pairs=pairs, window_s=terminal.seconds("--duration", duration), rate_rps=rate, limits=given,
+        testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
+        options=terminal.values(option or [], "--option"), seed=seed, drift_every=0,
+        only=tuple(sorted(attributes(found))),
+    )  # fmt: skip
+    request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
+    study = propose(with_tailor, request)
+    run_study(with_tailor, study.id, as_json)
+    if not as_json:
+        _explain(output, with_tailor, study, found)
+        output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)
 
 
 def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profile) -> None:

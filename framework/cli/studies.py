@@ -18,118 +18,120 @@ StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambigu
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(studies)
+    app.command()(show)
+    app.command()(best)
+    app.command()(report)
+    app.command()(optimizers)
+    app.command()(spaces)
+    app.command()(apps)
 
-    @app.command()
-    def studies(as_json: Json = False) -> None:
-        """List the studies."""
-        if as_json:
-            from framework.report.summary_json import summary_document
 
-            print_json([summary_document(summary) for summary in tailor().summaries()])
-            return
-        rows = [
-            (
-                found.study.id,
-                found.study.state,
-                found.study.application_name,
-                found.study.plan.optimizer,
-                str(found.trials),
-                found.headline,
-            )
-            for found in studies_here()
-        ]
-        output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
-
-    @app.command()
-    def show(study: StudyArgument, as_json: Json = False) -> None:
-        """A study: its trials and what it found."""
-        from framework.cli import terminal
+def studies(as_json: Json = False) -> None:
+    """List the studies."""
+    if as_json:
         from framework.report.summary_json import summary_document
 
-        with_tailor = tailor()
-        found = with_tailor.store.get(study)
-        trials = list(with_tailor.store.trials(found.id))
-        summary = with_tailor.summary(found)
-        if as_json:
-            print_json({**summary_document(summary), "plan": found.plan, "trials_detail": trials})
-            return
-        terminal.opening(output, found)
-        output.print(terminal.trials_table(trials, summary.objective))
-        terminal.summary(output, summary)
+        print_json([summary_document(summary) for summary in tailor().summaries()])
+        return
+    rows = [
+        (
+            found.study.id,
+            found.study.state,
+            found.study.application_name,
+            found.study.plan.optimizer,
+            str(found.trials),
+            found.headline,
+        )
+        for found in studies_here()
+    ]
+    output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
 
-    @app.command()
-    def best(
-        study: StudyArgument,
-        directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
-        as_json: Json = False,
-    ) -> None:
-        """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
-        written = tailor().export_best(study, directory)
-        if as_json:
-            print_json({"directory": directory, "files": written})
-        else:
-            output.print("\n".join(str(directory / name) for name in written), soft_wrap=True)
 
-    @app.command()
-    def report(
-        study: StudyArgument,
-        path: Annotated[Path | None, typer.Option("--output", help="HTML file to write.")] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Write a study's report: one self-contained HTML page."""
-        with_tailor = tailor()
-        written = with_tailor.write_report(with_tailor.store.get(study), path)
-        print_json({"report": written}) if as_json else output.print(str(written), soft_wrap=True)
+def show(study: StudyArgument, as_json: Json = False) -> None:
+    """A study: its trials and what it found."""
+    from framework.cli import terminal
+    from framework.report.summary_json import summary_document
 
-    @app.command()
-    def optimizers(as_json: Json = False) -> None:
-        """List the optimizers with their options and sources."""
-        found = tailor().optimizers()
-        if as_json:
-            print_json(found)
-            return
-        rows = [
-            (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"])
-            for o in found
-        ]
-        output.print(_table(("optimizer", "what it does", "options", "source"), rows))
+    with_tailor = tailor()
+    found = with_tailor.store.get(study)
+    trials = list(with_tailor.store.trials(found.id))
+    summary = with_tailor.summary(found)
+    if as_json:
+        print_json({**summary_document(summary), "plan": found.plan, "trials_detail": trials})
+        return
+    terminal.opening(output, found)
+    output.print(terminal.trials_table(trials, summary.objective))
+    terminal.summary(output, summary)
 
-    @app.command()
-    def spaces(
-        service_type: Annotated[
-            str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")
-        ] = None,
-        as_json: Json = False,
-    ) -> None:
-        """List the knowledge base: service types and their parameters."""
-        types = tailor().service_types_named(service_type)
-        if as_json:
-            print_json({kind.name: kind for kind in types})
-            return
-        if service_type is None:
-            rows = [(t.name, str(len(t.parameters)), "" if t.measured else "unmeasured", t.description) for t in types]
-            output.print(_table(("type", "parameters", "", "description"), rows))
-            return
-        parameters: list[tuple[str, ...]] = [
-            (p.name, p.kind, _range(p), f"{p.default} {p.unit}".strip(), p.role, p.weakens, p.description)
-            for p in types[0].parameters
-        ]
-        output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), parameters))
 
-    @app.command()
-    def apps(
-        directory: Annotated[Path, typer.Argument(help="Where to look for application.yaml files.")] = Path("apps"),
-        as_json: Json = False,
-    ) -> None:
-        """List the applications below a directory."""
-        found = tailor().applications(directory)
-        if as_json:
-            print_json(found)
-            return
-        rows = [
-            (a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found
-        ]
-        output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
+def best(
+    study: StudyArgument,
+    directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
+    as_json: Json = False,
+) -> None:
+    """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
+    written = tailor().export_best(study, directory)
+    if as_json:
+        print_json({"directory": directory, "files": written})
+    else:
+        output.print("\n".join(str(directory / name) for name in written), soft_wrap=True)
+
+
+def report(
+    study: StudyArgument,
+    path: Annotated[Path | None, typer.Option("--output", help="HTML file to write.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a study's report: one self-contained HTML page."""
+    with_tailor = tailor()
+    written = with_tailor.write_report(with_tailor.store.get(study), path)
+    print_json({"report": written}) if as_json else output.print(str(written), soft_wrap=True)
+
+
+def optimizers(as_json: Json = False) -> None:
+    """List the optimizers with their options and sources."""
+    found = tailor().optimizers()
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"]) for o in found
+    ]
+    output.print(_table(("optimizer", "what it does", "options", "source"), rows))
+
+
+def spaces(
+    service_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the knowledge base: service types and their parameters."""
+    types = tailor().service_types_named(service_type)
+    if as_json:
+        print_json({kind.name: kind for kind in types})
+        return
+    if service_type is None:
+        rows = [(t.name, str(len(t.parameters)), "" if t.measured else "unmeasured", t.description) for t in types]
+        output.print(_table(("type", "parameters", "", "description"), rows))
+        return
+    parameters: list[tuple[str, ...]] = [
+        (p.name, p.kind, _range(p), f"{p.default} {p.unit}".strip(), p.role, p.weakens, p.description)
+        for p in types[0].parameters
+    ]
+    output.print(_table(("parameter", "kind", "range", "default", "role", "weakens", "description"), parameters))
+
+
+def apps(
+    directory: Annotated[Path, typer.Argument(help="Where to look for application.yaml files.")] = Path("apps"),
+    as_json: Json = False,
+) -> None:
+    """List the applications below a directory."""
+    found = tailor().applications(directory)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found]
+    output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
 
 
 def _range(parameter: Any) -> str:

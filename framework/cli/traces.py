@@ -29,73 +29,75 @@ SKEWS = ("auto", "on", "off")
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command()(analyze)
+    app.command()(compare)
 
-    @app.command()
-    def analyze(
-        sources: Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL...", help="Traces.")],
-        against: Annotated[
-            list[str] | None, typer.Option(help="Compare with these traces (repeatable): service by service.")
-        ] = None,
-        form: Annotated[
-            str | None,
-            typer.Option(
-                "--format",
-                help="jaeger, otlp, otlp-protobuf, zipkin, or another package's [default: found from the content].",
-            ),
-        ] = None,
-        skew: Annotated[
-            str, typer.Option(help="Adjust clocks: auto (between known hosts), on (between addresses), off.")
-        ] = "auto",
-        tolerance: Annotated[
-            float, typer.Option(help="Siblings that overlap by less than this fraction of their parent are a chain.")
-        ] = 0.0,
-        entry: Annotated[str, typer.Option(help="The service that clients call.")] = "",
-        peer: Annotated[
-            list[str] | None,
-            typer.Option(help="pattern=service: whom calls of such an operation reach (repeatable)."),
-        ] = None,
-        mix: Annotated[
-            list[str] | None,
-            typer.Option(help="operation=weight of a kind of request (repeatable) [default: as found]."),
-        ] = None,
-        page: Annotated[Path | None, typer.Option("--output", help="HTML page to write.")] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
-    ) -> None:
-        """Where the time of requests goes: the critical path of traces from files or from Jaeger."""
-        if skew not in SKEWS:
-            raise InputError(f"--skew: found {skew!r}; allowed: {', '.join(SKEWS)}")
-        if not 0 <= tolerance < 1:
-            raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
-        weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
-        view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
-        with_tailor = tailor()
-        found = with_tailor.analyse(sources, view, form)
-        other = with_tailor.analyse(against, view, form) if against else None
-        written = with_tailor.write_analysis(found, page, other)
-        if as_json:
-            print_json(document(found, other, written))
-            return
-        _show(output, found)
-        if other is not None:
-            show_groups(output, between(found.table, other.table), "this set", "the other")
-        elif found.tail is not None:
-            show_groups(output, found.tail, "typical", "slowest 5 %")
-        output.print(f"page: {written}", soft_wrap=True)
 
-    @app.command()
-    def compare(
-        first: Annotated[str, typer.Argument(metavar="STUDY[:default]", help="A study's best, or its default.")],
-        second: Annotated[str, typer.Argument(metavar="STUDY[:default]")],
-        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
-    ) -> None:
-        """Where the time of requests goes in two configurations, service by service."""
-        with_tailor = tailor()
-        groups = with_tailor.compare(first, second)
-        names = [with_tailor.labelled(name) for name in (first, second)]
-        if as_json:
-            print_json({"first": names[0], "second": names[1], "groups": groups})
-        else:
-            show_groups(output, groups, *names)
+def analyze(
+    sources: Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL...", help="Traces.")],
+    against: Annotated[
+        list[str] | None, typer.Option(help="Compare with these traces (repeatable): service by service.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="jaeger, otlp, otlp-protobuf, zipkin, or another package's [default: found from the content].",
+        ),
+    ] = None,
+    skew: Annotated[
+        str, typer.Option(help="Adjust clocks: auto (between known hosts), on (between addresses), off.")
+    ] = "auto",
+    tolerance: Annotated[
+        float, typer.Option(help="Siblings that overlap by less than this fraction of their parent are a chain.")
+    ] = 0.0,
+    entry: Annotated[str, typer.Option(help="The service that clients call.")] = "",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="pattern=service: whom calls of such an operation reach (repeatable)."),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(help="operation=weight of a kind of request (repeatable) [default: as found]."),
+    ] = None,
+    page: Annotated[Path | None, typer.Option("--output", help="HTML page to write.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Where the time of requests goes: the critical path of traces from files or from Jaeger."""
+    if skew not in SKEWS:
+        raise InputError(f"--skew: found {skew!r}; allowed: {', '.join(SKEWS)}")
+    if not 0 <= tolerance < 1:
+        raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
+    weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
+    view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
+    with_tailor = tailor()
+    found = with_tailor.analyse(sources, view, form)
+    other = with_tailor.analyse(against, view, form) if against else None
+    written = with_tailor.write_analysis(found, page, other)
+    if as_json:
+        print_json(document(found, other, written))
+        return
+    _show(output, found)
+    if other is not None:
+        show_groups(output, between(found.table, other.table), "this set", "the other")
+    elif found.tail is not None:
+        show_groups(output, found.tail, "typical", "slowest 5 %")
+    output.print(f"page: {written}", soft_wrap=True)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="STUDY[:default]", help="A study's best, or its default.")],
+    second: Annotated[str, typer.Argument(metavar="STUDY[:default]")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Where the time of requests goes in two configurations, service by service."""
+    with_tailor = tailor()
+    groups = with_tailor.compare(first, second)
+    names = [with_tailor.labelled(name) for name in (first, second)]
+    if as_json:
+        print_json({"first": names[0], "second": names[1], "groups": groups})
+    else:
+        show_groups(output, groups, *names)
 
 
 def show_groups(output: Console, groups: Groups, first: str, second: str) -> None:

@@ -25,92 +25,92 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     twin = typer.Typer(no_args_is_help=True, help="The application's queueing model: make it, ask it.")
     app.add_typer(twin, name="twin")
+    twin.command()(calibrate)
+    twin.command()(evidence)
+    twin.command()(rehost)
+    twin.command("what-if")(what_if)
 
-    @twin.command()
-    def calibrate(
-        application: Application,
-        sources: Sources,
-        path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Fit the application's twin to what studies measured; a quarter of the configurations validates it."""
-        modelling = tailor().modelling
-        with messages.status("calibrating") as status:
-            found = modelling.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
-        written = modelling.write_twin(found.twin, application, path)
-        if as_json:
-            print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
-        else:
-            _show_calibration(output, found)
-            output.print(f"twin: {written}", soft_wrap=True)
 
-    @twin.command()
-    def evidence(
-        application: Application,
-        sources: Sources,
-        path: Annotated[Path, typer.Option("--output", help="The file to write.")],
-        as_json: Json = False,
-    ) -> None:
-        """Keep what studies say in a file, so that the twin can be made again where the studies are not."""
-        written = tailor().modelling.write_evidence(application, sources, path)
-        print_json({"evidence": written}) if as_json else output.print(str(written), soft_wrap=True)
+def calibrate(
+    application: Application,
+    sources: Sources,
+    path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit the application's twin to what studies measured; a quarter of the configurations validates it."""
+    modelling = tailor().modelling
+    with messages.status("calibrating") as status:
+        found = modelling.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
+    written = modelling.write_twin(found.twin, application, path)
+    if as_json:
+        print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
+    else:
+        _show_calibration(output, found)
+        output.print(f"twin: {written}", soft_wrap=True)
 
-    @twin.command()
-    def rehost(
-        application: Application,
-        cores: Annotated[int, typer.Option(min=1, max=4096, help="Of the other machine.")],
-        nodes: Annotated[int, typer.Option(min=1, help="Memory nodes, each with a last-level cache.")] = 1,
-        memory: Annotated[int, typer.Option("--memory-mib", min=64)] = 16_384,
-        profile: Annotated[
-            Path | None, typer.Option(help="Of `tailor profile`: what services suffer and inflict.")
-        ] = None,
-        path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
-        as_json: Json = False,
-    ) -> None:
-        """Put the twin on another machine, to try placements there: as many cores as it has, each as fast as before."""
-        if nodes > cores:
-            raise InputError(f"--nodes: found {nodes}; allowed: 1 to {cores}, a core for each")
-        modelling = tailor().modelling
-        made = modelling.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
-        written = modelling.write_twin(made, application, path)
-        print_json({"twin": written}) if as_json else output.print(f"twin: {written}", soft_wrap=True)
 
-    @twin.command("what-if")
-    def what_if(
-        application: Application,
-        settings: Annotated[
-            list[str] | None, typer.Option("--set", help="service.parameter=value (repeatable).")
-        ] = None,
-        rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
-        duration: Annotated[str, typer.Option(help="Simulated window.")] = "30s",
-        count: Annotated[int, typer.Option("--replications", help="Independent runs.")] = 8,
-        sweep: Annotated[bool, typer.Option("--sweep", help="Also raise the rate until p95 passes --limit.")] = False,
-        limit: Annotated[str, typer.Option(help="Of p95, for --sweep.")] = "50ms",
-        plot: Annotated[Path | None, typer.Option(help="Where to write the sweep's plot (SVG).")] = None,
-        seed: Annotated[int, typer.Option(help="Of the first replication.")] = 1,
-        as_json: Json = False,
-    ) -> None:
-        """What the twin says of a changed configuration, beside the default, for the same requests."""
-        modelling = tailor().modelling
-        with messages.status("asking the twin") as status:
-            found = modelling.what_if(
-                application,
-                terminal.values(settings or [], "--set"),
-                rate_rps=rate,
-                seconds=terminal.seconds("--duration", duration),
-                count=count,
-                seed=seed,
-                limit_ms=1e3 * terminal.seconds("--limit", limit) if sweep else None,
-                progress=lambda step: status.update(f"asking the twin: {step}"),
-            )
-        drawn = modelling.plot(found, plot) if sweep or plot else None
-        if as_json:
-            print_json({"modelled": True, **_document(found), "plot": drawn})
-            return
-        output.print(terminal.MODELLED.format("its twin, a queueing model (twin.json)"))
-        _show(output, found)
-        if drawn is not None:
-            output.print(f"plot: {drawn}", soft_wrap=True)
+def evidence(
+    application: Application,
+    sources: Sources,
+    path: Annotated[Path, typer.Option("--output", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Keep what studies say in a file, so that the twin can be made again where the studies are not."""
+    written = tailor().modelling.write_evidence(application, sources, path)
+    print_json({"evidence": written}) if as_json else output.print(str(written), soft_wrap=True)
+
+
+def rehost(
+    application: Application,
+    cores: Annotated[int, typer.Option(min=1, max=4096, help="Of the other machine.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Memory nodes, each with a last-level cache.")] = 1,
+    memory: Annotated[int, typer.Option("--memory-mib", min=64)] = 16_384,
+    profile: Annotated[Path | None, typer.Option(help="Of `tailor profile`: what services suffer and inflict.")] = None,
+    path: Annotated[Path | None, typer.Option("--output", help="Where to write [default: APP/twin.json].")] = None,
+    as_json: Json = False,
+) -> None:
+    """Put the twin on another machine, to try placements there: as many cores as it has, each as fast as before."""
+    if nodes > cores:
+        raise InputError(f"--nodes: found {nodes}; allowed: 1 to {cores}, a core for each")
+    modelling = tailor().modelling
+    made = modelling.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
+    written = modelling.write_twin(made, application, path)
+    print_json({"twin": written}) if as_json else output.print(f"twin: {written}", soft_wrap=True)
+
+
+def what_if(
+    application: Application,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="service.parameter=value (repeatable).")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests per second [default: the application's].")] = None,
+    duration: Annotated[str, typer.Option(help="Simulated window.")] = "30s",
+    count: Annotated[int, typer.Option("--replications", help="Independent runs.")] = 8,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also raise the rate until p95 passes --limit.")] = False,
+    limit: Annotated[str, typer.Option(help="Of p95, for --sweep.")] = "50ms",
+    plot: Annotated[Path | None, typer.Option(help="Where to write the sweep's plot (SVG).")] = None,
+    seed: Annotated[int, typer.Option(help="Of the first replication.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """What the twin says of a changed configuration, beside the default, for the same requests."""
+    modelling = tailor().modelling
+    with messages.status("asking the twin") as status:
+        found = modelling.what_if(
+            application,
+            terminal.values(settings or [], "--set"),
+            rate_rps=rate,
+            seconds=terminal.seconds("--duration", duration),
+            count=count,
+            seed=seed,
+            limit_ms=1e3 * terminal.seconds("--limit", limit) if sweep else None,
+            progress=lambda step: status.update(f"asking the twin: {step}"),
+        )
+    drawn = modelling.plot(found, plot) if sweep or plot else None
+    if as_json:
+        print_json({"modelled": True, **_document(found), "plot": drawn})
+        return
+    output.print(terminal.MODELLED.format("its twin, a queueing model (twin.json)"))
+    _show(output, found)
+    if drawn is not None:
+        output.print(f"plot: {drawn}", soft_wrap=True)
 
 
 def _show_calibration(output: Console, found: Calibration) -> None:

@@ -1,10 +1,12 @@
 """A study from its plan to its verdict, and beyond: everything between the use cases and one trial.
 
-| question                                             | where                   |
-|------------------------------------------------------|-------------------------|
-| what was asked for, and is it sound?                 | planning, earlier       |
-| in which order is it measured?                       | procedure, sweep, proof |
-| who runs it, here or elsewhere, and only once?       | running, external, desk, lease, together |
-| what becomes of it?                                  | sharing, retention      |
-| may what comes from elsewhere be taken in?           | archive_*, parquet_pages, imported |
+| question                                             | where                                      |
+|------------------------------------------------------|--------------------------------------------|
+| what was asked for, and is it sound?                 | planning, warm_start                       |
+| in which order is it measured?                       | procedure, sweep, verdict, recorded_trials |
+| what is the optimizer told?                          | observations                               |
+| who runs it, here or elsewhere, and only once?       | runner, external, external_session, locks, lease, batching |
+| what mattered?                                       | importance                                 |
+| what becomes of it?                                  | export, retention                          |
+| may what comes from elsewhere be taken in?           | archive_*, parquet_pages, imported         |
 """

@@ -36,9 +36,9 @@ which stops the process, 0.1 ms."""
 
 @dataclass(slots=True)
 class _Kept:
-    """A study's desk, with how many threads are at it, and its weight when the last one left."""
+    """A study's session, with how many threads use it, and its weight when the last one left."""
 
-    desk: ExternalSession
+    session: ExternalSession
     users: int = 0
     weight: int = 0
 
@@ -130,13 +130,13 @@ class External:
         """
         if not 1 <= count <= MOST_ASKED or not 0 < seconds <= LONGEST_LEASE_S:
             raise InputError(f"count, lease_s: allowed: 1 to {MOST_ASKED}, above 0 to {LONGEST_LEASE_S:g}")
-        with self._desk(study) as desk:
-            return desk.ask(AskRequest(count, client, seconds))
+        with self._session(study) as session:
+            return session.ask(AskRequest(count, client, seconds))
 
     def heartbeat(self, study: str, trials: Sequence[int], client: str, seconds: float) -> Sequence[int]:
         """Renew the leases that this client still has; returns their trials.  A lost one was offered to another."""
-        with self._desk(study) as desk:
-            desk.running()
+        with self._session(study) as session:
+            session.running()
         return self._offers.renew(study, client, trials, seconds)
 
     def tell(self, study: str, found: Sequence[TrialResult]) -> None:
@@ -145,13 +145,13 @@ class External:
         Raises NotFound for a trial that was never asked, IllegalTransition for another result than the first,
         InputError.
         """
-        with self._desk(study) as desk:
-            desk.tell(found)
+        with self._session(study) as session:
+            session.tell(found)
 
     def finish(self, study: str) -> None:
         """Nothing more is asked."""
-        with self._desk(study) as desk:
-            desk.running()
+        with self._session(study) as session:
+            session.running()
         self._store.set_state(study, StudyState.COMPLETED)
         self.leave(study)
 
@@ -162,7 +162,7 @@ class External:
             self._forget(study)
 
     @contextmanager
-    def _desk(self, study: str) -> Iterator[ExternalSession]:
+    def _session(self, study: str) -> Iterator[ExternalSession]:
         """Raises NotFound."""
         with self._guard:
             known = self._desks.get(study)
@@ -174,14 +174,14 @@ class External:
                 known = self._desks.setdefault(study, made)
                 known.users += 1
         try:
-            yield known.desk
+            yield known.session
         finally:
             with self._guard:
                 known.users -= 1
                 if self._desks.get(study) is known:  # else the study was left meanwhile
                     self._desks.move_to_end(study)
-                    self._weight += known.desk.weight - known.weight
-                    known.weight = known.desk.weight
+                    self._weight += known.session.weight - known.weight
+                    known.weight = known.session.weight
                     self._make_room()
 
     def _made(self, study: str) -> ExternalSession:

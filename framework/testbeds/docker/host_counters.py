@@ -45,7 +45,7 @@ class DockerHostCounters:
         return found
 
     def memory_mib(self, running: Running) -> Mapping[str, float]:
-        """As `docker stats` shows it: a container's memory without the files that it has not read lately."""
+        """As `docker stats` shows it: a container's memory without the files that it has not read for a while."""
         read = in_parallel(lambda name: _held_mib(self._engine.stats(running.containers[name].id)), running.containers)
         return {name: held for name, held in zip(running.containers, read, strict=True) if held is not None}
 
