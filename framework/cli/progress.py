@@ -41,6 +41,7 @@ from framework.study.observations import PRIOR
 from framework.study.planning import expected_repetitions
 
 SILENT = (RateMeasured, ProfileStepStarted, ProfileWindowStarted)  # `tailor sweep` and `tailor profile` show these
+LOADED = 0.1  # of the machine's CPU time, by processes that have no part in the study
 
 
 class StudyProgress:
@@ -63,6 +64,7 @@ class StudyProgress:
             console=console,
             transient=True,
         )
+        self._loaded = False
         self._task: TaskID = self._bar.add_task(
             "", total=expected_repetitions(plan), trial="starting", phase="", best="-"
         )
@@ -116,6 +118,14 @@ class StudyProgress:
             )
         else:
             self._bar.advance(self._task)
+        others = measurement.cpu.get("others", 0.0)
+        if others > LOADED and not self._loaded:
+            self._loaded = True  # said once: it is the reader who can do something about it
+            self._console.print(
+                f"[yellow]other processes took {others:.0%} of this machine's CPU time in the window: what is measured "
+                "waits for them.  Ctrl-C stops the study; tailor resume goes on with it when the machine is quieter",
+                soft_wrap=True,
+            )
 
     def _trial_finished(self, trial: Trial) -> None:
         better = False

@@ -80,7 +80,10 @@ class Machine:
 
 
 def machine_of(load: LoadResult, tracing_service: str) -> Machine:
-    """CPU used in the window by application, generator, jaeger (whatever stores the traces) and tailor."""
+    """CPU used in the window by application, generator, jaeger (whatever stores the traces) and tailor.
+
+    ``others``: by all other processes, where the host's counters are there.
+    """
     before, after = load.usage_before, load.usage_after
     if before is None or after is None or after.at_ns <= before.at_ns:
         return Machine(None, None, {}, {})
@@ -94,6 +97,9 @@ def machine_of(load: LoadResult, tracing_service: str) -> Machine:
         "jaeger": used.get(tracing_service, 0.0) / capacity,
         "tailor": (after.tailor_cpu_s - before.tailor_cpu_s) / capacity,
     }
+    busy = (after.host_cpu_s - before.host_cpu_s) / capacity
+    if busy > 0:
+        shares["others"] = max(0.0, busy - sum(shares.values()))
     return Machine((after.stolen_s - before.stolen_s) / capacity, _pressure(before, after, seconds), shares, used)
 
 

@@ -133,6 +133,20 @@ def test_the_progress_display_shows_every_event_that_is_not_silent(event: Event)
     assert (shown.now() == before) is isinstance(event, SILENT)
 
 
+def test_other_processes_on_the_machine_are_said_once() -> None:
+    [example] = [event for event in EXAMPLES if isinstance(event, RepetitionFinished)]
+    shown = Shown()
+    quiet, loaded = (
+        replace(
+            example, measurement=replace(example.measurement, invalid=(), cpu={"application": 0.3, "others": share})
+        )
+        for share in (0.05, 0.31)
+    )
+    assert shown.printed_of(quiet) == ""
+    assert "other processes took 31% of this machine's CPU time" in shown.printed_of(loaded)
+    assert shown.printed_of(loaded) == ""
+
+
 def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
     with pytest.raises(AssertionError):
         Shown().display(ReplayDiverged(3))  # type: ignore[arg-type]

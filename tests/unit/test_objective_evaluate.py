@@ -65,11 +65,26 @@ def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
     assert found.warmup_needed_s is not None
 
 
+@pytest.mark.parametrize(("host_s", "others"), [(22.1, 12 / 40), (5.0, 0.0)])
+def test_the_share_of_other_processes(host_s: float, others: float) -> None:
+    """Of the host's busy time, what no part of the study used; counters of different moments may not agree to it."""
+    load = run(latencies())
+    assert load.usage_after is not None
+    found = measure(replace(load, usage_after=replace(load.usage_after, host_cpu_s=host_s)))
+    assert found.cpu["others"] == pytest.approx(others)
+
+
+def test_hosts_that_do_not_count_say_nothing_of_others() -> None:
+    load = run(latencies())
+    assert load.usage_after is not None
+    assert "others" not in measure(replace(load, usage_after=replace(load.usage_after, host_cpu_s=0.0))).cpu
+
+
 def test_shares_of_the_machine() -> None:
     found = measure(run(latencies()))
     # 10 s of work in 20 s on two cores: 5 nginx, 2.5 post, 1.25 jaeger, 1.25 generator.
     expected = {"application": 7.5 / 40, "generator": 1.25 / 40, "jaeger": 1.25 / 40, "tailor": 0.1 / 40}
-    assert dict(found.cpu) == pytest.approx(expected)
+    assert dict(found.cpu) == pytest.approx(expected | {"others": 0.0})
     assert found.service_cpu_s["nginx"] == pytest.approx(5.0)
     assert found.pressure_cpu == pytest.approx(1 / 20)
     assert found.stolen_cpu == 0
