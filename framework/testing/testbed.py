@@ -1,6 +1,6 @@
 """What every testbed promises, with what drives load on it and what reads its traces.
 
-The kits share one deployment: put them into one class, with a fixture of the scope "class", where deploying takes long.
+The kits share one deployment: where deploying takes long, put them into one class, with a fixture of scope "module".
 """
 
 from __future__ import annotations

@@ -26,30 +26,33 @@ from tests.testbed_documents import new_project
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GivenTestbed]:
+    directory = tmp_path_factory.mktemp("contract")
+    kind = docker_kind(Settings.from_environment({"TAILOR_HOME": str(directory / "home")}))
+    application = load_application(slice_in(directory))
+    assert kind.manage is not None
+    machine = kind.manage({}).machine()
+    types = resolved(load_service_types(), cores=machine.cores, memory_mib=machine.memory_mib)
+    given = GivenTestbed(kind, application, types, new_project(), rate_rps=100.0)
+    yield given
+    given.clean()
+
+
+@pytest.fixture(scope="module")
+def isolation() -> DockerIsolation:
+    return DockerIsolation()
+
+
+@pytest.fixture(scope="module")
+def allowed() -> Callable[[Running, str], str]:
+    def told(running: Running, service: str) -> str:
+        found = Engine().inspect(running.containers[service].id)
+        assert found is not None
+        return str(found["HostConfig"]["CpusetCpus"])
+
+    return told
+
+
 class TestDocker(DeploymentContract, LoadGeneratorContract, TraceReaderContract, IsolationContract):
     """Deployments by Docker Compose, the load generator's container, Jaeger, CPU sets."""
-
-    @pytest.fixture(scope="class")
-    def given(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GivenTestbed]:
-        directory = tmp_path_factory.mktemp("contract")
-        kind = docker_kind(Settings.from_environment({"TAILOR_HOME": str(directory / "home")}))
-        application = load_application(slice_in(directory))
-        assert kind.manage is not None
-        machine = kind.manage({}).machine()
-        types = resolved(load_service_types(), cores=machine.cores, memory_mib=machine.memory_mib)
-        given = GivenTestbed(kind, application, types, new_project(), rate_rps=100.0)
-        yield given
-        given.clean()
-
-    @pytest.fixture(scope="class")
-    def isolation(self) -> DockerIsolation:
-        return DockerIsolation()
-
-    @pytest.fixture(scope="class")
-    def allowed(self) -> Callable[[Running, str], str]:
-        def told(running: Running, service: str) -> str:
-            found = Engine().inspect(running.containers[service].id)
-            assert found is not None
-            return str(found["HostConfig"]["CpusetCpus"])
-
-        return told
