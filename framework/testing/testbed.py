@@ -103,7 +103,11 @@ class DeploymentContract:
         testbed = given.rig.testbed
         testbed.check(given.application)
         running = given.running
-        assert running.deployment == given.deployment()
+        wanted, found = given.deployment(), running.deployment
+        assert (found.project, found.application, found.configuration) == (
+            wanted.project, wanted.application, wanted.configuration,
+        )  # fmt: skip
+        assert wanted.labels.items() <= found.labels.items(), "it may have some of its own"
         assert set(running.containers) <= {service.name for service in given.application.services}
         assert running.containers
         testbed.alive(running)
