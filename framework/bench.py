@@ -8,16 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from framework.config.knowledge import load_service_types, resolved
-from framework.errors import (
-    MissingPrerequisite,
-    UnknownName,
-)
-from framework.model import (
-    Application,
-    Machine,
-    ServiceType,
-    Study,
-)
+from framework.errors import MissingPrerequisite, UnknownName
+from framework.model import Application, Machine, ServiceType, Study
 from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
@@ -118,9 +110,9 @@ class Backends:
     """The adapters that the use cases work with; filled in by bootstrap.
 
     ``kinds``: of testbeds, the preferred one first; that one describes and cleans the machine.  ``plugged_in``: name ->
-    what loads a kind of another package, which ``auto`` never chooses.  ``screen``: the model of
-    an application, None where it has none.  ``traces``: reads spans of files, directories and addresses.  ``spaces``:
-    directories of further service types.  ``observed``: a watch that also tells whoever observes Tailor itself.
+    what loads a kind of another package, which ``auto`` never chooses.  ``screen``: the model of an application, None
+    where it has none.  ``traces``: reads spans of files, directories and addresses.  ``spaces``: directories of further
+    service types.  ``observed``: a watch that also tells whoever observes Tailor itself.
     """
 
     store: StudyStore
@@ -135,9 +127,11 @@ class Backends:
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
     def kind(self, name: str) -> TestbedKind:
-        """Raises UnknownName, MissingPrerequisite for a plug-in that cannot be loaded."""
+        """Raises UnknownName, MissingPrerequisite for a plug-in that cannot be loaded, or has another's name."""
         for kind in self.kinds:
             if kind.name == name:
+                if name in self.plugged_in:
+                    raise MissingPrerequisite(f"a package has a testbed of the name {name} too", "uninstall it")
                 return kind
         if name not in self.plugged_in:
             known = (AUTO, *(kind.name for kind in self.kinds), *self.plugged_in)
@@ -157,15 +151,16 @@ class Backends:
             raise MissingPrerequisite(f"testbed {self.kinds[0].name} has no machine of its own", "use another one")
         return manage(types or {})
 
-    def machine(self, testbed: str | None = None, application: Application | None = None) -> Machine:
-        """What a testbed runs on; by default the preferred one."""
-        if testbed is None or application is None:
-            return self.manager().machine()
+    def machine(self) -> Machine:
+        """What the preferred testbed runs on."""
+        return self.manager().machine()
+
+    def machine_of(self, testbed: str, application: Application) -> Machine:
+        """What a testbed runs an application on."""
         return self.kind(testbed).open(application, {}).testbed.machine()
 
-    def types(self, testbed: str | None = None, application: Application | None = None) -> Mapping[str, ServiceType]:
-        """The knowledge base, every bound and default as a number on a testbed's machine."""
-        machine = self.machine(testbed, application)
+    def types_on(self, machine: Machine) -> Mapping[str, ServiceType]:
+        """The knowledge base, every bound and default as a number on a machine."""
         return resolved(load_service_types(self.spaces), cores=machine.cores, memory_mib=machine.memory_mib)
 
     def bench(self, testbed: str, application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:

@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 
 from framework.errors import MissingPrerequisite, UnknownName
 
+REMEDY = "repair or uninstall the package that has it"
+
 T = TypeVar("T")
 
 
@@ -42,26 +44,26 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """All names, without importing what other packages bring."""
-        return (*self.own(), *sorted(self._plugged_in().keys() - self.own().keys()))
+        others = {plugged.name for plugged in entry_points(group=self._group)}
+        return (*self.own(), *sorted(others - self.own().keys()))
 
     def get(self, name: str) -> T:
-        """Raises UnknownName, MissingPrerequisite where a package's thing cannot be loaded."""
-        if name in self.own():
-            return self._own[name]
-        plugged_in = self._plugged_in()
-        if name not in plugged_in:
+        """Raises UnknownName, MissingPrerequisite where what has the name cannot be loaded, or is not the only one."""
+        own, plugged_in = self.own(), list(entry_points(group=self._group, name=name))
+        if name not in own and not plugged_in:
             raise UnknownName(self._what, name, self.names())
-        return self._loaded(plugged_in[name])
-
-    def _plugged_in(self) -> dict[str, EntryPoint]:
-        return {plugged.name: plugged for plugged in entry_points(group=self._group)}
+        if len(plugged_in) + (name in own) > 1:
+            others = ", ".join(plugged.value for plugged in plugged_in)
+            here = "Tailor's own and " if name in own else ""
+            raise MissingPrerequisite(f"several have the name of {self._what} {name}: {here}{others}", REMEDY)
+        return own[name] if name in own else self._loaded(plugged_in[0])
 
     def _loaded(self, plugged: EntryPoint) -> T:
         try:
             thing: T = plugged.load()
         except Exception as error:  # the import of someone else's module may raise anything
             said = f"{self._what} {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
-            raise MissingPrerequisite(said, "repair or uninstall the package that has it") from error
+            raise MissingPrerequisite(said, REMEDY) from error
         return thing
 
 

@@ -98,9 +98,9 @@ class TuneRequest:
     quick: Annotated[
         bool,
         Option(
-            "8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so",
+            "8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so; on a model the full protocol with 60",
             "search",
-            label="quick: a first look (8 configurations, 2 x 10 s, 6 pairs)",
+            label="quick: a first look (8 configurations, 2 x 10 s, 6 pairs; on a model 60 in full)",
         ),
     ] = False
     only: Annotated[

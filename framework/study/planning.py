@@ -66,7 +66,7 @@ def quick(request: TuneRequest) -> TuneRequest:
 
 
 def quick_on_model(request: TuneRequest) -> TuneRequest:
-    """The quick study where a model answers: the full protocol with more configurations costs a minute there."""
+    """The quick study where a model answers: there the full protocol with more configurations is quick too."""
     full = TuneRequest(request.application)
     return replace(
         request,

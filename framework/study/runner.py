@@ -79,7 +79,7 @@ class StudyRunner:
     def _leased(
         self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
     ) -> T:
-        types = self._backends.types(study.testbed, application)
+        types = self._backends.types_on(self._backends.machine_of(study.testbed, application))
         bench = self._backends.bench(study.testbed, application, types, watch)
         done = False
         try:

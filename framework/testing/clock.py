@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 
 class VirtualClock:
     """Time that passes only when somebody sleeps."""
@@ -19,16 +17,3 @@ class VirtualClock:
 
     def sleep(self, seconds: float) -> None:
         self.ns += int(seconds * 1e9)
-
-
-class RealClock:
-    """The machine's own time, for what is tested against something real."""
-
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)

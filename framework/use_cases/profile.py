@@ -97,13 +97,14 @@ class Profiling:
         place, rest = _place_and_rest(domains_of(request.domains, kind.topology(application)))
         target = path or self.path(application)
         kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
-        bench = backends.bench(kind.name, application, backends.types(), watch)
+        machine = backends.machine_of(kind.name, application)
+        bench = backends.bench(kind.name, application, backends.types_on(machine), watch)
         run = Profiler(bench, kind.colocation(), request, place, rest, target)
         run.check(kept)
         with process_lock(backends.home, run.project):
             bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
             try:
-                return run.whole(kept, asdict(backends.machine()))
+                return run.whole(kept, asdict(machine))
             finally:
                 bench.testbed.clean(run.project, data=True)
 

@@ -69,7 +69,7 @@ class Tailor:
 
     def service_types(self) -> Mapping[str, ServiceType]:
         """The knowledge base, every bound and default as a number on this machine."""
-        return self._backends.types()
+        return self._backends.types_on(self.machine())
 
     def application(self, path: Path) -> Application:
         return load_application(path)
@@ -79,7 +79,8 @@ class Tailor:
     ) -> SearchSpace:
         """The search space of an application on a testbed's machine.  Raises InputError."""
         asked = request or TuneRequest(application.directory)
-        types, machine = self._backends.types(testbed, application), self._backends.machine(testbed, application)
+        machine = self._backends.machine_of(testbed, application) if testbed else self.machine()
+        types = self._backends.types_on(machine)
         topology = self._backends.kind(testbed).topology if testbed else self._backends.kinds[0].topology
         return space_of(application, asked, types, machine, partial(topology, application))
 
@@ -122,7 +123,7 @@ class Tailor:
         testbed.check(application)
         space = self.space(application, request, kind.name)
         known: dict[str, Any] = history(request.history, application.objective, space, self.store)
-        inert = kind.inert(application, self._backends.types(kind.name, application))
+        inert = kind.inert(application, self._backends.types_on(testbed.machine()))
         if inert:
             known[INERT] = [name for name in inert if name in space]
         plan = study_plan(request, application, space, service_importance(request, self.store), known)

@@ -93,7 +93,13 @@ class Modelling:
         parts = [read_evidence(Path(name)) for name in files]
         if studies:
             parts.append(
-                recorded(application, self._backends.types(), studies, self._backends.store, self._backends.artefacts)
+                recorded(
+                    application,
+                    self._backends.types_on(self._backends.machine()),
+                    studies,
+                    self._backends.store,
+                    self._backends.artefacts,
+                )
             )
         found = merged(parts)
         if found.application != application.name:

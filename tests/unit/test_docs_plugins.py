@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from framework.bench import Rig
+from framework.bootstrap.storage import SystemClock
 from framework.load.registry import GENERATORS
 from framework.model import Deployment, Running
 from framework.ports.testbed import Progress
-from framework.testing.clock import RealClock
 from framework.testing.pretend import PretendMachine, larger_is_faster, pretend_application, pretend_kind, pretend_types
 from framework.testing.testbed import GivenTestbed, LoadGeneratorContract
 from optimizer.space import Configuration
@@ -99,7 +99,7 @@ class TestPlainLoad(LoadGeneratorContract):
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(sys.modules, "tailor_plain_load", raising=False)
         application = replace(pretend_application(tmp_path), generator="plain")
-        machine = AtHome(RealClock(), larger_is_faster)
+        machine = AtHome(SystemClock(), larger_is_faster)
         kind = pretend_kind(machine)
         load = GENERATORS.get(application.generator)(application, None)  # type: ignore[arg-type]  # it needs none
         monkeypatch.setattr(sys.modules["tailor_plain_load"], "PORT", server)

@@ -46,6 +46,9 @@ def test_what_other_packages_bring(elsewhere: None) -> None:
     assert (things.get("saw"), things.get("hammer")) == ("a saw", "a hammer")
     with pytest.raises(UnknownName, match="unknown thing 'nail'; known: broken, hammer, saw"):
         things.get("nail")
+    things.register("hammer")("another hammer")
+    with pytest.raises(MissingPrerequisite, match="several have the name of thing hammer: Tailor's own and elsewhere_"):
+        things.get("hammer")
     with pytest.raises(MissingPrerequisite, match=r"thing broken \(elsewhere_things:GONE\) cannot be loaded"):
         things.get("broken")
 
