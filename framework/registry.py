@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -44,12 +45,13 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """All names, without importing what other packages bring."""
-        others = {plugged.name for plugged in entry_points(group=self._group)}
+        others = {plugged.name for plugged in _plugged_in(self._group, tuple(sys.path))}
         return (*self.own(), *sorted(others - self.own().keys()))
 
     def get(self, name: str) -> T:
         """Raises UnknownName, MissingPrerequisite where what has the name cannot be loaded, or is not the only one."""
-        own, plugged_in = self.own(), list(entry_points(group=self._group, name=name))
+        own = self.own()
+        plugged_in = [one for one in _plugged_in(self._group, tuple(sys.path)) if one.name == name]
         if name not in own and not plugged_in:
             raise UnknownName(self._what, name, self.names())
         if len(plugged_in) + (name in own) > 1:
@@ -65,6 +67,12 @@ class Registry(Generic[T]):
             said = f"{self._what} {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
             raise MissingPrerequisite(said, REMEDY) from error
         return thing
+
+
+@cache
+def _plugged_in(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Of the packages along the path; kept, because a look through all installed packages takes milliseconds."""
+    return tuple(entry_points(group=group))
 
 
 @cache

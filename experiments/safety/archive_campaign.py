@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.peak_memory import peak_bytes
 from experiments.safety.archives import Archives
 from framework.bootstrap.adapters import Opened, opened
 from framework.config.settings import Settings
@@ -77,7 +78,7 @@ class Importing:
         _limit_memory()
         for _ in range(count):
             self._try(*archives.next())
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak = peak_bytes()
         if peak > MOST_BYTES:
             self._note("more memory than 1 GiB", bytes=peak)
         return {

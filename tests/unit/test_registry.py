@@ -72,3 +72,18 @@ def test_the_first_sign_decides() -> None:
     assert detect(b'{"resourceSpans": [{"data": 1}]}') == "otlp"
     assert detect(b'{"data": [{"resourceSpans": 1}]}') == "jaeger"
     assert isinstance(FORMATS.get("zipkin"), TraceFormat)
+
+
+def test_installed_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader asks for its format once per document; looking through all packages took longer than reading it."""
+    looked: list[str] = []
+
+    def look(group: str) -> tuple[()]:
+        looked.append(group)
+        return ()
+
+    monkeypatch.setattr("framework.registry.entry_points", look)
+    things: Registry[str] = Registry("thing", "tailor.looked_for_once")
+    things.register("saw")("a saw")
+    assert [things.get("saw") for _ in range(3)] == ["a saw"] * 3
+    assert looked == ["tailor.looked_for_once"]

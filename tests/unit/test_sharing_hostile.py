@@ -264,19 +264,20 @@ def bomb(name: str) -> tuple[dict[str, bytes], str]:
 
 
 MEASURE = """
-import resource, sys
+import sys
 from pathlib import Path
+from experiments.peak_memory import peak_bytes
 from framework.errors import InputError
 from tests.unit.test_sharing import Place
 
 place = Place(Path(sys.argv[1]))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_bytes()
 try:
     place.sharing.unpack(Path(sys.argv[2]))
     said = "taken in"
 except InputError as error:
     said = str(error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak_bytes() - before) // 2**20)
 print(said)
 """
 
