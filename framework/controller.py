@@ -21,7 +21,6 @@ from framework.model import (
     LoadPlan,
     LoadResult,
     Measurement,
-    Purpose,
     Running,
     StudyPlan,
     Trial,
@@ -29,9 +28,8 @@ from framework.model import (
 )
 from framework.model.events import RepetitionFinished, TrialFinished, TrialStarted
 from framework.model.spans import SpanTable, packed
-from framework.model.study import project_name
+from framework.model.study import TrialSpec, project_name
 from framework.objective import evaluate, trial_value
-from optimizer.space import Configuration
 
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
@@ -40,50 +38,47 @@ ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
 
 class Controller:
-    """Runs trials of one study and records each step of them in the store."""
+    """Runs trials of one study and records each step of them in the store.
 
-    def __init__(self, bench: Bench, study: str, plan: StudyPlan, attempts: int = ATTEMPTS) -> None:
+    ``complete``: adds to a trial what only its study knows (standard error, drift correction) before it is recorded.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        study: str,
+        plan: StudyPlan,
+        *,
+        attempts: int = ATTEMPTS,
+        complete: Callable[[Trial], Trial] = lambda trial: trial,
+    ) -> None:
         # A model gives the same answer again, and nothing that disturbed it passes.
         self._attempts = 1 if bench.testbed.modelled else attempts
         self._bench = bench
         self._study = study
         self._plan = plan
+        self._complete = complete
         known = bench.store.trial_page(study, 0, MOST_TRIALS)
-        self._finished = sum(one.state not in (TrialState.ABORTED, TrialState.RUNNING) for one in known)
+        self._finished = sum(trial.state not in (TrialState.ABORTED, TrialState.RUNNING) for trial in known)
 
-    def run(
-        self,
-        configuration: Configuration,
-        purpose: Purpose,
-        *,
-        repetitions: int = 1,
-        first_seed: int = 0,
-        ask: int | None = None,
-        pair: int | None = None,
-        label: str = "",
-        give_up_above: float | None = None,
-        ask_s: float = 0.0,
-        complete: Callable[[Trial], Trial] = lambda trial: trial,
-    ) -> Trial:
-        """Measure one configuration and record it; returns the finished trial, whatever became of it.
-
-        ``first_seed``: repetition r drives the arrivals of seed number first_seed + r, equal for every configuration.
-        ``give_up_above``: a clear loser, whose first repetition passes this value, is not repeated.
-        ``complete``: adds what only the study knows (standard error, drift correction) before the trial is recorded.
-        """
+    def run(self, spec: TrialSpec) -> Trial:
+        """Measure one configuration and record it; returns the finished trial, whatever became of it."""
         bench = self._bench
-        wanted = Trial(self._study, 0, purpose, configuration, TrialState.RUNNING, ask=ask, pair=pair, label=label)
+        wanted = Trial(
+            self._study, 0, spec.purpose, spec.configuration, TrialState.RUNNING,
+            ask=spec.ask, pair=spec.pair, label=spec.label,
+        )  # fmt: skip
         trial = bench.store.begin_trial(wanted)
-        bench.watch(TrialStarted(trial.number, purpose))
+        bench.watch(TrialStarted(trial.number, trial.purpose))
         began = bench.clock.monotonic()
         outcome: dict[str, Any] = {"state": TrialState.ABORTED, "reason": "interrupted"}
         measurements: list[Measurement] = []
         try:
-            for repetition in range(repetitions):
-                measurement, running = self._repeat(trial, repetition, first_seed + repetition)
+            for repetition in range(spec.repetitions):
+                measurement, running = self._repeat(trial, repetition, spec.first_seed + repetition)
                 measurements.append(measurement)
                 trial = self._with_images(trial, running)
-                if measurement.infeasible or _clear_loser(measurement, give_up_above):
+                if measurement.infeasible or _clear_loser(measurement, spec.give_up_above):
                     break
             outcome = _outcome(measurements)
         except TrialFailed as error:
@@ -97,9 +92,9 @@ class Controller:
                 "reason": f"no valid repetition in {self._attempts} attempts: {error}",
             }
         finally:
-            phases = {"ask": ask_s, "total": bench.clock.monotonic() - began}
+            phases = {"ask": spec.ask_s, "total": bench.clock.monotonic() - began}
             trial = replace(trial, phases=phases, measurements=tuple(measurements), **outcome)
-            trial = bench.store.finish_trial(complete(trial) if trial.value is not None else trial)
+            trial = bench.store.finish_trial(self._complete(trial) if trial.value is not None else trial)
             self._finished += trial.state is not TrialState.ABORTED
         bench.watch(TrialFinished(trial))
         return trial

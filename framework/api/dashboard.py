@@ -69,7 +69,7 @@ def router(service: Service) -> APIRouter:
         progress = await run_in_threadpool(service.queue.progress, found.id) or {}
         return page(
             "live_study.html", caller, study=found, body=Markup(shown["html"]),
-            expected=expected_repetitions(found.plan), done=progress.get("repetitions", shown["repetitions"]),
+            expected=expected_repetitions(found.effective_plan), done=progress.get("repetitions", shown["repetitions"]),
         )  # fmt: skip
 
     @routes.get("/studies/{study}/body")

@@ -178,7 +178,7 @@ def router(service: Service) -> APIRouter:
 
 def document(study: Study) -> dict[str, Any]:
     """A study in a list."""
-    plan = study.plan
+    plan = study.effective_plan
     return {
         "study": study.id,
         "state": study.state.value,

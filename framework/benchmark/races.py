@@ -26,9 +26,10 @@ from framework.config.knowledge import load_service_types, resolved
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.space import along_the_path, search_space
 from framework.config.twin_file import load_twin, twin_path
-from framework.critical_path.reduce import Thresholds, evidence_of, reduce
+from framework.critical_path.reduce import evidence_of, reduce
 from framework.errors import InputError, StoreError
 from framework.model import Application, Study, Trial, TrialState
+from framework.model.decisions import Thresholds
 from framework.model.documents import decode, encode
 from framework.model.study import said
 from framework.model.twin import Twin

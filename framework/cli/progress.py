@@ -22,22 +22,25 @@ from rich.progress import (
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
 from framework.model.events import (
+    BudgetFrozen,
     DatasetStepStarted,
     Event,
     NotesGiven,
     PhaseStarted,
     PhaseStepStarted,
-    PlanChanged,
+    PriorComputed,
     ProfileStepStarted,
     ProfileWindowStarted,
     RateMeasured,
     RepetitionFinished,
+    SmallerFound,
+    SpaceReduced,
     TrialFinished,
     TrialStarted,
     TwinAsked,
     WaitStarted,
+    WarmupLengthened,
 )
-from framework.study.observations import PRIOR
 from framework.study.planning import expected_repetitions
 
 SILENT = (RateMeasured, ProfileStepStarted, ProfileWindowStarted)  # `tailor sweep` and `tailor profile` show these
@@ -90,8 +93,18 @@ class StudyProgress:
                 self._bar.update(self._task, trial="data", phase=step)
             case TwinAsked(done, total):
                 self._bar.update(self._task, trial="the twin", phase=f"{done} of {total} configurations asked")
-            case PlanChanged():
-                self._plan_changed(event)
+            case WarmupLengthened(warmup_s):
+                self._console.print(f"warm-up: {warmup_s:g} s, because the default takes so long to settle")
+            case BudgetFrozen(iterations):
+                self._console.print(f"time limit: {iterations} configurations")
+            case SpaceReduced(reduction):
+                kept = f"{reduction.parameters} of {reduction.parameters_before} parameters"
+                self._console.print(f"reduction {reduction.kind}: {kept} are tuned")
+            case PriorComputed(points):
+                best = math.exp(min(point.log_ratio for point in points))
+                self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
+            case SmallerFound(configurations):
+                self._smaller_found(len(configurations))
             case WaitStarted(reason, wait_s):
                 self._console.print(f"[yellow]waiting {wait_s:.0f} s: {reason}")
             case TrialStarted(number, purpose):
@@ -140,19 +153,10 @@ class StudyProgress:
         else:
             self._console.print(f"{self._name(trial)}: [red]{trial.state}[/] {trial.reason}")
 
-    def _plan_changed(self, event: PlanChanged) -> None:
-        if event.why == "minimal":
-            count = len(event.changes["extra"]["minimal"])
-            total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count)
-            self._bar.update(self._task, total=total)
-            self._console.print(f"smaller recommendations to try: {count or 'none'}")
-            return
-        if event.why == PRIOR:
-            best = math.exp(min(point["log_ratio"] for point in event.changes["extra"][PRIOR]))
-            self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
-            return
-        changes = ", ".join(f"{name} {value}" for name, value in event.changes.items() if name != "extra")
-        self._console.print(f"{event.why}: {changes}")
+    def _smaller_found(self, count: int) -> None:
+        total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count)
+        self._bar.update(self._task, total=total)
+        self._console.print(f"smaller recommendations to try: {count or 'none'}")
 
     def _name(self, trial: Trial) -> str:
         place = f" pair {trial.pair + 1}" if trial.pair is not None else ""

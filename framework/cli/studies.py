@@ -51,6 +51,7 @@ def studies(as_json: Json = False) -> None:
 def show(study: StudyArgument, as_json: Json = False) -> None:
     """A study: its trials and what it found."""
     from framework.cli import terminal
+    from framework.model.plan_document import plan_document
     from framework.report.summary_json import summary_document
 
     with_tailor = tailor()
@@ -58,7 +59,7 @@ def show(study: StudyArgument, as_json: Json = False) -> None:
     trials = list(with_tailor.store.trials(found.id))
     summary = with_tailor.summary(found)
     if as_json:
-        print_json({**summary_document(summary), "plan": found.plan, "trials_detail": trials})
+        print_json({**summary_document(summary), "plan": plan_document(found), "trials_detail": trials})
         return
     terminal.opening(output, found)
     output.print(terminal.trials_table(trials, summary.objective))

@@ -17,7 +17,7 @@ from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.summary import Level, Summary
-from framework.study.observations import HISTORY, INERT, left_out
+from framework.study.observations import left_out
 from optimizer.space import SearchSpace
 
 __all__ = [
@@ -99,7 +99,7 @@ def estimate(value: Estimate, unit: str = "ms") -> str:
 
 def opening(console: Console, study: Study) -> None:
     """What is about to happen, on which machine."""
-    plan, machine = study.plan, study.machine
+    plan, machine = study.effective_plan, study.machine
     if study.modelled:
         console.print(MODELLED.format(escape(study.model)))
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
@@ -111,12 +111,12 @@ def opening(console: Console, study: Study) -> None:
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
-    if plan.extra.get(INERT):
-        many = len(plan.extra[INERT])
+    if study.decisions.inert:
+        many = len(study.decisions.inert)
         console.print(f"{many} of the {len(study.space['parameters'])} parameters mean nothing to the model")
-    if HISTORY in plan.extra:
-        sources = ", ".join(str(source["source"]) for source in plan.extra[HISTORY])
-        usable, reasons = left_out(plan.extra, SearchSpace.from_dict(study.space))
+    if study.decisions.history:
+        sources = ", ".join(known.source for known in study.decisions.history)
+        usable, reasons = left_out(study.decisions.history, SearchSpace.from_dict(study.space))
         console.print(f"starts from {usable} results of {sources}", soft_wrap=True)
         for reason, count in reasons.items():
             console.print(f"left out, {count} times: {reason}", soft_wrap=True)
@@ -201,7 +201,7 @@ def notes(found: Summary) -> list[str]:
         said.append(f"{found.study.plan.optimizer} takes no priors: the soft reduction changed nothing for it")
     if found.smaller is not None:
         said.append(found.smaller)
-    silent = set(found.study.plan.extra.get(INERT, ()))
+    silent = set(found.study.decisions.inert)
     without = sum(f"{change.service}.{change.parameter}" in silent for change in found.changes)
     if without:
         said.append(f"{without} of the {len(found.changes)} changes mean nothing to the model: they come from chance")

@@ -70,7 +70,7 @@ def run_study(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
     """Run a study to its verdict and show it."""
     study = with_tailor.store.get(study_id)
     terminal.opening(messages, study)
-    with StudyProgress(messages, study.plan) as progress:
+    with StudyProgress(messages, study.effective_plan) as progress:
         try:
             study = with_tailor.run(study_id, progress)
         except (Transient, StoreError):

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from framework.errors import FieldError, FieldName, InputError
 from framework.model import Estimate, ServiceTime
+from framework.model.decisions import Reduction, Removed, Thresholds
 from framework.model.tune_request import REDUCTIONS
 
+THRESHOLDS = Thresholds()
 LEAST_PRIOR = 0.05
 """A service that is not on the path keeps this much of the prior of the one with the largest share."""
 
@@ -30,47 +32,12 @@ class Evidence:
     cv: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """``share`` of the critical path, mean ``path_ms`` on it, coefficient of variation ``cv``: at least these stay.
-
-    ``importance``: of a screened service, as a fraction of the largest.
-    """
-
-    share: float = 0.01
-    path_ms: float = 1.0
-    cv: float = 0.5
-    importance: float = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A service that is not tuned, the number of parameters that it had, and why, in a sentence with its numbers."""
-
-    service: str
-    parameters: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """``kept``: services that are tuned.  ``priors``: a weight in (0, 1] for each of them."""
-
-    kind: str  # one of REDUCTIONS
-    thresholds: Thresholds
-    kept: tuple[str, ...]
-    removed: tuple[Removed, ...]
-    priors: Mapping[str, float]
-    parameters: int  # of the services kept
-    parameters_before: int
-
-
 def reduce(
     kind: str,
     evidence: Sequence[Evidence],
     tunable: Mapping[str, int],
     *,
-    thresholds: Thresholds = Thresholds(),
+    thresholds: Thresholds = THRESHOLDS,
     bottlenecks: Collection[str] = (),
     screened: Mapping[str, float] | None = None,
 ) -> Reduction:
@@ -145,7 +112,7 @@ def priors(evidence: Sequence[Evidence], services: Collection[str]) -> Mapping[s
 
 
 def alternatives(
-    evidence: Sequence[Evidence], tunable: Mapping[str, int], thresholds: Thresholds = Thresholds()
+    evidence: Sequence[Evidence], tunable: Mapping[str, int], thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Reduction, ...]:
     """What each cut that needs nothing but traces would keep; one that would leave nothing is left out."""
     found = []

@@ -13,8 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from framework.model.decisions import ModelledPoint, Reduction
 from framework.model.measurement import Measurement
 from framework.model.study import Purpose, Step, StudyState, Sweep, Trial
+from optimizer.space import Value
+
+PLAN_CHANGED = "plan changed"
+"""The kind of all decisions; ``why`` in the payload tells them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +54,61 @@ class NotesGiven(StoredEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanChanged(StoredEvent):
-    """A study decided something about the rest of itself.  ``changes``: field of its plan -> new value."""
+class WarmupLengthened(StoredEvent):
+    """The default was found to settle later than the plan's warm-up ends."""
 
-    kind = "plan changed"
-    why: str
-    changes: Mapping[str, Any]
+    kind = PLAN_CHANGED
+    warmup_s: float
 
     def payload(self) -> Mapping[str, Any]:
-        """The changes beside the reason, without ``extra``, which is long and stands in the plan."""
-        return {"why": self.why, **{name: value for name, value in self.changes.items() if name != "extra"}}
+        return {"why": "warm-up", "warmup_s": self.warmup_s}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFrozen(StoredEvent):
+    """The time limit became a number of configurations."""
+
+    kind = PLAN_CHANGED
+    iterations: int
+
+    def payload(self) -> Mapping[str, Any]:
+        return {"why": "time limit", "iterations": self.iterations}
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceReduced(StoredEvent):
+    """The traces of the default say which services are tuned."""
+
+    kind = PLAN_CHANGED
+    reduction: Reduction
+
+    def payload(self) -> Mapping[str, Any]:
+        """The reason alone: the study's decisions hold the reduction, which is long."""
+        return {"why": "reduction"}
+
+
+@dataclass(frozen=True, slots=True)
+class PriorComputed(StoredEvent):
+    """The twin said what it predicts for the search space."""
+
+    kind = PLAN_CHANGED
+    points: tuple[ModelledPoint, ...]
+
+    def payload(self) -> Mapping[str, Any]:
+        """The reason alone, as for a reduction."""
+        return {"why": "prior"}
+
+
+@dataclass(frozen=True, slots=True)
+class SmallerFound(StoredEvent):
+    """Configurations that change less than the best will be compared with it."""
+
+    kind = PLAN_CHANGED
+    configurations: tuple[Mapping[str, Value], ...]
+
+    def payload(self) -> Mapping[str, Any]:
+        """The reason alone, as for a reduction."""
+        return {"why": "minimal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +249,11 @@ class ProfileWindowStarted:
 
 Event = (
     NotesGiven
-    | PlanChanged
+    | WarmupLengthened
+    | BudgetFrozen
+    | SpaceReduced
+    | PriorComputed
+    | SmallerFound
     | DatasetStepStarted
     | TwinAsked
     | WaitStarted

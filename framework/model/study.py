@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from framework.errors import (
-    MeasuredElsewhere,
-)
+from framework.errors import MeasuredElsewhere
+from framework.model.decisions import StudyDecisions
 from framework.model.deployment import Machine
 from framework.model.measurement import Estimate, Measurement
 from optimizer.space import Configuration, Value
@@ -69,6 +68,26 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """A trial that is wanted.
+
+    ``first_seed``: repetition r drives the arrivals of seed number first_seed + r, equal for every configuration.
+    ``ask``: index of the optimizer's ask; ``ask_s``: seconds that it took.  ``pair``, ``label``: of a comparison.
+    ``give_up_above``: a clear loser, whose first repetition passes this value, is not repeated.
+    """
+
+    configuration: Configuration
+    purpose: Purpose
+    repetitions: int = 1
+    first_seed: int = 0
+    ask: int | None = None
+    ask_s: float = 0.0
+    pair: int | None = None
+    label: str = ""
+    give_up_above: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """To whom a trial is offered that is measured elsewhere, and until when."""
 
@@ -94,7 +113,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """Everything a study was asked to do; frozen when it is created."""
+    """Everything a study was asked to do; it never changes.  ``StudyDecisions`` holds what comes of it."""
 
     application: str  # see Study.directory and Study.application_name, which say what it is
     optimizer: str
@@ -125,7 +144,6 @@ class StudyPlan:
     also: tuple[str, ...] = ()
     minimal: int = 0
     prior: str = "none"
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +164,19 @@ class Study:
     rivals: Mapping[str, Verdict] = field(default_factory=dict)  # best against other named configurations
     message: str = ""
     modelled: bool = False  # its numbers come from a model and were not measured
+    decisions: StudyDecisions = field(default_factory=StudyDecisions)
+
+    @property
+    def effective_plan(self) -> StudyPlan:
+        """The plan with the warm-up, the number of configurations and the edits that the study decided on."""
+        decided, plan = self.decisions, self.plan
+        if decided.warmup_s is not None:
+            plan = replace(plan, warmup_s=decided.warmup_s)
+        if decided.iterations is not None:
+            plan = replace(plan, iterations=decided.iterations)
+        if decided.edits:
+            plan = replace(plan, only=decided.edits[-1].only, allow_weaker=decided.edits[-1].allow_weaker)
+        return plan
 
     @property
     def model(self) -> str:

@@ -10,12 +10,12 @@ from framework.model import (
     Offer,
     Purpose,
     Study,
-    StudyPlan,
     StudyState,
     Trial,
     TrialState,
     Verdict,
 )
+from framework.model.decisions import StudyDecisions
 from framework.model.events import StoredEvent
 from framework.model.job import IdempotencyKey, Job
 
@@ -41,9 +41,9 @@ class StudyStore(Protocol):
     def delete(self, study: str) -> None: ...
     def set_state(self, study: str, state: StudyState, message: str = "") -> None: ...
     def set_best(self, study: str, trial: int) -> None: ...
-    def set_plan(self, study: str, plan: StudyPlan) -> None: ...
-    def set_space(self, study: str, space: Mapping[str, Any], plan: StudyPlan) -> None:
-        """Another search space, with the plan that says since when, in one transaction."""
+    def set_decisions(self, study: str, decisions: StudyDecisions) -> None: ...
+    def set_space(self, study: str, space: Mapping[str, Any], decisions: StudyDecisions) -> None:
+        """Another search space, with the decisions that say since when, in one transaction."""
 
     def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None: ...
 

@@ -35,7 +35,7 @@ def _verdict(study: Study, default: Trial | None, best: Trial | None) -> str:
         return "The default configuration has no value yet."
     verdict = study.verdict
     if verdict is None:
-        if not study.plan.iterations:
+        if not study.effective_plan.iterations:
             return "Nothing was searched: named configurations were compared with the default."
         if best.configuration == default.configuration:
             return "No improvement shown: no configuration that was tried measured better than the default."

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from framework.critical_path.reduce import Reduction, Thresholds, alternatives, evidence_of
+from framework.critical_path.reduce import alternatives, evidence_of
 from framework.model import (
     Application,
     Estimate,
@@ -18,13 +18,12 @@ from framework.model import (
     Trial,
     Verdict,
 )
-from framework.model.documents import decode
+from framework.model.decisions import Reduction, Thresholds
 from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
-from framework.study.observations import EDITS, INERT
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
@@ -74,7 +73,7 @@ class Summary:
     @property
     def changed(self) -> tuple[Changed, ...]:
         """The changes that may matter, those of one parameter name together: none that means nothing to the model."""
-        silent = set(self.study.plan.extra.get(INERT, ()))
+        silent = set(self.study.decisions.inert)
         return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in silent])
 
     @property
@@ -110,7 +109,7 @@ def summarise(
         phases=phases,
         overhead=_overhead(phases),
         cpu=_mean_of([m.cpu for m in valid]),
-        reduction=decode(Reduction, study.plan.extra["reduction"]) if "reduction" in study.plan.extra else None,
+        reduction=study.decisions.reduction,
         unused_priors=study.plan.reduce == "soft" and not _takes_priors(study.plan.optimizer),
         subsets=_subsets(study, default) if default is not None else (),
         outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
@@ -136,9 +135,9 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
 
 def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
     """Whether less of the recommendation is enough, in a sentence; None where that was not asked."""
-    if "minimal" not in study.plan.extra or best is None:
+    candidates = study.decisions.minimal
+    if candidates is None or best is None:
         return None
-    candidates = study.plan.extra["minimal"]
     if not candidates:
         return "the model of the trials found no smaller recommendation to try"
     if best.purpose == "minimal":
@@ -153,8 +152,8 @@ def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
     """The default of every parameter of a trial, also of those that an edit of the space took away."""
     known: dict[str, Value] = {}
-    for edit in study.plan.extra.get(EDITS, ()):
-        known |= edit["default"]
+    for edit in study.decisions.edits:
+        known |= edit.default
     known |= SearchSpace.from_dict(study.space).default()
     return {name: known[name] for name in trial.configuration}
 

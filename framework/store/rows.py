@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from framework.model import Machine, Measurement, Study, StudyPlan, StudyState, Trial, Verdict
+from framework.model.decisions import StudyDecisions
 from framework.model.documents import decode, encode
 from framework.ports.store import ArtefactStore
 from framework.store.schema import trials
@@ -33,6 +34,7 @@ def study_row(study: Study) -> dict[str, Any]:
         "best": study.best,
         "verdict": encode(study.verdict),
         "rivals": encode(study.rivals),
+        "decisions": encode(study.decisions),
     }
 
 
@@ -52,6 +54,7 @@ def study_of(row: sa.Row[Any]) -> Study:
         rivals={name: decode(Verdict, document) for name, document in row.rivals.items()},
         message=row.message,
         modelled=row.modelled,
+        decisions=decode(StudyDecisions, row.decisions),
     )
 
 

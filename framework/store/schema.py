@@ -44,6 +44,7 @@ studies = Table(
     Column("best", Integer),
     Column("verdict", JSON),
     Column("rivals", JSON, nullable=False),
+    Column("decisions", JSON, nullable=False),
 )
 
 trials = Table(

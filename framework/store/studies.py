@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from framework.errors import IllegalTransition, NotFound
-from framework.model import Measurement, Offer, Purpose, Study, StudyPlan, StudyState, Trial, TrialState, Verdict
+from framework.model import Measurement, Offer, Purpose, Study, StudyState, Trial, TrialState, Verdict
+from framework.model.decisions import StudyDecisions
 from framework.model.documents import encode
 from framework.model.events import StateChanged, StoredEvent, TrialFinished, TrialStarted
 from framework.ports.clock import Clock
@@ -130,11 +131,11 @@ class SqlStudyStore:
             connection.execute(studies.update().where(studies.c.id == study).values(state=state.value, message=message))
             self._note(connection, study, StateChanged(state, message))
 
-    def set_plan(self, study: str, plan: StudyPlan) -> None:
-        self._update(study, plan=encode(plan))
+    def set_decisions(self, study: str, decisions: StudyDecisions) -> None:
+        self._update(study, decisions=encode(decisions))
 
-    def set_space(self, study: str, space: Mapping[str, Any], plan: StudyPlan) -> None:
-        self._update(study, space=dict(space), plan=encode(plan))
+    def set_space(self, study: str, space: Mapping[str, Any], decisions: StudyDecisions) -> None:
+        self._update(study, space=dict(space), decisions=encode(decisions))
 
     def set_best(self, study: str, trial: int) -> None:
         self._update(study, best=trial)

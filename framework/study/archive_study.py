@@ -13,6 +13,7 @@ from framework.errors import InputError, TailorError
 from framework.model import Measurement, Study, Trial
 from framework.model.documents import conform, decode
 from framework.model.identity import is_plain_name, is_study_id
+from framework.model.plan_document import separated
 from framework.study.archive_reader import DIGEST, TABLE_BYTES, Parts
 from framework.study.archive_tables import NotATable, read_latencies
 from optimizer.errors import OptimizerError
@@ -48,7 +49,9 @@ def whole_study(path: Path, parts: Parts) -> tuple[Study, list[Trial], Events]:
 
 
 def _study(document: Any) -> Study:
-    study = decode(Study, {"modelled": document.get("testbed") in MODELS, **document})
+    plan, decisions = separated(document["plan"])
+    whole = {"modelled": document.get("testbed") in MODELS, **document, "plan": plan, "decisions": decisions}
+    study = decode(Study, whole)
     conform(Study, study, "study")
     if not is_study_id(study.id):
         raise ValueError(f"study.id: {study.id[:80]!r} is no id of a study")

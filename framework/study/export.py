@@ -35,6 +35,7 @@ from framework.config.writing import to_yaml
 from framework.errors import InputError, NotFound, StoreError
 from framework.model import EXTERNAL, Study, Trial
 from framework.model.documents import encode
+from framework.model.plan_document import study_document
 from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
 from framework.study.archive_reader import ARTEFACTS, FORMAT, VERSION, Parts
 from framework.study.archive_study import whole_study
@@ -60,7 +61,7 @@ class StudyExport:
             "format": FORMAT,
             "version": VERSION,
             "tailor": framework.__version__,
-            "study": encode(_shareable(study)),
+            "study": study_document(_shareable(study)),
             "trials": encode([replace(one, measurements=()) for one in trials]),
             "measurements": [{**encode(one), "trial": trial.number} for trial in trials for one in trial.measurements],
             "events": list(self.store.events(study.id)),

@@ -18,12 +18,13 @@ from typing import Any
 
 from framework.errors import InputError, NotFound
 from framework.model import EXTERNAL, Machine, Study, StudyPlan, StudyState, Trial
+from framework.model.decisions import StudyDecisions
 from framework.model.identity import is_plain_name
 from framework.ports.clock import Clock
 from framework.ports.store import OfferStore, StudyStore
 from framework.study.external_session import VALUE, AskRequest, ExternalSession, TrialResult, objective_of
 from framework.study.lease import Lease
-from framework.study.procedure import new_optimizer
+from framework.study.new_optimizer import new_optimizer
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 
@@ -109,7 +110,7 @@ class External:
         plan = replace(plan, subject_to=tuple(subject_to), also=tuple(also))
         if VALUE in objective_of(plan).beside:
             raise InputError(f"subject_to, also: {VALUE} is what is minimised; allowed: other quantities")
-        new_optimizer(plan, known)
+        new_optimizer(plan, StudyDecisions(), known)
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)
         return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",

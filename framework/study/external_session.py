@@ -18,8 +18,8 @@ from framework.ports.clock import Clock
 from framework.ports.store import OfferStore, StudyStore
 from framework.study.batching import GroupCommit
 from framework.study.lease import LEASE_S, Lease
+from framework.study.new_optimizer import new_optimizer
 from framework.study.observations import observation
-from framework.study.procedure import new_optimizer
 from optimizer.base import Optimizer, SearchExhausted
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
@@ -214,7 +214,7 @@ class ExternalSession:
         valued = [trial for trial in trials.values() if trial.value is not None]
         self._lowest = min((rank(trial, self._objective) for trial in valued), default=NO_RANK)
         self._out = {number: trial for number, trial in trials.items() if trial.state is TrialState.RUNNING}
-        optimizer = new_optimizer(study.plan, self._space)
+        optimizer = new_optimizer(study.plan, study.decisions, self._space)
         for event in self._store.events(study.id):
             trial = trials.get(event.get("number", -1))
             if trial is None or event["kind"] not in (TrialStarted.kind, TrialFinished.kind):
@@ -225,7 +225,7 @@ class ExternalSession:
             [suggestion] = optimizer.ask()
             if suggestion.configuration != trial.configuration:
                 self._store.add_event(study.id, ReplayDiverged(trial.number))
-                optimizer = new_optimizer(study.plan, self._space)
+                optimizer = new_optimizer(study.plan, study.decisions, self._space)
                 finished = [one for one in trials.values() if one.state is not TrialState.RUNNING]
                 optimizer.tell([self._observation(one) for one in finished])
                 return optimizer

@@ -19,7 +19,7 @@ def importance(study: Study, trials: Sequence[Trial]) -> Explained | None:
     """
     space = SearchSpace.from_dict(study.space)
     finished = [t for t in trials if t.purpose in ("default", "search") and t.told_value is not None]
-    known = [(in_space(trial, space, study.plan, space.default()), trial) for trial in finished]
+    known = [(in_space(trial, space, study.decisions.edits, space.default()), trial) for trial in finished]
     results = [(one, float(trial.told_value or 0.0)) for one, trial in known if one is not None]
     if study.plan.optimizer == SCREENING:
         found = effects(space, results)

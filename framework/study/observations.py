@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from framework.critical_path.reduce import evidence_of, priors
-from framework.model import Objective, StudyPlan, Trial, TrialState, cpu_us_per_request
-from framework.model.documents import decode
+from framework.model import Objective, Trial, TrialState, cpu_us_per_request
+from framework.model.decisions import ImportedResults, ModelledPoint, SpaceEdit
 from framework.objective import constraints, others
 from optimizer.errors import NotOfThisSpace
 from optimizer.models.simulator_prior import Modelled
 from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.transfer import Known, carried, observed
 from optimizer.trial import Observation, ObservationState
-
-HISTORY = "history"
-"""Where a plan keeps results from elsewhere: a list of {source, default, results: [Known as a document]}."""
-
-EDITS = "edits"
-"""Where a plan keeps edits of its space: a list of {after: the last trial before, default: of the space till then}."""
-
-PRIOR = "prior"
-"""Where a plan keeps what a model says: a list of {values: what differs from the default, log_ratio}."""
-
-INERT = "inert"
-"""Where a plan keeps the parameters that mean nothing to the model that its study runs on."""
 
 _OBSERVED = {
     TrialState.COMPLETED: ObservationState.COMPLETED,
@@ -62,55 +49,55 @@ def observation(
     )
 
 
-def imported(plan: StudyPlan, space: SearchSpace, default_value: float) -> list[Observation]:
-    """The plan's results from elsewhere that are points of ``space``, on the scale of the default measured here."""
-    found: dict[Configuration, Observation] = {}
-    for configuration, known in _carried(plan.extra, space, Counter()):
-        found.setdefault(configuration, observed(configuration, known, default_value))
-    return [one for configuration, one in found.items() if configuration != space.default()]
+def imported(history: Sequence[ImportedResults], space: SearchSpace, default_value: float) -> list[Observation]:
+    """Results from elsewhere that are points of ``space``, on the scale of the default measured here."""
+    observations: dict[Configuration, Observation] = {}
+    for configuration, known in _carried(history, space, Counter()):
+        observations.setdefault(configuration, observed(configuration, known, default_value))
+    return [point for configuration, point in observations.items() if configuration != space.default()]
 
 
-def believed(plan: StudyPlan, space: SearchSpace) -> list[Modelled]:
-    """What a model said of configurations of ``space``, which may have been edited since.
+def believed(prior: Sequence[ModelledPoint], space: SearchSpace) -> list[Modelled]:
+    """A model's predictions for configurations of ``space``, which may have been edited since.
 
-    Nothing where fewer than two are left of which it said a number: one alone tells no configuration from another.
+    Empty where fewer than two finite predictions are left: one alone tells no configuration from another.
     """
     default = space.default()
-    found = []
-    for document in plan.extra.get(PRIOR, ()):
+    modelled = []
+    for point in prior:
         with suppress(NotOfThisSpace):
-            configuration = carried(space, {**default, **document["values"]}, default)
-            if math.isfinite(ratio := float(document["log_ratio"])):
-                found.append(Modelled(configuration, ratio))
-    return found if len(found) > 1 else []
+            configuration = carried(space, {**default, **point.values}, default)
+            if math.isfinite(point.log_ratio):
+                modelled.append(Modelled(configuration, point.log_ratio))
+    return modelled if len(modelled) > 1 else []
 
 
-def in_space(trial: Trial, space: SearchSpace, plan: StudyPlan, default: Mapping[str, Value]) -> Configuration | None:
+def in_space(
+    trial: Trial, space: SearchSpace, edits: Sequence[SpaceEdit], default: Mapping[str, Value]
+) -> Configuration | None:
     """A trial's configuration in the space that is searched now; None where an edit of the space left it out.
 
     ``default``: of the whole space of now; a trial from before an edit has the default that was then.
     """
-    edits = plan.extra.get(EDITS, ())
-    then = next((one["default"] for one in edits if trial.number <= one["after"]), default)
+    then = next((edit.default for edit in edits if trial.number <= edit.after), default)
     try:
         return carried(space, trial.configuration, then)
     except NotOfThisSpace:
         return None
 
 
-def left_out(extra: Mapping[str, Any], space: SearchSpace) -> tuple[int, Counter[str]]:
+def left_out(history: Sequence[ImportedResults], space: SearchSpace) -> tuple[int, Counter[str]]:
     """How many results from elsewhere can be used, and why the others cannot: reason -> number."""
     reasons: Counter[str] = Counter()
-    return len(list(_carried(extra, space, reasons))), reasons
+    return len(list(_carried(history, space, reasons))), reasons
 
 
 def _carried(
-    extra: Mapping[str, Any], space: SearchSpace, reasons: Counter[str]
+    history: Sequence[ImportedResults], space: SearchSpace, reasons: Counter[str]
 ) -> Iterator[tuple[Configuration, Known]]:
-    for source in extra.get(HISTORY, ()):
-        for document in source["results"]:
-            known = decode(Known, document)
+    for source in history:
+        for known in source.results:
             try:
-                yield carried(space, known.values, source["default"]), known
+                yield carried(space, known.values, source.default), known
             except NotOfThisSpace as error:
                 reasons[str(error)] += 1

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import framework
 from framework.config.bottlenecks_file import load_bottlenecks
@@ -15,7 +14,6 @@ from framework.config.configuration_file import load_configuration
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.config.space import search_space
 from framework.config.twin_file import twin_path
-from framework.critical_path.reduce import Thresholds
 from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model import (
     Application,
@@ -28,6 +26,7 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
+from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds
 from framework.model.options import options_of
 from framework.model.topology import Topology
 from framework.model.tune_request import PLACEMENTS, PRIORS, REDUCTIONS
@@ -39,7 +38,6 @@ from framework.placement.space import (
     with_placement,
     with_wishes,
 )
-from framework.study.observations import EDITS
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
@@ -178,16 +176,11 @@ def study_plan(
     application: Application,
     space: SearchSpace,
     screened: Mapping[str, float] | None = None,
-    known: Mapping[str, Any] | None = None,
 ) -> StudyPlan:
     """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError.
 
-    ``screened``: what the study that the request names found of each service's importance.  ``known``: results from
-    elsewhere, as ``earlier.history`` gives them.
+    ``screened``: each service's importance in the study that the request names.
     """
-    extra: dict[str, Any] = dict(known or {})
-    if isinstance(request.initial, Path):
-        extra["initial"] = load_configuration(request.initial, space).to_dict()
     return StudyPlan(
         application=str(application.directory),
         optimizer=request.optimizer,
@@ -218,8 +211,18 @@ def study_plan(
         also=_quantities(request.also) or application.objective.also,
         minimal=request.minimal,
         prior=request.prior,
-        extra=extra,
     )
+
+
+def first_decisions(
+    request: TuneRequest, space: SearchSpace, history: tuple[ImportedResults, ...], inert: Collection[str]
+) -> StudyDecisions:
+    """Decisions that a study begins with; the configuration to start from is read here.  Raises FileError, InputError.
+
+    ``inert``: parameters that mean nothing to the testbed's model.
+    """
+    initial = load_configuration(request.initial, space).to_dict() if isinstance(request.initial, Path) else None
+    return StudyDecisions(initial, tuple(name for name in inert if name in space), history)
 
 
 def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
@@ -232,8 +235,8 @@ def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.bottlenecks))
 
 
-def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) -> StudyPlan:
-    """The plan of a study whose space becomes another one after trial ``last``.  Raises InputError."""
+def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) -> StudyDecisions:
+    """The decisions of a study whose space becomes another one after trial ``last``.  Raises InputError."""
     if study.verdict is not None or study.state in (StudyState.COMPLETED, StudyState.RUNNING):
         raise InputError(
             f"study {study.id} is {study.state}; only a study that was stopped before its verdict can be edited "
@@ -242,10 +245,8 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
     before = SearchSpace.from_dict(study.space)
     if before == space:
         raise InputError(f"study {study.id}: the space would stay as it is ({len(space)} parameters)")
-    edits = [*study.plan.extra.get(EDITS, ()), {"after": last, "default": before.default().to_dict()}]
-    extra = {key: value for key, value in study.plan.extra.items() if key != "reduction"}  # decided anew
-    extra[EDITS] = edits
-    return replace(study.plan, only=request.only, allow_weaker=request.allow_weaker, extra=extra)
+    edit = SpaceEdit(last, before.default().to_dict(), request.only, request.allow_weaker)
+    return study.decisions.edited(edit)
 
 
 def planned(application: Application, plan: StudyPlan) -> Application:

@@ -121,7 +121,7 @@ class StudyRunner:
 
     def _dataset(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)
-        deployment = Controller(bench, study.id, study.plan).render(trial, 0)
+        deployment = Controller(bench, study.id, study.effective_plan).render(trial, 0)
         bench.testbed.load_dataset(bench.application, deployment, lambda step: bench.watch(DatasetStepStarted(step)))
 
     def _abort_unfinished(self, study: str) -> None:

@@ -13,6 +13,7 @@ from framework.bench import Bench
 from framework.controller import Controller
 from framework.model import Step, StudyPlan, Sweep, Trial
 from framework.model.events import RateMeasured
+from framework.model.study import TrialSpec
 from optimizer.space import Configuration
 
 SHARE_OF_KNEE = 0.6
@@ -35,7 +36,7 @@ def sweep(
 
     def measure(rate_rps: float) -> Step:
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
-        trial = controller.run(default, "probe", repetitions=plan.repetitions, label=f"{rate_rps:g}/s")
+        trial = controller.run(TrialSpec(default, "probe", plan.repetitions, label=f"{rate_rps:g}/s"))
         step = _step(rate_rps, trial, limit_ms)
         bench.watch(RateMeasured(step))
         return step

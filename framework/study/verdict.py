@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from framework.model import Objective, Purpose, StudyPlan, Trial, Verdict
+from framework.model.study import TrialSpec
 from framework.objective import compare_groups, constraints
 from framework.ports.store import StudyStore
 from framework.study.recorded_trials import RecordedTrials
@@ -24,7 +25,7 @@ FULL = "full recommendation"
 
 
 class FinalComparison:
-    """``measure``: runs and records one trial, as ``Controller.run`` does; ``trials`` has it then."""
+    """``measure``: runs and records one trial; ``trials`` has it then."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class FinalComparison:
         space: SearchSpace,
         objective: Objective,
         trials: RecordedTrials,
-        measure: Callable[..., Trial],
+        measure: Callable[[TrialSpec], Trial],
     ) -> None:
         self._store = store
         self._study = study
@@ -112,7 +113,7 @@ class FinalComparison:
         np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
         for label in labels:
             if label not in done:
-                self._measure(arms[label], purpose, repetitions=1, first_seed=first_seed + pair, pair=pair, label=label)
+                self._measure(TrialSpec(arms[label], purpose, 1, first_seed + pair, pair=pair, label=label))
 
     def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, float]:
         """Number of the group -> value of one arm."""

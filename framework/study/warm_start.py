@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from framework.config.results_file import load_results
 from framework.errors import FieldName, InputError
 from framework.model import Objective, StudyId, Trial, TuneRequest
-from framework.model.documents import encode
+from framework.model.decisions import ImportedResults
 from framework.model.study import said
 from framework.objective import trial_value
 from framework.objective.evaluate import combine
 from framework.ports.store import StudyStore
 from framework.study.importance import importance
-from framework.study.observations import HISTORY, left_out
+from framework.study.observations import left_out
 from optimizer.space import SearchSpace
 from optimizer.transfer import Known
 
@@ -36,28 +35,28 @@ def service_importance(request: TuneRequest, store: StudyStore) -> Mapping[str, 
 
 def history(
     sources: Sequence[StudyId | Path], objective: Objective, space: SearchSpace, store: StudyStore
-) -> dict[str, Any]:
-    """For a plan's ``extra``: what studies (ids) and files of results know, as ratios to their defaults.
+) -> tuple[ImportedResults, ...]:
+    """Results of studies (ids) and of files, as ratios to their defaults.
 
     A study's values are computed anew from its measurements, so that they are of this objective.  Raises InputError
     where nothing of it is a point of ``space``, NotFound.
     """
-    if not sources:
-        return {}
-    found = {HISTORY: [_of_file(one) if isinstance(one, Path) else _of_study(one, objective, store) for one in sources]}
-    usable, reasons = left_out(found, space)
-    if not usable:
+    results = tuple(
+        _of_file(source) if isinstance(source, Path) else _of_study(source, objective, store) for source in sources
+    )
+    usable, reasons = left_out(results, space)
+    if results and not usable:
         why = "; ".join(f"{count} times {reason}" for reason, count in reasons.most_common(3)) or "they have no results"
         raise InputError(FieldName("history"), f": nothing in {', '.join(map(str, sources))} can be used ({why})")
-    return found
+    return results
 
 
-def _of_file(path: Path) -> dict[str, Any]:
+def _of_file(path: Path) -> ImportedResults:
     default, results = load_results(path)
-    return {"source": str(path), "default": dict(default), "results": [encode(one) for one in results]}
+    return ImportedResults(str(path), dict(default), tuple(results))
 
 
-def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> dict[str, Any]:
+def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> ImportedResults:
     study = store.get(name)
     trials = [t for t in store.trials(study.id) if t.purpose in ("default", "search")]
     valued = [(t, value) for t in trials if (value := _value(t, objective)) is not None and value > 0]
@@ -73,8 +72,8 @@ def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> dict[st
         drift = trial.told_value / trial.value if trial.told_value and trial.value else 1.0
         error = math.sqrt(2) * (trial.standard_error or 0.0)  # of the trial and of its default
         values = {**default, **trial.configuration}
-        results.append(encode(Known(values, math.log(value * drift / level), error)))
-    return {"source": said(study), "default": default.to_dict(), "results": results}
+        results.append(Known(values, math.log(value * drift / level), error))
+    return ImportedResults(said(study), default.to_dict(), tuple(results))
 
 
 def _value(trial: Trial, objective: Objective) -> float | None:

@@ -9,7 +9,8 @@ import pytest
 
 from framework.errors import IllegalTransition, NotFound, StoreError
 from framework.model import Offer, StudyState, Trial, TrialState, Verdict
-from framework.model.events import PlanChanged, ReplayDiverged
+from framework.model.decisions import ModelledPoint, SpaceEdit, StudyDecisions
+from framework.model.events import ReplayDiverged, WarmupLengthened
 from framework.ports.store import OfferStore, StudyStore
 from framework.testing.examples import INFINITE, PLAN, begin, measurement, study
 from optimizer.space import Configuration
@@ -138,23 +139,25 @@ class StudyStoreContract:
         with pytest.raises(StoreError):
             store.create(study())
 
-    def test_verdict_plan_and_best(self, store: StudyStore) -> None:
+    def test_verdict_decisions_and_best(self, store: StudyStore) -> None:
         verdict = Verdict("improvement", 10, INFINITE, 0.01, INFINITE, INFINITE, "no worse", INFINITE)
         store.set_verdict(study().id, verdict, {"expert": verdict})
-        store.set_space(study().id, {"parameters": []}, replace(PLAN, iterations=8))
+        edited = StudyDecisions(edits=(SpaceEdit(3, {"cache.size": 1}),))
+        store.set_space(study().id, {"parameters": []}, edited)
         assert store.get(study().id).space == {"parameters": []}
-        assert store.get(study().id).plan.iterations == 8
-        store.set_plan(study().id, replace(PLAN, iterations=7, extra={"frozen": 7}))
+        assert store.get(study().id).decisions == edited
+        store.set_decisions(study().id, replace(edited, iterations=7, prior=(ModelledPoint({}, float("inf")),)))
         store.set_best(study().id, 2)
         read = store.get(study().id)
         assert (read.verdict, read.rivals["expert"], read.best) == (verdict, verdict, 2)
-        assert read.plan.iterations == 7
+        assert (read.plan, read.decisions.edits, read.decisions.iterations) == (PLAN, edited.edits, 7)
+        assert read.decisions.prior == (ModelledPoint({}, float("inf")),)
 
     def test_events_are_replayed_from_an_id(self, store: StudyStore) -> None:
         first = store.add_event(study().id, ReplayDiverged(3))
-        store.add_event(study().id, PlanChanged("time limit", {"time_limit_s": float("inf")}))
+        store.add_event(study().id, WarmupLengthened(float("inf")))
         assert [event["kind"] for event in store.events(study().id)] == ["replay diverged", "plan changed"]
-        assert [event["time_limit_s"] for event in store.events(study().id, after=first)] == ["inf"]
+        assert [event["warmup_s"] for event in store.events(study().id, after=first)] == ["inf"]
 
     def test_what_is_unknown_is_not_found(self, store: StudyStore) -> None:
         for change in (

@@ -39,9 +39,18 @@ from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.trace_page import trace_page
 from framework.study.imported import needs_application, remove_description
-from framework.study.observations import INERT
-from framework.study.planning import check_request, edited, planned, quick_on_model, space_of, study_plan, versions
-from framework.study.procedure import Procedure, new_optimizer
+from framework.study.new_optimizer import new_optimizer
+from framework.study.planning import (
+    check_request,
+    edited,
+    first_decisions,
+    planned,
+    quick_on_model,
+    space_of,
+    study_plan,
+    versions,
+)
+from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
 from framework.study.sweep import sweep
 from framework.study.warm_start import history, service_importance
@@ -122,12 +131,11 @@ class Tailor:
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
         space = self.space(application, request, kind.name)
-        known: dict[str, Any] = history(request.history, application.objective, space, self.store)
+        known = history(request.history, application.objective, space, self.store)
         inert = kind.inert(application, self._backends.types_on(testbed.machine()))
-        if inert:
-            known[INERT] = [name for name in inert if name in space]
-        plan = study_plan(request, application, space, service_importance(request, self.store), known)
-        new_optimizer(plan, space)
+        decisions = first_decisions(request, space, known, inert)
+        plan = study_plan(request, application, space, service_importance(request, self.store))
+        new_optimizer(plan, decisions, space)
         now = datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC)
         return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
@@ -140,6 +148,7 @@ class Tailor:
             versions={**versions(), **kind.digest(application)},
             testbed=kind.name,
             modelled=kind.modelled,
+            decisions=decisions,
         )
 
     def edit(self, study_id: str, request: TuneRequest) -> Study:

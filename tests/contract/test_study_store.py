@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +14,17 @@ import pytest
 
 from framework.errors import NotFound, StoreError
 from framework.model import TrialState
+from framework.model.decisions import (
+    ImportedResults,
+    ModelledPoint,
+    Reduction,
+    Removed,
+    SpaceEdit,
+    StudyDecisions,
+    Thresholds,
+)
+from framework.model.documents import encode
+from framework.model.plan_document import plan_document
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.offers import SqlOfferStore
@@ -21,6 +33,9 @@ from framework.store.studies import SqlStudyStore
 from framework.testing.clock import VirtualClock
 from framework.testing.examples import begin, measurement, study
 from framework.testing.study_store import StudyStoreContract
+from optimizer.transfer import Known
+
+CUT = Reduction("critical-path", Thresholds(), ("cache",), (Removed("web", 3, "off the path"),), {"cache": 1.0}, 2, 5)
 
 
 @pytest.fixture
@@ -116,10 +131,59 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         database.execute("UPDATE alembic_version SET version_num = '0001'")
         for table in ("jobs", "offers", "tokens", "keys", "artefacts"):
             database.execute(f"DROP TABLE {table}")
-        database.execute("ALTER TABLE studies DROP COLUMN modelled")
+        for column in ("modelled", "decisions"):
+            database.execute(f"ALTER TABLE studies DROP COLUMN {column}")
         for column in ("quantities", "costs"):
             database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
     [read] = opened.trials(study().id)
     assert read.measurements == (measurement(),)  # which holds no service times; all else is as it was
+    opened.close()
+
+
+def test_decisions_that_an_older_store_kept_in_the_plan(tmp_path: Path) -> None:
+    """Every kind of them, as they were written then; and back again, for an older Tailor."""
+    url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
+    new = SqlStudyStore(Database(url), artefacts, VirtualClock())
+    new.create(study())
+    new.close()
+    extra = {
+        "initial": {"cache.size": 5},
+        "inert": ["cache.policy"],
+        "history": [
+            {
+                "source": "s0",
+                "default": {"cache.size": 1},
+                "results": [{"values": {"cache.size": 9}, "log_ratio": -0.1, "error": 0.02}],
+            }
+        ],
+        "warm-up": 7.0,
+        "frozen": 4,
+        "reduction": encode(CUT),
+        "prior": [{"values": {}, "log_ratio": "inf"}],
+        "minimal": [],
+        "edits": [{"after": 3, "default": {"cache.size": 2}}],
+    }
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
+        [(text,)] = database.execute("SELECT plan FROM studies").fetchall()
+        old = {**json.loads(text), "warmup_s": 7.0, "iterations": 4, "only": ["cache"], "extra": extra}
+        database.execute("UPDATE studies SET plan = ?", (json.dumps(old),))
+        database.execute("UPDATE alembic_version SET version_num = '0006'")
+        database.execute("ALTER TABLE studies DROP COLUMN decisions")
+    opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
+    read = opened.get(study().id)
+    assert read.decisions == StudyDecisions(
+        initial={"cache.size": 5},
+        inert=("cache.policy",),
+        history=(ImportedResults("s0", {"cache.size": 1}, (Known({"cache.size": 9}, -0.1, 0.02),)),),
+        warmup_s=7.0,
+        reduction=CUT,
+        prior=(ModelledPoint({}, math.inf),),
+        iterations=4,
+        minimal=(),
+        edits=(SpaceEdit(3, {"cache.size": 2}, only=("cache",)),),
+    )
+    plan = read.effective_plan
+    assert (plan.warmup_s, plan.iterations, plan.only) == (7.0, 4, ("cache",))
+    assert plan_document(read) == old
     opened.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,8 @@ def test_what_needs_an_application_says_that_an_external_study_has_none(here: He
     store = here.kept.tailor.store
     for name in ("ours", str(tmp_path / "etc")):  # the second is an old store's, from before names had a form
         kept = store.get(study)
-        store.set_plan(study, type(kept.plan)(**{**vars_of(kept.plan), "application": name}))
+        study = f"{kept.id[:-4]}{len(name):04x}"
+        store.create(replace(kept, id=study, plan=replace(kept.plan, application=name)))
         for path in ("report", "best", "best.tar.gz", "critical-path"):
             said = here.get(f"/studies/{study}/{path}", 409)
             assert "measured elsewhere" in said["detail"]
@@ -230,10 +232,6 @@ def test_what_needs_an_application_says_that_an_external_study_has_none(here: He
             assert SECRET not in answer.text
     assert here.client.get(f"/studies/{study}/body").status_code == 409
     assert here.client.post(f"/v1/studies/{study}/resume", json={}).status_code == 409
-
-
-def vars_of(plan: Any) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
 
 
 def test_no_code_takes_the_text_of_a_plan_for_a_path() -> None:

@@ -13,10 +13,11 @@ from framework.critical_path.attribution import charged
 from framework.critical_path.breakdown import profiles, variation, weights
 from framework.critical_path.extract import sections
 from framework.critical_path.per_trace import PerTrace, per_trace
-from framework.critical_path.reduce import Evidence, Thresholds, overlap, reduce
+from framework.critical_path.reduce import Evidence, overlap, reduce
 from framework.critical_path.shapes import shapes
 from framework.errors import InputError
 from framework.model import Estimate
+from framework.model.decisions import Thresholds
 from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 

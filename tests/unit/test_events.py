@@ -18,20 +18,25 @@ from framework.cli.machine import _rate_line
 from framework.cli.placement import _watching as profile_watch
 from framework.cli.progress import SILENT, StudyProgress
 from framework.model import Estimate, Step, StudyState, Sweep, Trial, TrialState, events
+from framework.model.decisions import ModelledPoint, Reduction, Thresholds
 from framework.model.documents import encode
 from framework.model.events import (
+    PLAN_CHANGED,
+    BudgetFrozen,
     DatasetStepStarted,
     Event,
     NotesGiven,
     PhaseStarted,
     PhaseStepStarted,
-    PlanChanged,
+    PriorComputed,
     ProfileStepStarted,
     ProfileWindowStarted,
     RateMeasured,
     RepetitionFinished,
     ReplayDiverged,
+    SmallerFound,
     SpaceEdited,
+    SpaceReduced,
     StateChanged,
     StoredEvent,
     SweepFinished,
@@ -39,19 +44,25 @@ from framework.model.events import (
     TrialStarted,
     TwinAsked,
     WaitStarted,
+    WarmupLengthened,
 )
-from framework.study.observations import PRIOR
 from framework.testing.examples import PLAN, measurement
 from optimizer.space import Configuration
 
 FAILED = Trial("s", 3, "search", Configuration({"cache.size": 3}), TrialState.FAILED, reason="no start")
 VALUED = replace(FAILED, state=TrialState.COMPLETED, value=12.5, standard_error=0.02, reason="")
 STEP = Step(50.0, None, False, "too slow")
+CUT = Reduction("critical-path", Thresholds(), ("cache",), (), {}, 3, 8)
+POINTS = (ModelledPoint({}, 0.0), ModelledPoint({}, 0.1))
 DISTURBED = replace(measurement(), invalid=("stolen CPU",))
 
 EXAMPLES: tuple[Event, ...] = (
     NotesGiven(("ports are left out",)),
-    PlanChanged("time limit", {"iterations": 7, "extra": {"frozen": 7}}),
+    WarmupLengthened(12.0),
+    BudgetFrozen(7),
+    SpaceReduced(CUT),
+    PriorComputed(POINTS),
+    SmallerFound(({},)),
     DatasetStepStarted("copying data"),
     TwinAsked(3, 9),
     WaitStarted("the engine is away", 5.0),
@@ -68,11 +79,11 @@ EXAMPLES: tuple[Event, ...] = (
 STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
     (StateChanged(StudyState.PAUSED, "interrupted"), "state", {"state": "paused", "message": "interrupted"}),
     (NotesGiven(("one", "two")), "notes", {"notes": ["one", "two"]}),
-    (
-        PlanChanged("time limit", {"iterations": 7, "extra": {"frozen": 7}}),
-        "plan changed",
-        {"why": "time limit", "iterations": 7},
-    ),
+    (WarmupLengthened(12.0), "plan changed", {"why": "warm-up", "warmup_s": 12.0}),
+    (BudgetFrozen(7), "plan changed", {"why": "time limit", "iterations": 7}),
+    (SpaceReduced(CUT), "plan changed", {"why": "reduction"}),
+    (PriorComputed(POINTS), "plan changed", {"why": "prior"}),
+    (SmallerFound(({},)), "plan changed", {"why": "minimal"}),
     (SpaceEdited(4, 9), "space edited", {"after": 4, "parameters": 9}),
     (ReplayDiverged(3), "replay diverged", {"trial": 3}),
     (TrialStarted(3, "search"), "trial begins", {"number": 3, "purpose": "search"}),
@@ -156,13 +167,12 @@ def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
     ("event", "line"),
     [
         (NotesGiven(("ports [80] are left out",)), "ports [80] are left out\n"),
-        (PlanChanged("time limit", {"iterations": 7, "extra": {}}), "time limit: iterations 7\n"),
-        (PlanChanged("minimal", {"extra": {"minimal": []}}), "smaller recommendations to try: none\n"),
-        (PlanChanged("minimal", {"extra": {"minimal": [{}, {}]}}), "smaller recommendations to try: 2\n"),
-        (
-            PlanChanged(PRIOR, {"extra": {PRIOR: [{"log_ratio": 0.0}, {"log_ratio": 0.1}]}}),
-            "the twin was asked: its best has 1.00 times the default's p95, modelled\n",
-        ),
+        (WarmupLengthened(12.0), "warm-up: 12 s, because the default takes so long to settle\n"),
+        (BudgetFrozen(7), "time limit: 7 configurations\n"),
+        (SpaceReduced(CUT), "reduction critical-path: 3 of 8 parameters are tuned\n"),
+        (SmallerFound(()), "smaller recommendations to try: none\n"),
+        (SmallerFound(({}, {})), "smaller recommendations to try: 2\n"),
+        (PriorComputed(POINTS), "the twin was asked: its best has 1.00 times the default's p95, modelled\n"),
         (WaitStarted("the engine is away", 5.0), "waiting 5 s: the engine is away\n"),
         (RepetitionFinished(3, DISTURBED), ": repetition 1 does not count: stolen CPU\n"),
         (TrialFinished(VALUED), "trial 3 (search): 12.50 +-2 % best so far\n"),
@@ -209,5 +219,6 @@ def test_the_reference_lists_every_stored_event_with_its_keys() -> None:
     assert listed == {kind: open_ended.get(kind, list(payload)) for _, kind, payload in STORED}
 
 
-def test_kinds_are_unique() -> None:
-    assert len({kind for _, kind, _ in STORED}) == len(STORED)
+def test_a_kind_tells_stored_events_apart_but_decisions_which_their_reason_does() -> None:
+    told = [(kind, payload["why"] if kind == PLAN_CHANGED else "") for _, kind, payload in STORED]
+    assert len(set(told)) == len(told)

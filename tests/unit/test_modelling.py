@@ -21,9 +21,10 @@ from framework.config.space import search_space
 from framework.config.twin_file import load_twin, twin_path, twin_text
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.model import Study, StudyPlan, StudyState, TuneRequest
+from framework.model.decisions import ModelledPoint, StudyDecisions
 from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe
-from framework.study.observations import PRIOR
-from framework.study.procedure import Procedure, new_optimizer
+from framework.study.new_optimizer import new_optimizer
+from framework.study.procedure import Procedure
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import MACHINE
 from framework.twin.calibration.data import read_evidence
@@ -67,7 +68,7 @@ def test_without_an_engine_a_study_runs_on_the_twin(application: Path, tailor: T
     study = tailor.create(TuneRequest(application, minimal=0, drift_every=0, **QUICK))
     assert study.testbed == "twin"
     assert study.modelled
-    assert "nginx.tcp_nodelay" in study.plan.extra["inert"]
+    assert "nginx.tcp_nodelay" in study.decisions.inert
     finished = tailor.run(study.id, lambda event: None)
     assert finished.state is StudyState.COMPLETED
     summary = tailor.summary(finished)
@@ -221,11 +222,11 @@ def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: p
     for optimizer in ("tailor", "dds"):
         request = TuneRequest(application, optimizer=optimizer, prior="twin", minimal=0, drift_every=0, **QUICK)
         study = tailor.run(tailor.create(request).id, lambda event: None)
-        best = min(study.plan.extra["prior"], key=lambda one: float(one["log_ratio"]))
+        best = min(study.decisions.prior or (), key=lambda point: point.log_ratio)
         default = SearchSpace.from_dict(study.space).default()
         first = next(t for t in tailor.store.trials(study.id) if t.purpose == "search")
         changed = {name: value for name, value in first.configuration.items() if value != default[name]}
-        assert changed == best["values"], "the search starts at the best that the twin knows"
+        assert changed == best.values, "the search starts at the best that the twin knows"
 
 
 @pytest.mark.parametrize("name", ["space", "seed", "budget", "start", "modelled", "self", "no-such"])
@@ -234,7 +235,7 @@ def test_an_option_is_no_other_argument(optimizer: str, name: str) -> None:
     space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
     plan = StudyPlan("a", optimizer, {name: [0.5]}, 5, 1, 1.0, 1.0, 10.0, 1, 0)
     with pytest.raises(InputError, match=f"{optimizer} has no option '{name}'; known: "):
-        new_optimizer(plan, space)
+        new_optimizer(plan, StudyDecisions(), space)
 
 
 @pytest.mark.parametrize("rate_rps", [200.0, 5000.0, 20_000.0])
@@ -261,8 +262,9 @@ def test_a_prior_that_tells_nothing_apart_is_none(optimizer: str, ratios: list[f
     """A space in which there is next to nothing to choose, or a rate that the model cannot serve."""
     space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
     names = space.names
-    points = [{"values": {names[0]: space.parameters[0].default}, "log_ratio": one} for one in ratios]
-    plan = StudyPlan("a", optimizer, {}, 5, 1, 1.0, 1.0, 10.0, 1, 0, prior="twin", extra={PRIOR: points})
-    [first] = new_optimizer(plan, space).ask()
+    points = tuple(ModelledPoint({names[0]: space.parameters[0].default}, ratio) for ratio in ratios)
+    plan = StudyPlan("a", optimizer, {}, 5, 1, 1.0, 1.0, 10.0, 1, 0, prior="twin")
+    decisions = StudyDecisions(prior=points)
+    [first] = new_optimizer(plan, decisions, space).ask()
     assert first.configuration == space.default()
-    assert new_optimizer(plan, space).ask(3)
+    assert new_optimizer(plan, decisions, space).ask(3)

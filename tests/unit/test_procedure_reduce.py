@@ -78,10 +78,10 @@ def test_a_resumed_study_keeps_its_reduction(tmp_path: Path) -> None:
     _, procedure = start(bench, plan("critical-path"))
     with pytest.raises(KeyboardInterrupt):
         procedure.run()
-    before = bench.store.get("s1").plan.extra["reduction"]
+    before = bench.store.get("s1").decisions.reduction
     bench = replace(bench, testbed=replace_machine(bench))
     again(bench).run()
-    assert bench.store.get("s1").plan.extra["reduction"] == before
+    assert bench.store.get("s1").decisions.reduction == before
     searched = [t for t in bench.store.trials("s1") if t.purpose == "search" and t.state is TrialState.COMPLETED]
     assert len(searched) == 6
     assert not [event for event in bench.store.events("s1") if event["kind"] == "replay diverged"]

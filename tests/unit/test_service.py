@@ -49,10 +49,11 @@ def test_a_screened_study_says_which_service_the_next_one_tunes(tailor: Tailor) 
     screened = replace(REQUEST, iterations=4, reduce="screening", screening=StudyId(screening))
     study = tailor.store.get(run(tailor, screened))
     assert study.plan.screened["cache"] > 10 * study.plan.screened["front"]
-    assert study.plan.extra["reduction"]["kept"] == ["cache"]
-    [removed] = study.plan.extra["reduction"]["removed"]
-    assert removed["service"] == "front"
-    assert "of the largest; the threshold is 10.0%" in removed["reason"]
+    assert study.decisions.reduction is not None
+    assert study.decisions.reduction.kept == ("cache",)
+    [removed] = study.decisions.reduction.removed
+    assert removed.service == "front"
+    assert "of the largest; the threshold is 10.0%" in removed.reason
     searched = [trial for trial in tailor.store.trials(study.id) if trial.purpose == "search"]
     assert {name.partition(".")[0] for trial in searched for name in trial.configuration} == {"cache"}
     assert "of the largest; the threshold is 10.0%" in tailor.write_report(study).read_text()

@@ -13,7 +13,8 @@ from framework.config.results_file import load_results
 from framework.config.space import search_space
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
-from framework.study.observations import HISTORY, imported, left_out
+from framework.model.decisions import ImportedResults, StudyDecisions
+from framework.study.observations import imported, left_out
 from framework.study.procedure import Procedure
 from framework.study.warm_start import history
 from framework.testing.clock import VirtualClock
@@ -53,10 +54,17 @@ def test_a_known_result_is_a_ratio_with_the_doubt_of_another_day() -> None:
     assert told.ask is None
 
 
-def run(directory: Path, plan: StudyPlan, name: str, bench: Bench | None = None) -> tuple[Bench, Study]:
+def run(
+    directory: Path,
+    plan: StudyPlan,
+    name: str,
+    bench: Bench | None = None,
+    known: tuple[ImportedResults, ...] = (),
+) -> tuple[Bench, Study]:
     bench = bench or pretend_bench(directory, PretendMachine(VirtualClock(), larger_is_faster))
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     study = Study(name, "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "pretend")
+    study = replace(study, decisions=StudyDecisions(history=known))
     bench.store.create(study)
     return bench, Procedure(bench, study, space).run()
 
@@ -69,11 +77,11 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     known = history([StudyId("s1")], Objective(), space, bench.store)
     assert left_out(known, space)[0] == 9
-    plan = replace(PLAN, optimizer="dds", iterations=3, seed=2, extra=known)
-    told = imported(plan, space, 100.0)
+    plan = replace(PLAN, optimizer="dds", iterations=3, seed=2)
+    told = imported(known, space, 100.0)
     assert len(told) == 8
     assert min(one.value for one in told if one.value) < 100.0
-    _, second = run(tmp_path, plan, "s2", bench)
+    _, second = run(tmp_path, plan, "s2", bench, known)
     searched = [t for t in bench.store.trials("s2") if t.purpose == "search"]
     assert len(searched) == 3
     assert searched[0].label == "known"
@@ -88,8 +96,8 @@ def test_a_resumed_study_does_not_try_the_known_again(tmp_path: Path) -> None:
     bench, _ = run(tmp_path, PLAN, "s1")
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     known = history([StudyId("s1")], Objective(), space, bench.store)
-    plan = replace(PLAN, optimizer="dds", iterations=4, seed=2, extra=known)
-    run(tmp_path, plan, "whole", bench)
+    plan = replace(PLAN, optimizer="dds", iterations=4, seed=2)
+    run(tmp_path, plan, "whole", bench, known)
     expected = [t.configuration for t in bench.store.trials("whole") if t.purpose == "search"]
 
     class Killed(BaseException):
@@ -104,7 +112,7 @@ def test_a_resumed_study_does_not_try_the_known_again(tmp_path: Path) -> None:
     before = len(pretend.deployed)
     pretend.on_deploy = kill
     with pytest.raises(Killed):
-        run(tmp_path, plan, "again", bench)
+        run(tmp_path, plan, "again", bench, known)
     pretend.on_deploy = lambda count: None
     Procedure(bench, bench.store.get("again"), space).run()
     finished = [t.configuration for t in bench.store.trials("again") if t.purpose == "search" and t.value is not None]
@@ -114,10 +122,10 @@ def test_a_resumed_study_does_not_try_the_known_again(tmp_path: Path) -> None:
 def test_values_are_of_the_objective_that_is_asked_for(tmp_path: Path) -> None:
     bench, _ = run(tmp_path, PLAN, "s1")
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    [of_p95] = history([StudyId("s1")], Objective(), space, bench.store)[HISTORY]
-    [of_both] = history([StudyId("s1")], Objective((Term("p95"), Term("mean"))), space, bench.store)[HISTORY]
-    assert len(of_p95["results"]) == len(of_both["results"]) == 9
-    assert of_p95["results"] != of_both["results"]
+    [of_p95] = history([StudyId("s1")], Objective(), space, bench.store)
+    [of_both] = history([StudyId("s1")], Objective((Term("p95"), Term("mean"))), space, bench.store)
+    assert len(of_p95.results) == len(of_both.results) == 9
+    assert of_p95.results != of_both.results
     with pytest.raises(InputError, match="no default with a value"):
         history([StudyId("s1")], Objective((Term("p99.9"),)), space, bench.store)
 

@@ -1,0 +1,101 @@
+"""Decisions of a study: each is taken once and recorded, so that a resumed study keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from optimizer.space import Value
+from optimizer.transfer import Known
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """``share`` of the critical path, mean ``path_ms`` on it, coefficient of variation ``cv``: at least these stay.
+
+    ``importance``: of a screened service, as a fraction of the largest.
+    """
+
+    share: float = 0.01
+    path_ms: float = 1.0
+    cv: float = 0.5
+    importance: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A service that is not tuned, the number of parameters that it had, and why, in a sentence with its numbers."""
+
+    service: str
+    parameters: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """``kept``: services that are tuned.  ``priors``: a weight in (0, 1] for each of them."""
+
+    kind: str  # one of REDUCTIONS
+    thresholds: Thresholds
+    kept: tuple[str, ...]
+    removed: tuple[Removed, ...]
+    priors: Mapping[str, float]
+    parameters: int  # of the services kept
+    parameters_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedResults:
+    """Results from elsewhere.  ``source``: a study or a file; ``default``: values of its default configuration."""
+
+    source: str
+    default: Mapping[str, Value]
+    results: tuple[Known, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledPoint:
+    """A configuration for which a model predicts log(value / the default's value).
+
+    ``values``: only those that differ from the default's.
+    """
+
+    values: Mapping[str, Value]
+    log_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceEdit:
+    """Trials up to number ``after`` were of another search space, with this ``default`` configuration."""
+
+    after: int
+    default: Mapping[str, Value]
+    only: tuple[str, ...] = ()
+    allow_weaker: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDecisions:
+    """None, or empty: not decided, or not asked for.
+
+    When the study is made: ``initial``, values of the configuration where the search starts; ``inert``, parameters that
+    mean nothing to the model that it runs on; ``history``, results from elsewhere.
+
+    While it runs: ``warmup_s``, which its default was found to need; ``reduction`` of the search space; ``prior``, what
+    the twin predicts; ``iterations``, as many as its time allows; ``minimal``, configurations that change less than the
+    best; ``edits`` of the space, the oldest first.
+    """
+
+    initial: Mapping[str, Value] | None = None
+    inert: tuple[str, ...] = ()
+    history: tuple[ImportedResults, ...] = ()
+    warmup_s: float | None = None
+    reduction: Reduction | None = None
+    prior: tuple[ModelledPoint, ...] | None = None
+    iterations: int | None = None
+    minimal: tuple[Mapping[str, Value], ...] | None = None
+    edits: tuple[SpaceEdit, ...] = ()
+
+    def edited(self, edit: SpaceEdit) -> StudyDecisions:
+        """These decisions after an edit of the space: it is reduced anew."""
+        return replace(self, edits=(*self.edits, edit), reduction=None)

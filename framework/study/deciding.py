@@ -1,0 +1,143 @@
+"""Decisions of a study that runs: each is taken once and recorded, so that a resumed study does not take another."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from framework.bench import Bench
+from framework.critical_path.reduce import evidence_of, reduce
+from framework.errors import FieldName, InputError, TrialFailed
+from framework.model import Study, StudyPlan, Trial
+from framework.model.decisions import ModelledPoint, StudyDecisions, Thresholds
+from framework.model.events import (
+    BudgetFrozen,
+    PriorComputed,
+    SmallerFound,
+    SpaceReduced,
+    TwinAsked,
+    WarmupLengthened,
+)
+from optimizer.analysis.backward_elimination import smaller
+from optimizer.space import Configuration, SearchSpace
+from optimizer.trial import Observation
+
+Decided = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallerFound
+
+
+class Deciding:
+    """``study``: as its decisions leave it."""
+
+    def __init__(self, bench: Bench, study: Study) -> None:
+        self._bench = bench
+        self.study = study
+
+    @property
+    def plan(self) -> StudyPlan:
+        return self.study.effective_plan
+
+    @property
+    def decisions(self) -> StudyDecisions:
+        return self.study.decisions
+
+    def warmup(self, default: Trial) -> bool:
+        """Whether the default needs a longer warm-up, decided now: it has to be measured again.
+
+        One length for the whole study, taken from runs of the default (measurement.md); lengthened once.
+        Raises TrialFailed where the default does not settle.
+        """
+        needed = warmup_needed(default, self._bench.application.limits.unsettled)
+        if needed <= self.plan.warmup_s or self.decisions.warmup_s is not None:
+            return False
+        seconds = float(math.ceil(needed))
+        self._record(replace(self.decisions, warmup_s=seconds), WarmupLengthened(seconds))
+        return True
+
+    def reduction(self, default: Trial, space: SearchSpace) -> SearchSpace:
+        """The space of the services that the default's traces say are worth tuning."""
+        plan = self.plan
+        if plan.reduce == "none":
+            return space
+        reduction = self.decisions.reduction
+        if reduction is None:
+            windows = [m.services for m in default.measurements if not m.invalid]
+            tunable = {service: len(names) for service, names in space.groups.items()}
+            reduction = reduce(
+                plan.reduce,
+                evidence_of(windows),
+                tunable,
+                thresholds=replace(Thresholds(), **plan.thresholds),
+                bottlenecks=plan.bottlenecks,
+                screened=plan.screened,
+            )
+            self._record(replace(self.decisions, reduction=reduction), SpaceReduced(reduction))
+        kept = set(reduction.kept)
+        return space.subset(parameter.name for parameter in space.parameters if parameter.group in kept)
+
+    def prior(self, space: SearchSpace) -> None:
+        """What the application's twin predicts for the space that is searched.  Raises InputError where it has none."""
+        plan, screen = self.plan, self._bench.screen
+        if plan.prior == "none" or self.decisions.prior is not None:
+            return
+        if screen is None:
+            raise InputError(FieldName("prior"), f" {plan.prior}: {self._bench.application.name} has no twin.json")
+
+        def asked(done: int, total: int) -> None:
+            self._bench.watch(TwinAsked(done, total))
+
+        default = space.default()
+        points = tuple(
+            ModelledPoint(
+                {name: value for name, value in point.configuration.items() if value != default[name]},
+                point.log_ratio,
+            )
+            for point in screen(space, plan.rate_rps, plan.seed, asked)
+        )
+        self._record(replace(self.decisions, prior=points), PriorComputed(points))
+
+    def budget(self, default: Trial, elapsed_s: float) -> None:
+        """As many configurations as the time limit leaves room for after ``elapsed_s`` seconds."""
+        plan = self.plan
+        if plan.time_limit_s is None or self.decisions.iterations is not None:
+            return
+        per_trial = default.phases["total"]
+        per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
+        left = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
+        drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
+        affordable = max(1, int(left / (per_trial * drift)))
+        iterations = min(plan.iterations, affordable)
+        self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
+
+    def smaller(
+        self, space: SearchSpace, observations: Sequence[Observation], best: Configuration
+    ) -> Sequence[Configuration]:
+        """Candidates that change less than the best, the smallest first."""
+        candidates = self.decisions.minimal
+        if candidates is None:
+            proposed = smaller(space, observations, best, most=self.plan.minimal)
+            candidates = tuple(candidate.configuration.to_dict() for candidate in proposed)
+            self._record(replace(self.decisions, minimal=candidates), SmallerFound(candidates))
+        return [Configuration(values) for values in candidates]
+
+    def _record(self, decisions: StudyDecisions, event: Decided) -> None:
+        self.study = replace(self.study, decisions=decisions)
+        self._bench.store.set_decisions(self.study.id, decisions)
+        self._bench.store.add_event(self.study.id, event)
+        self._bench.watch(event)
+
+
+def warmup_needed(default: Trial, most_unsettled: float) -> float:
+    """Median over the default's repetitions of the truncation that MSER chooses, in seconds.
+
+    MSER is a noisy estimate on one run, so one unsettled repetition says nothing.  Raises TrialFailed when there are
+    several and more than this share of them had not settled by the middle of warm-up and window together.
+    """
+    valid = [m.warmup_needed_s for m in default.measurements if not m.invalid]
+    settled = [needed for needed in valid if needed is not None]
+    if len(valid) > 1 and len(settled) < (1 - most_unsettled) * len(valid):
+        raise TrialFailed(
+            "the default has not settled by the middle of warm-up and window; a longer warm-up or window is needed"
+        )
+    return statistics.median_low(settled) if settled else 0.0
