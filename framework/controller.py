@@ -123,12 +123,12 @@ class Controller:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
             self._check(running, hooks.check_before)
-        counted = self._counted_before(running)
+        # More than nothing only where processes go on from one repetition to the next.
+        created_before = spans_created(bench, running) if self._plan.incremental else 0
         with watch.phase("load") as step:
-            load = bench.load.run(self._load_plan(seed), running, lambda: bench.testbed.usage(running), step)
-        bench.testbed.alive(running)
+            load = drive(bench, self._load_plan(seed), running, step)
         with watch.phase("read"):
-            created, spans = self._read(running, load, counted)
+            created, spans = read_window(bench, load, running, created_before)
             statistics = bench.testbed.statistics(running)
         with watch.phase("evaluate"):
             measurement = evaluate(
@@ -191,21 +191,6 @@ class Controller:
             self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace
         )
 
-    def _counted_before(self, running: Running) -> int:
-        """What the services' counters hold before the load: more than nothing where processes go on."""
-        if not self._plan.incremental:
-            return 0
-        return self._bench.traces.created(running) or 0
-
-    def _read(self, running: Running, load: LoadResult, counted: int) -> tuple[int | None, SpanTable]:
-        """(spans created in the window, spans read): the generator's own client spans are counted in."""
-        start_ns = load.started_ns + int(load.warmup_s * 1e9)
-        end_ns = start_ns + int(load.window_s * 1e9)
-        created = self._bench.traces.created(running)
-        if created is not None:
-            created += load.spans_created - counted
-        return created, self._bench.traces.read(running, start_ns, end_ns, created)
-
     def _with_images(self, trial: Trial, running: Running) -> Trial:
         """The trial with what ran for it: image digests, stand-ins, and the documents themselves."""
         if trial.images:
@@ -219,6 +204,29 @@ class Controller:
             standins=tuple(sorted({c.image for c in containers if c.standin})),
             documents=self._bench.artefacts.put(documents),
         )
+
+
+def spans_created(bench: Bench, running: Running) -> int:
+    """Spans that the services' own counters hold now; 0 where they count none."""
+    return bench.traces.created(running) or 0
+
+
+def drive(bench: Bench, plan: LoadPlan, running: Running, step: Callable[[str], None]) -> LoadResult:
+    """Warm-up and window as one uninterrupted load.  Raises TrialFailed where a service did not survive it."""
+    load = bench.load.run(plan, running, lambda: bench.testbed.usage(running), step)
+    bench.testbed.alive(running)
+    return load
+
+
+def read_window(bench: Bench, load: LoadResult, running: Running, created_before: int) -> tuple[int | None, SpanTable]:
+    """(spans created since ``created_before``, None where nothing counts them; the window's spans).
+
+    The load generator's own client spans are among both.  Raises TracesMissing.
+    """
+    created = bench.traces.created(running)
+    if created is not None:
+        created += load.spans_created - created_before
+    return created, bench.traces.read(running, *load.edges_ns, created)
 
 
 def _clear_loser(measurement: Measurement, give_up_above: float | None) -> bool:

@@ -48,6 +48,12 @@ class LoadResult:
     usage_after: Usage | None = None  # at its end
     tick_us: float | None = None  # mean CPU time of the generator's ticks in the window (loadgen/yardstick.go)
 
+    @property
+    def edges_ns(self) -> tuple[int, int]:
+        """The measured window [start, end), on the clock of ``started_ns``."""
+        start = self.started_ns + round(self.warmup_s * 1e9)
+        return start, start + round(self.window_s * 1e9)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

@@ -32,15 +32,9 @@ class Window:
     seconds: float
 
 
-def edges_ns(load: LoadResult) -> tuple[int, int]:
-    """[start, end) of the window."""
-    start = load.started_ns + round(load.warmup_s * 1e9)
-    return start, start + round(load.window_s * 1e9)
-
-
 def window_of(load: LoadResult) -> Window:
     """Cut the window out of a run."""
-    start, end = edges_ns(load)
+    start, end = load.edges_ns
     order = np.argsort(load.due_ns, kind="stable")
     due, sent, done, ok = load.due_ns[order], load.sent_ns[order], load.end_ns[order], load.ok[order]
     inside = (due >= start) & (due < end)

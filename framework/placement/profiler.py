@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from framework.bench import Bench, Colocation
 from framework.compose import render
+from framework.controller import drive, read_window, spans_created
 from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
 from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
@@ -139,14 +140,10 @@ class Profiler:
         plan = LoadPlan(
             bench.application.workload, self._rate(), request.warmup_s, request.window_s, seed % 2**31, True, cpus
         )
-        before = bench.traces.created(running) or 0
-        load = bench.load.run(plan, running, lambda: bench.testbed.usage(running), self._step)
-        bench.testbed.alive(running)
-        start_ns = load.started_ns + int(load.warmup_s * 1e9)
-        created = bench.traces.created(running)
-        if created is not None:
-            created += load.spans_created - before
-        return load, bench.traces.read(running, start_ns, start_ns + int(load.window_s * 1e9), created), created
+        before = spans_created(bench, running)
+        load = drive(bench, plan, running, self._step)
+        created, spans = read_window(bench, load, running, before)
+        return load, spans, created
 
     def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> ProfileHeader:
         """What each service needs at most where all may use all CPUs; raises MissingPrerequisite without traces."""

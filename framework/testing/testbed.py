@@ -185,8 +185,7 @@ class TraceReaderContract:
         reader = given.rig.traces
         before = reader.created(given.running)
         load, _ = given.load()
-        start_ns = load.started_ns + int(load.warmup_s * 1e9)
-        end_ns = start_ns + int(load.window_s * 1e9)
+        start_ns, end_ns = load.edges_ns
         created = reader.created(given.running)
         expected = None if created is None or before is None else created + load.spans_created - before
         spans = reader.read(given.running, start_ns, end_ns, expected)
