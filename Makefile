@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.complete
 # Experiments in Python, which their names do not say.
-RUNNERS = $$(grep -l python3 experiments/*/run experiments/bench/*/run)
+RUNNERS = $$(grep -l "^.!.*python3" experiments/*/run experiments/bench/*/run)
 # What `make tune` and `make study` tune.
 APPLICATION := apps/social-network
 # True where a Docker Engine answers.
@@ -69,6 +69,7 @@ check: setup  ## formatting, linting, types, layers
 	$(BIN)/mypy
 	$(BIN)/mypy --scripts-are-modules scripts/images
 	$(BIN)/mypy --scripts-are-modules scripts/architecture
+	@for file in $(RUNNERS); do $(BIN)/mypy --no-error-summary $$file || exit 1; done
 	$(BIN)/lint-imports --no-cache
 	@for file in $$(grep -lE '^#!/bin/(ba)?sh' .ci/run scripts/* apps/common/images/*/*.sh); do bash -n $$file || exit 1; done
 	@if command -v go > /dev/null; then \

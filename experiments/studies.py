@@ -30,7 +30,6 @@ from framework.model.documents import encode
 from framework.model.events import Event, ProfileWindowStarted, RepetitionFinished, TrialFinished
 from framework.objective import compare_groups
 from framework.report.summary_json import summary_document
-from framework.use_cases.studies import Tailor
 from optimizer.space import SearchSpace
 
 RESAMPLES = 2_000  # of a bootstrap
@@ -68,9 +67,7 @@ class Experiment:
             signal.signal(ending, signal.default_int_handler)
         self.results = directory / "results"
         self.results.mkdir(exist_ok=True)
-        opened = adapters.opened(Settings.from_environment())
-        self.tailor: Tailor = opened.tailor
-        self._sharing = opened.sharing
+        self.tailor = adapters.opened(Settings.from_environment())
         self._state = self.results / "state.json"
 
     def study(self, name: str, request: TuneRequest) -> Mapping[str, Any]:
@@ -81,8 +78,8 @@ class Experiment:
         study = self.tailor.store.get(self.id_of(name, request))
         print(f"== {name}: study {study.id} ({study.state})", flush=True)
         if study.state is not StudyState.COMPLETED:
-            study = self.tailor.run(study.id, report)
-        document = encode(summary_document(self.tailor.summary(study)))
+            study = self.tailor.studies.run(study.id, report)
+        document = encode(summary_document(self.tailor.results.summary(study)))
         document["trials_detail"] = self.trials(study)
         write(path, document)
         return dict(document)
@@ -180,7 +177,7 @@ class Experiment:
         path = self.results / "sweep.json"
         if path.exists():
             return
-        found = self.tailor.sweep(
+        found = self.tailor.sweeps.run(
             application, report, start_rps=40.0, factor=1.5, limit_ms=limit_ms, window_s=given.duration, repetitions=1,
             maximum_rps=2_000.0, seed=1, limits=under(given)["limits"], testbed="docker",
         )  # fmt: skip
@@ -202,13 +199,13 @@ class Experiment:
         """Write the twin that fits ``results/evidence.json``, which comes from the sweep and the designs of the kind
         "calibration" where it is not kept.
         """
-        modelling = self.tailor.modelling
+        twins = self.tailor.twins
         evidence = self.results / "evidence.json"
         if not evidence.exists():
             kept = [self.results / "sweep.json", *sorted(self.results.glob("calibration-*.json"))]
-            modelling.write_evidence(application, [json.loads(path.read_text())["study"] for path in kept], evidence)
-        found = modelling.calibrate(application, [str(evidence)], lambda step: print(f"   {step}", flush=True))
-        print(modelling.write_twin(found.twin, application), found.twin.fit)
+            twins.write_evidence(application, [json.loads(path.read_text())["study"] for path in kept], evidence)
+        found = twins.calibrate(application, [str(evidence)], lambda step: print(f"   {step}", flush=True))
+        print(twins.write_twin(found.twin, application), found.twin.fit)
 
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()
@@ -225,7 +222,9 @@ class Experiment:
         except NotFound:  # another machine's state file: begin anew here
             pass
         stopped = self.results / f"{name}.zip"
-        known[name] = self._here(stopped, request.application) if stopped.exists() else self.tailor.create(request).id
+        known[name] = (
+            self._here(stopped, request.application) if stopped.exists() else self.tailor.studies.create(request).id
+        )
         self._state.write_text(json.dumps(known, indent=1) + "\n")
         return str(known[name])
 
@@ -236,7 +235,7 @@ class Experiment:
         try:
             return str(self.tailor.store.get(study).id)
         except NotFound:
-            return str(self._sharing.unpack(exported, application).id)
+            return str(self.tailor.sharing.unpack(exported, application).id)
 
 
 def best_changes(document: Mapping[str, Any]) -> dict[str, Any]:

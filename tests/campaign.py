@@ -209,9 +209,9 @@ class Campaign:
         found = []
         for seed in seeds:
             request = TuneRequest(**{**JOB, **keys, "seed": seed})
-            study = kept.tailor.run(kept.tailor.create(request).id, lambda event: None)
+            study = kept.studies.run(kept.studies.create(request).id, lambda event: None)
             found.append(said(kept, study.id))
-        kept.tailor.close()
+        kept.close()
         return found
 
     def recorded(self, studies: Sequence[str]) -> list[list[Mapping[str, Any]]]:
@@ -219,20 +219,20 @@ class Campaign:
         kept = opened(self.settings(database=self.database))
         try:
             for study in studies:
-                assert kept.tailor.store.get(study).state is StudyState.COMPLETED
+                assert kept.store.get(study).state is StudyState.COMPLETED
                 _consistent(kept, study)
             return [said(kept, study) for study in studies]
         finally:
-            kept.tailor.close()
+            kept.close()
 
     def broken_off(self, studies: Sequence[str]) -> int:
         """Trials of the disturbed studies that had to be measured again."""
         kept = opened(self.settings(database=self.database))
         try:
-            found = itertools.chain.from_iterable(kept.tailor.store.trials(study) for study in studies)
+            found = itertools.chain.from_iterable(kept.store.trials(study) for study in studies)
             return sum(one.state is TrialState.ABORTED for one in found)
         finally:
-            kept.tailor.close()
+            kept.close()
 
 
 def said(kept: Opened, study: str) -> list[Mapping[str, Any]]:
@@ -243,15 +243,15 @@ def said(kept: Opened, study: str) -> list[Mapping[str, Any]]:
             "label": one.label, "state": str(one.state), "told": one.told_value,
             "windows": [m.value for m in one.measurements if not m.invalid],
         }
-        for one in kept.tailor.store.trials(study)
+        for one in kept.store.trials(study)
         if one.state is not TrialState.ABORTED
     ]  # fmt: skip
 
 
 def _consistent(kept: Opened, study: str) -> None:
     """Events and trials tell the same story: what was said to be finished is there, once."""
-    trials: Sequence[Trial] = kept.tailor.store.trials(study)
+    trials: Sequence[Trial] = kept.store.trials(study)
     numbers = [one.number for one in trials]
     assert not any(one.state is TrialState.RUNNING for one in trials)
-    ended = [event["number"] for event in kept.tailor.store.events(study) if event["kind"] == "trial ends"]
+    ended = [event["number"] for event in kept.store.events(study) if event["kind"] == "trial ends"]
     assert sorted(ended) == numbers, f"{study}: events say {sorted(ended)}, trials are {numbers}"

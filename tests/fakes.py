@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from framework.bench import Backends, Bench, Colocation, Watch
+from framework.bootstrap.adapters import Opened, assembled
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
 from framework.testing.pretend import PretendMachine, pretend_application, pretend_kind, pretend_types
 from framework.traces.files import read_all
-from framework.use_cases.studies import Tailor
 
 
 def pretend_bench(
@@ -36,7 +36,7 @@ def pretend_bench(
 
 def pretend_tailor(
     directory: Path, machine: PretendMachine, colocation: Callable[[], Colocation] | None = None, **more: Any
-) -> tuple[Tailor, Database]:
+) -> tuple[Opened, Database]:
     """The use cases on the pretend machine, with a real store in ``directory``."""
     artefacts, clock = FileArtefacts(directory / "artefacts"), machine.clock
     database = Database(f"sqlite:///{directory / 's.db'}")
@@ -51,4 +51,4 @@ def pretend_tailor(
         spaces=(),
         **more,
     )
-    return Tailor(backends), database
+    return assembled(backends, database), database

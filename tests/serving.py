@@ -87,4 +87,4 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     kept = opened(settings)
     with served(app_of(kept, settings)) as address, Client(base_url=address, timeout=PATIENCE_S) as client:
         yield Here(client, kept, settings.applications)
-    kept.tailor.close()
+    kept.close()

@@ -48,12 +48,12 @@ def export(directory: Path) -> None:
         apps, testbed="twin", optimizer="dds", iterations=3, repetitions=2, pairs=6, window_s=4.0, warmup_s=1.0,
         rate_rps=50.0, drift_every=0, minimal=0,
     )  # fmt: skip
-    completed = kept.tailor.run(kept.tailor.create(request).id, lambda event: None)
+    completed = kept.studies.run(kept.studies.create(request).id, lambda event: None)
     elsewhere = kept.external.create("ours", SPACE, "random", 5, 1, {})
     kept.external.ask(elsewhere.id, 2, "me", 60.0)
-    for name, study in zip(EXPORTS, (completed, kept.tailor.create(request), elsewhere), strict=True):
+    for name, study in zip(EXPORTS, (completed, kept.studies.create(request), elsewhere), strict=True):
         (directory / f"{name}.zip").write_bytes(kept.sharing.pack(study.id))
-    kept.tailor.close()
+    kept.close()
 
 
 class Importing:
@@ -91,7 +91,7 @@ class Importing:
 
     def _try(self, way: str, data: bytes) -> None:
         self._file.write_bytes(data)
-        known = {one.id for one in self._kept.tailor.store.studies()}
+        known = {one.id for one in self._kept.store.studies()}
         try:
             study = self._kept.sharing.unpack(self._file)
         except InputError as error:
@@ -110,7 +110,7 @@ class Importing:
         if self._looked_at() != self._tree:
             self._note("a file that was refused has changed something", way=way, said=said)
             self._tree = self._looked_at()
-        if {one.id for one in self._kept.tailor.store.studies()} != known:
+        if {one.id for one in self._kept.store.studies()} != known:
             self._note("a file that was refused has left a study", way=way, said=said)
 
     def _as_it_may(self, way: str, known: set[str], study: str) -> None:
@@ -123,17 +123,17 @@ class Importing:
         if study in known:
             self._note("an import replaced a study", way=way, study=study)
         self._looks(way, study)
-        self._kept.tailor.delete(study)
+        self._kept.studies.delete(study)
         self._tree = self._looked_at()
         if wrong := [name for name in self._tree if f"/{study}" in name]:
             self._note("something of a study that was deleted is left", way=way, left=wrong)
 
     def _looks(self, way: str, study: str) -> None:
         """What is shown of it is shown, or refused with one of Tailor's own errors."""
-        tailor = self._kept.tailor
+        kept = self._kept
         actions: Sequence[tuple[str, Callable[[], object]]] = (
-            ("summary", lambda: tailor.summary(tailor.store.get(study))),
-            ("export", lambda: self._kept.sharing.pack(study)),
+            ("summary", lambda: kept.results.summary(kept.store.get(study))),
+            ("export", lambda: kept.sharing.pack(study)),
         )  # fmt: skip
         for name, act in actions:
             try:
@@ -142,13 +142,13 @@ class Importing:
                 self.outcomes[f"{name} of an import: refused"] += 1
             except Exception as error:
                 self._note(f"{name} of an import failed", way=way, error=f"{type(error).__name__}: {error}")
-        found = tailor.store.get(study)
+        found = kept.store.get(study)
         if found.testbed == EXTERNAL:
             return
         if not found.directory.is_relative_to(self._home / IMPORTED):
             self._note("an import has its application elsewhere", way=way)
         try:
-            tailor.running.check_runnable(found)
+            kept.runner.check_runnable(found)
         except TailorError:
             return
         self._note("an import may be run", way=way)

@@ -41,14 +41,14 @@ MOVED = "\nFiles of the application are named from its own directory: put these 
 
 def summary(kept: Opened, study: str) -> bytes:
     """A study in numbers, as ``tailor show --json`` says it."""
-    return _json(summary_document(kept.tailor.summary(_study(kept, study))))
+    return _json(summary_document(kept.results.summary(_study(kept, study))))
 
 
 def body(kept: Opened, study: str) -> bytes:
     """What the page of a study shows: {"html", "repetitions": that were measured}."""
-    found, trials = _study(kept, study), kept.tailor.store.trials(study)
+    found, trials = _study(kept, study), kept.store.trials(study)
     explained = importance(found, trials)
-    values = contents(kept.tailor.summary(found, trials), trials, explained)
+    values = contents(kept.results.summary(found, trials), trials, explained)
     figure = Markup(coordinates(found, trials, explained))
     html = PAGES.get_template("live_body.html").render(**values, parallel=figure)
     return _json({"html": html, "repetitions": sum(len(trial.measurements) for trial in trials)})
@@ -56,19 +56,19 @@ def body(kept: Opened, study: str) -> bytes:
 
 def external(kept: Opened, study: str) -> bytes:
     """The trials of a study that is measured elsewhere."""
-    trials = kept.tailor.store.trial_page(study, 0, MOST_TRIALS)
+    trials = kept.store.trial_page(study, 0, MOST_TRIALS)
     return PAGES.get_template("external_body.html").render(study=_study(kept, study), trials=trials).encode()
 
 
 def report(kept: Opened, study: str) -> bytes:
     """The HTML page."""
-    found, trials = _study(kept, study), kept.tailor.store.trials(study)
-    return report_page(kept.tailor.summary(found, trials), trials).encode()
+    found, trials = _study(kept, study), kept.store.trials(study)
+    return report_page(kept.results.summary(found, trials), trials).encode()
 
 
 def best(kept: Opened, study: str) -> bytes:
     """The best configuration: what differs from the default.  Raises Refused where there is none."""
-    found = kept.tailor.summary(_study(kept, study))
+    found = kept.results.summary(_study(kept, study))
     if found.best is None:
         raise Refused(HTTPStatus.CONFLICT, "no trial has a value yet")
     return _json({"trial": found.best.trial, "changes": found.changes, "headline": found.headline})
@@ -79,7 +79,7 @@ def archive(kept: Opened, study: str) -> bytes:
     where = str(_study(kept, study).directory)
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "best"
-        names = kept.tailor.export_best(study, target)
+        names = kept.results.export_best(study, target)
         for name in names:
             text = (target / name).read_text()
             (target / name).write_text(without_directory(text, where) + (MOVED if name == "README.md" else ""))
@@ -97,21 +97,21 @@ def export(kept: Opened, study: str) -> bytes:
 
 def critical_path(kept: Opened, study: str) -> bytes:
     """Where requests spend their time with the default and with the best."""
-    return _json({"study": study, "groups": kept.tailor.compare(f"{study}:default", study)})
+    return _json({"study": study, "groups": kept.traces.compare(f"{study}:default", study)})
 
 
 def compare(kept: Opened, first: str, second: str) -> bytes:
     """Two configurations, service by service."""
-    names = [kept.tailor.labelled(name) for name in (first, second)]
-    return _json({"first": names[0], "second": names[1], "groups": kept.tailor.compare(first, second)})
+    names = [kept.traces.labelled(name) for name in (first, second)]
+    return _json({"first": names[0], "second": names[1], "groups": kept.traces.compare(first, second)})
 
 
 def comparison(kept: Opened, first: str, second: str) -> bytes:
     """The same as a part of a page, which also says why there is nothing to compare."""
     values: dict[str, Any] = {"groups": None, "problem": ""}
     try:
-        names = [kept.tailor.labelled(name) for name in (first, second)]
-        groups = kept.tailor.compare(first, second)
+        names = [kept.traces.labelled(name) for name in (first, second)]
+        groups = kept.traces.compare(first, second)
         values |= {"names": names, "groups": groups, "figure": Markup(contrast(groups, *names))}
     except TailorError as error:
         values["problem"] = detail_of(error)
@@ -120,7 +120,7 @@ def comparison(kept: Opened, first: str, second: str) -> bytes:
 
 def race(kept: Opened, application: str) -> bytes:
     """Optimizers against each other on an application, a part of a page."""
-    store = kept.tailor.store
+    store = kept.store
     names = sorted({one.application_name for one in store.studies() if one.testbed != EXTERNAL})
     chosen = application if application in names else next(iter(names), "")
     latest = store.page(MOST_COMPARED, application=chosen) if chosen else ()
@@ -138,7 +138,7 @@ ANSWERS: Mapping[str, Callable[..., bytes]] = {
 
 
 def _study(kept: Opened, study: str) -> Study:
-    found = kept.tailor.store.get(study)
+    found = kept.store.get(study)
     return replace(found, message=scrubbed(found.message))
 
 

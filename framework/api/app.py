@@ -23,13 +23,19 @@ from framework.config.settings import Settings, host_name
 def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI:
     """The service over an open store; ``host``: the address that it listens on."""
     service = Service(
-        tailor=kept.tailor,
+        backends=kept.backends,
+        store=kept.store,
+        catalogue=kept.catalogue,
+        studies=kept.studies,
+        results=kept.results,
+        profiles=kept.profiles,
+        runner=kept.runner,
         queue=kept.queue,
         launches=kept.launches,
         access=Access(kept.tokens, Pace(settings.requests_per_s)),
         external=kept.external,
         sharing=kept.sharing,
-        rendering=Rendering(settings, kept.tailor.store.revision),
+        rendering=Rendering(settings, kept.store.revision),
         asking=Asking(settings),
         roots=settings.applications,
         gate=gate_of(settings),

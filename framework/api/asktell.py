@@ -112,7 +112,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/{study}")
     def look(study: str) -> dict[str, Any]:
         """The best so far: of what keeps the limits, else what breaks them least; and the Pareto set, by value."""
-        store = service.tailor.store
+        store = service.store
         found = store.get(study)
         objective = objective_of(found.plan)
         best = store.numbered(study, [found.best] if found.best else [])

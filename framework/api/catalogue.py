@@ -13,7 +13,6 @@ from framework.model.documents import encode
 def router(service: Service) -> APIRouter:
     """The routes of the catalogue."""
     routes = APIRouter(tags=["catalogue"], dependencies=[Depends(service.access.needs("read"))])
-    tailor = service.tailor
 
     @routes.get("/applications")
     def applications() -> dict[str, Any]:
@@ -25,7 +24,7 @@ def router(service: Service) -> APIRouter:
     def application(name: str) -> dict[str, Any]:
         """One, with the parameters of each service."""
         found = service.application(name)
-        space = tailor.space(found)
+        space = service.catalogue.space(found)
         parameters = [
             {"name": one.name, "service": one.group, "kind": one.kind, "default": one.default, "low": one.low,
              "high": one.high, "choices": list(one.choices), "unit": one.attributes.get("unit", "")}
@@ -35,16 +34,16 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/optimizers")
     def optimizers() -> dict[str, Any]:
-        return {"items": encode(tailor.optimizers())}
+        return {"items": encode(service.catalogue.optimizers())}
 
     @routes.get("/search-spaces")
     def search_spaces() -> dict[str, Any]:
-        kinds = tailor.service_types_named(None)
+        kinds = service.catalogue.service_types_named(None)
         return {"items": [{"name": one.name, "parameters": len(one.parameters)} for one in kinds]}
 
     @routes.get("/search-spaces/{name}")
     def search_space(name: str) -> dict[str, Any]:
-        whole: dict[str, Any] = encode(tailor.service_types_named(name)[0])
+        whole: dict[str, Any] = encode(service.catalogue.service_types_named(name)[0])
         return whole
 
     return routes

@@ -230,7 +230,7 @@ def _limit_memory(most_bytes: int | None) -> None:
 
 
 def _answer(kept: Opened, answers: Answers, question: Question) -> tuple[Revision, bytes]:
-    revision = tuple(kept.tailor.store.revision(study) for study in question.studies)  # first: it is that new at least
+    revision = tuple(kept.store.revision(study) for study in question.studies)  # first: it is that new at least
     return revision, answers[question.name](kept, *question.arguments)
 
 

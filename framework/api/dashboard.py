@@ -36,7 +36,6 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 def router(service: Service) -> APIRouter:
     """The pages."""
     routes = APIRouter(include_in_schema=False)
-    tailor = service.tailor
     reads = Depends(service.access.needs("read"))
 
     def page(template: str, caller: Caller, here: str = "", **values: Any) -> HTMLResponse:
@@ -55,7 +54,7 @@ def router(service: Service) -> APIRouter:
 
     def listed(state: str, application: str, after: str) -> dict[str, Any]:
         known = StudyState(state) if state in list(StudyState) else None
-        found = tailor.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
+        found = service.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
         more = found[ON_A_PAGE - 1].id if len(found) > ON_A_PAGE else ""
         shown = [document(one) for one in found[:ON_A_PAGE]]
         return {"studies": shown, "state": state, "application": application, "next": more}
@@ -92,8 +91,8 @@ def router(service: Service) -> APIRouter:
         return Markup((await answer(name, arguments, studies, caller)).decode())
 
     def choices() -> dict[str, Sequence[Choice]]:
-        listed = [(str(one["name"]), f"{one['name']}: {one['summary']}") for one in tailor.optimizers()]
-        return {"optimizer": listed, "testbed": choices_of_testbeds(tailor.testbeds())}
+        listed = [(str(one["name"]), f"{one['name']}: {one['summary']}") for one in service.catalogue.optimizers()]
+        return {"optimizer": listed, "testbed": choices_of_testbeds(service.catalogue.testbeds())}
 
     @routes.get("/launch")
     def launch(application: str = "", caller: Caller = reads) -> HTMLResponse:
@@ -101,7 +100,7 @@ def router(service: Service) -> APIRouter:
         known = [service.about(one) for one in found.values()]
         usable = [one["name"] for one in known if not one["asks_for"]]
         chosen = application if application in usable else next(iter(usable), "")
-        groups = tailor.space(found[chosen]).groups if chosen else {}
+        groups = service.catalogue.space(found[chosen]).groups if chosen else {}
         return page(
             "launch.html", caller, "launch", applications=known, chosen=chosen,
             broken={**broken, **refused(known)}, groups=groups, fields=form_fields(choices()),
@@ -117,7 +116,7 @@ def router(service: Service) -> APIRouter:
                 )
             except NotFound as error:
                 body = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
-        known = [document(one) for one in await run_in_threadpool(tailor.store.page, ON_A_PAGE)]
+        known = [document(one) for one in await run_in_threadpool(service.store.page, ON_A_PAGE)]
         return page("compare.html", caller, "compare", studies=known, first=first, second=second, body=body)
 
     @routes.get("/optimizers")

@@ -82,7 +82,7 @@ class Watching:
             await asyncio.sleep(EVERY_S)
 
     def _news(self) -> list[str]:
-        found = self._service.tailor.store.events(self._study, self._after)
+        found = self._service.store.events(self._study, self._after)
         said = [as_text(one) for one in found]
         self._after = max([self._after, *(int(one["id"]) for one in found)])
         progress = self._service.queue.progress(self._study)
@@ -152,7 +152,7 @@ def router(service: Service, ending: list[Callable[[], None]]) -> APIRouter:
     async def stream(study: str, after: int) -> AsyncIterator[str]:
         mine = watching.setdefault(study, Watching(service, study, after))
         queue = mine.join()  # before the past is read, so that nothing falls between the two
-        past = await run_in_threadpool(service.tailor.store.events, study, after)
+        past = await run_in_threadpool(service.store.events, study, after)
         last = max([after, *(int(one["id"]) for one in past)])
         try:
             for one in past:

@@ -1,4 +1,4 @@
-"""What the routes stand on: Tailor, the queue, who may do what, and which applications there are."""
+"""What the routes stand on: the use cases, the queue, who may do what, and which applications there are."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from framework.api.asking import Asking
 from framework.api.problems import Refused
 from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of, scrubbed
+from framework.bench import Backends
 from framework.compose.gate import CLOSED, Gate
+from framework.config.application import load_application
+from framework.config.twin_file import twin_path
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports.service import JobQueue
-from framework.ports.store import LaunchStore
+from framework.ports.store import LaunchStore, StudyStore
 from framework.study.export import StudyExport
 from framework.study.external import External
-from framework.use_cases.studies import Tailor
+from framework.study.runner import StudyRunner
+from framework.use_cases.catalogue import Catalogue
+from framework.use_cases.profile import Profiles
+from framework.use_cases.results import Results
+from framework.use_cases.studies import Studies
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,13 @@ class Service:
     StoreError where the database cannot be used.
     """
 
-    tailor: Tailor
+    backends: Backends
+    store: StudyStore
+    catalogue: Catalogue
+    studies: Studies
+    results: Results
+    profiles: Profiles
+    runner: StudyRunner
     queue: JobQueue
     launches: LaunchStore
     access: Access
@@ -52,7 +65,7 @@ class Service:
         broken: dict[str, str] = {}
         for path in (path for root in self.roots for path in sorted(root.glob("*/application.yaml"))):
             try:
-                one = self.tailor.application(path)
+                one = load_application(path)
                 found.setdefault(one.name, one)
             except TailorError as error:
                 broken[path.parent.name] = detail_of(error)
@@ -81,8 +94,8 @@ class Service:
         study = self.study(name)
         if study.state is StudyState.COMPLETED:
             raise IllegalTransition(f"study {study.id} is completed")
-        self.tailor.running.check_runnable(study)
-        self.gate.application(self.tailor.application(study.directory))
+        self.runner.check_runnable(study)
+        self.gate.application(load_application(study.directory))
         return study
 
     def about(self, application: Application) -> dict[str, Any]:
@@ -91,14 +104,14 @@ class Service:
             "name": application.name,
             "services": [one.name for one in application.services],
             "rate_rps": application.workload.rate_rps,
-            "twin": self.tailor.has_twin(application),
-            "profile": self.tailor.profiling.path(application).is_file(),
+            "twin": twin_path(application.directory).exists(),
+            "profile": self.profiles.path(application).is_file(),
             "asks_for": [scrubbed(refusal.place) for refusal in self.gate.admitted(application).refused],
         }
 
     def study(self, name: str) -> Study:
         """The study of this whole id: a beginning would be a guess.  Raises NotFound."""
-        found = self.tailor.store.get(name)
+        found = self.store.get(name)
         if found.id != name:
             raise NotFound(f"no study {name!r}")
         return found
@@ -112,15 +125,15 @@ class Service:
 
     def has_value(self, study: Study) -> bool:
         """Whether the default is measured: before, there is nothing that would take long to compute."""
-        return bool(self.tailor.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
+        return bool(self.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
 
     def compared(self, *names: str) -> list[Study]:
         """The studies of names such as "ID" and "ID:default".  Raises NotFound."""
-        return [self.tailor.store.get(name.partition(":")[0]) for name in names]
+        return [self.store.get(name.partition(":")[0]) for name in names]
 
     def wait(self, study: Study, caller: Caller, priority: int) -> None:
         """Let a study wait for a worker; one that waits already keeps its turn."""
-        self.queue.put(study.id, priority=priority, owner=caller.name, resource=self.tailor.resource(study.testbed))
+        self.queue.put(study.id, priority=priority, owner=caller.name, resource=self.studies.resource(study))
 
     def once(
         self,
@@ -139,12 +152,8 @@ class Service:
         first = self.launches.made_by(found) if found is not None else None
         if first is None:  # else what it was made of may have changed since
             study = prepared()
-            job = (
-                None
-                if priority is None
-                else Job(study.id, priority, caller.name, self.tailor.resource(study.testbed), 0)
-            )
+            job = None if priority is None else Job(study.id, priority, caller.name, self.studies.resource(study), 0)
             first = self.launches.launch(study, job, found)
             if first == study.id:
                 return study, True
-        return self.tailor.store.get(first), False
+        return self.store.get(first), False

@@ -28,7 +28,7 @@ JSON = "application/json"
 def router(service: Service) -> APIRouter:
     """The routes below /v1/studies."""
     routes = APIRouter(tags=["studies"])
-    tailor, queue = service.tailor, service.queue
+    queue = service.queue
     reads = Depends(service.access.needs("read"))
     runs = Depends(service.access.needs("run"))
     admins = Depends(service.access.needs("admin"))
@@ -47,8 +47,8 @@ def router(service: Service) -> APIRouter:
 
         def prepared() -> Study:
             directory = service.launchable(body.application)
-            request = body.request(directory, lambda: tailor.profiling.kept(service.application(body.application)))
-            return tailor.prepared(quick(request) if request.quick else request)
+            request = body.request(directory, lambda: service.profiles.kept(service.application(body.application)))
+            return service.studies.prepared(quick(request) if request.quick else request)
 
         asked = f"study {body.model_dump_json()}"
         study, new = service.once(caller, idempotency_key, asked, prepared, body.priority)
@@ -67,7 +67,7 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     ) -> Page:
         """The newest first; ``after`` is the id of the last one of the page before."""
-        found = tailor.store.page(
+        found = service.store.page(
             limit + 1, before=after, state=state, application=application, optimizer=optimizer, testbed=testbed
         )
         items = [document(one) for one in found[:limit]]
@@ -93,7 +93,7 @@ def router(service: Service) -> APIRouter:
         if found.testbed == EXTERNAL:  # of what was measured elsewhere there is no more than its trials
             summary = {}
         elif not service.has_value(found):
-            summary = encode(summary_document(tailor.summary(found)))
+            summary = encode(summary_document(service.results.summary(found)))
         job = next((one for one in queue.jobs() if one.study == found.id), None)
         state = found.state.value
         return found, summary, {"state": state, "job": encode(job), "progress": encode(queue.progress(found.id))}
@@ -107,14 +107,14 @@ def router(service: Service) -> APIRouter:
         purpose: Purpose | None = None,
     ) -> Page:
         """In their order, without their measurements."""
-        found = tailor.store.trial_page(service.study(study).id, after, limit + 1, state=state, purpose=purpose)
+        found = service.store.trial_page(service.study(study).id, after, limit + 1, state=state, purpose=purpose)
         items = [trial_document(one) for one in found[:limit]]
         return Page(items=items, next=str(found[limit - 1].number) if len(found) > limit else None)
 
     @routes.get("/studies/{study}/trials/{number}", dependencies=[reads])
     def trial(study: str, number: Annotated[int, InPath(ge=0, le=MOST_NUMBER)]) -> dict[str, Any]:
         """One trial with its measurements."""
-        whole: dict[str, Any] = encode(tailor.store.trial(service.study(study).id, number))
+        whole: dict[str, Any] = encode(service.store.trial(service.study(study).id, number))
         return whole
 
     @routes.get("/studies/{study}/report", response_class=HTMLResponse)
@@ -164,7 +164,7 @@ def router(service: Service) -> APIRouter:
             await run_in_threadpool(service.external.leave, found.id)
             if len(found.space["parameters"]) >= LARGE:
                 await service.asking.leave(found.id)
-        await run_in_threadpool(tailor.delete, found.id)
+        await run_in_threadpool(service.studies.delete, found.id)
 
     @routes.get("/compare", response_model=dict[str, Any])
     async def compare(first: str, second: str, caller: Caller = reads) -> Response:

@@ -15,6 +15,7 @@ from framework.api.problems import Refused
 from framework.api.readiness import Readiness
 from framework.api.service import Service
 from framework.model.documents import encode
+from framework.use_cases.examine import examine
 
 
 def router(service: Service) -> APIRouter:
@@ -40,13 +41,13 @@ def router(service: Service) -> APIRouter:
     def machine() -> dict[str, Any]:
         """The machine of this process, and what is missing on it."""
         home = str(service.sharing.home)  # where it lies is the operator's business
-        findings = [replace(one, found=one.found.replace(home, "TAILOR_HOME")) for one in service.tailor.examine([])]
-        return {"machine": encode(service.tailor.machine()), "findings": encode(findings)}
+        findings = [replace(one, found=one.found.replace(home, "TAILOR_HOME")) for one in examine(service.backends, [])]
+        return {"machine": encode(service.backends.machine()), "findings": encode(findings)}
 
     @routes.get("/metrics", dependencies=[reads], response_class=PlainTextResponse)
     def metrics() -> str:
         """Prometheus text format 0.0.4."""
-        states = Counter(study.state.value for study in service.tailor.store.studies())
+        states = Counter(study.state.value for study in service.store.studies())
         jobs = service.queue.jobs()
         lines = ["# HELP tailor_studies Studies by state.", "# TYPE tailor_studies gauge"]
         lines += [f'tailor_studies{{state="{state}"}} {count}' for state, count in sorted(states.items())]

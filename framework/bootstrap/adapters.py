@@ -20,10 +20,12 @@ from framework.load.registry import GENERATORS
 from framework.model import DOCKER, TWIN, Application, ServiceType
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
+from framework.ports.store import StudyStore
 from framework.ports.telemetry import SpanSink
 from framework.registry import Registry
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
+from framework.store.database import Database
 from framework.store.examination import examine
 from framework.store.jobs import SqlJobQueue
 from framework.store.launches import SqlLaunches
@@ -31,6 +33,7 @@ from framework.store.offers import SqlOfferStore
 from framework.study.export import StudyExport
 from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
+from framework.study.runner import StudyRunner
 from framework.telemetry import observed
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
@@ -46,20 +49,41 @@ from framework.traces.jaeger import JaegerReader
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
-from framework.use_cases.studies import Tailor
+from framework.use_cases.catalogue import Catalogue
+from framework.use_cases.place import Placements
+from framework.use_cases.profile import Profiles
+from framework.use_cases.results import Results
+from framework.use_cases.studies import Studies
+from framework.use_cases.sweep import Sweeps
+from framework.use_cases.traces import Traces
+from framework.use_cases.twin import Twins
 from framework.use_cases.worker import Worker
 
 TESTBEDS: Registry[Callable[[Path, Clock], TestbedKind]] = Registry("testbed", "tailor.testbeds")
 """Of other packages: functions of TAILOR_HOME and a clock."""
 
+KEEP_ALL = Retention()
 MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Everything that works on one database."""
+    """The use cases with their adapters, and all else that works on the same database.
 
-    tailor: Tailor
+    ``backends``: for the use cases that are plain functions.
+    """
+
+    backends: Backends
+    store: StudyStore
+    catalogue: Catalogue
+    studies: Studies
+    results: Results
+    traces: Traces
+    sweeps: Sweeps
+    profiles: Profiles
+    placements: Placements
+    twins: Twins
+    runner: StudyRunner
     queue: SqlJobQueue
     tokens: SqlTokenStore
     launches: SqlLaunches
@@ -70,40 +94,67 @@ class Opened:
     check: Callable[[], None]
     """Raises StoreError, StoreBusy where the database cannot be used."""
 
-
-def tailor(settings: Settings) -> Tailor:
-    """Tailor with its real adapters below ``settings.home``.  Raises InputError when that cannot be written."""
-    return opened(settings).tailor
+    def close(self) -> None:
+        """Close the database."""
+        self.store.close()
 
 
 def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened:
-    """The same with all else that works on the database.
+    """Open the database with the real adapters below ``settings.home``.
 
     ``kept_parameters``: of studies that are measured elsewhere, whose optimizers this process keeps.
+    Raises InputError when ``settings.home`` cannot be written, StoreError.
     """
     kept = storage(settings)
-    database, artefacts, store, clock = kept.database, kept.artefacts, kept.studies, kept.clock
     backends = Backends(
-        store=store,
-        artefacts=artefacts,
-        clock=clock,
-        kinds=[docker_kind(settings), twin_kind(clock)],
-        plugged_in={name: partial(plugged_in, name, settings.home, clock) for name in TESTBEDS.names()},
+        store=kept.studies,
+        artefacts=kept.artefacts,
+        clock=kept.clock,
+        kinds=[docker_kind(settings), twin_kind(kept.clock)],
+        plugged_in={name: partial(plugged_in, name, settings.home, kept.clock) for name in TESTBEDS.names()},
         traces=read_all,
         home=settings.home,
         spaces=settings.spaces,
         screen=screen_of,
         observed=partial(observed, sinks(settings)),
     )
-    made = Tailor(backends)
-    queue = SqlJobQueue(database, clock)
-    archive = SqlArchive(database, artefacts)
-    keeper = Keeper(store, archive, artefacts, clock, settings.home)
-    worker = Worker(made, queue, f"engine of {platform.node()}", lambda: chores(keeper, settings.retention))
-    external = External(store, SqlOfferStore(database, clock), clock, made.machine, kept_parameters)
-    sharing = StudyExport(store, archive, artefacts, settings.home)
-    tokens, launches = SqlTokenStore(database, clock), SqlLaunches(database, clock)
-    return Opened(made, queue, tokens, launches, worker, external, sharing, keeper, partial(examine, database))
+    return assembled(backends, kept.database, settings.retention, kept_parameters)
+
+
+def assembled(
+    backends: Backends,
+    database: Database,
+    retention: Retention = KEEP_ALL,
+    kept_parameters: int = KEPT_PARAMETERS,
+) -> Opened:
+    """Put the use cases together on ``backends``, whose store works on ``database``."""
+    store, artefacts, clock = backends.store, backends.artefacts, backends.clock
+    runner, catalogue = StudyRunner(backends), Catalogue(backends)
+    studies = Studies(backends, catalogue, runner)
+    queue, archive = SqlJobQueue(database, clock), SqlArchive(database, artefacts)
+    keeper = Keeper(store, archive, artefacts, clock, backends.home)
+    engine = f"engine of {platform.node()}"
+    return Opened(
+        backends=backends,
+        store=store,
+        catalogue=catalogue,
+        studies=studies,
+        results=Results(backends, catalogue),
+        traces=Traces(backends),
+        sweeps=Sweeps(backends, studies, runner),
+        profiles=Profiles(backends),
+        placements=Placements(backends, catalogue, studies),
+        twins=Twins(backends),
+        runner=runner,
+        queue=queue,
+        tokens=SqlTokenStore(database, clock),
+        launches=SqlLaunches(database, clock),
+        worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
+        external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
+        sharing=StudyExport(store, archive, artefacts, backends.home),
+        keeper=keeper,
+        check=partial(examine, database),
+    )
 
 
 def docker_kind(settings: Settings) -> TestbedKind:
@@ -189,5 +240,5 @@ def sinks(settings: Settings) -> list[SpanSink]:
 
 def chores(keeper: Keeper, retention: Retention) -> None:
     """What a worker does now and then: forget what the operator does not want to keep."""
-    if retention != Retention():
+    if retention != KEEP_ALL:
         keeper.forget(retention)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.benchmark.races import Entry, race, recorded, replayed
-from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.session import messages, opened, output, print_json
 from framework.config.writing import write_text
 from framework.errors import InputError
 from framework.report.race_tables import standings, write_tables
@@ -75,10 +75,10 @@ def replay(
     """Run optimizers on the space of a recorded study, answered from its record; no engine is needed."""
     path = Path(record)
     if not path.is_file():
-        with_tailor = tailor()
-        study = with_tailor.store.get(record)
+        store = opened().store
+        study = store.get(record)
         path = directory / f"{study.id}.json"
-        write_text(path, json.dumps(recorded(study, with_tailor.store.trials(study.id))) + "\n")
+        write_text(path, json.dumps(recorded(study, store.trials(study.id))) + "\n")
     try:
         statement = replayed(path).statement
     except OptimizerError as error:

@@ -29,7 +29,7 @@ def export(
 ) -> None:
     """Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets."""
     kept = opened()
-    found = kept.tailor.store.get(study)
+    found = kept.store.get(study)
     path = path or Path(f"{found.id}.zip")
     data = kept.sharing.pack(found.id)
     try:

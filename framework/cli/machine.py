@@ -9,9 +9,11 @@ import typer
 from rich.table import Table
 
 from framework.cli import options, terminal
-from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.session import messages, opened, output, print_json
 from framework.model import Step
 from framework.model.events import Event, RateMeasured
+from framework.use_cases.clean import clean_up
+from framework.use_cases.examine import examine
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 _COLOURS = {"ok": "green", "limited": "yellow", "missing": "red"}
@@ -29,7 +31,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
-    findings = tailor().examine(applications or [])
+    findings = examine(opened().backends, applications or [])
     if as_json:
         print_json(findings)
     else:
@@ -53,21 +55,22 @@ def clean(
     as_json: Json = False,
 ) -> None:
     """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
-    removed, left, kept = tailor().clean(seeds=seeds, projects=project or ())
+    tailor = opened()
+    done = clean_up(tailor.backends, tailor.runner, seeds=seeds, projects=project or ())
     if as_json:
-        print_json({"removed": removed, "left": left, "kept": kept})
+        print_json(done)
         return
-    if removed or not kept:
-        output.print("\n".join(removed) if removed else "nothing to remove", soft_wrap=True)
-    if kept:
+    if done.removed or not done.kept:
+        output.print("\n".join(done.removed) if done.removed else "nothing to remove", soft_wrap=True)
+    if done.kept:
         output.print(
-            f"something of {', '.join(kept)} stays: a container of somebody else is attached to it, or the engine "
+            f"something of {', '.join(done.kept)} stays: a container of somebody else is attached to it, or the engine "
             "keeps an empty network until it is restarted (engines before 28)",
             soft_wrap=True,
         )
-    if left:
+    if done.left:
         output.print(
-            f"left alone, since this TAILOR_HOME does not know them: {', '.join(left)}; where nobody runs one: "
+            f"left alone, since this TAILOR_HOME does not know them: {', '.join(done.left)}; where nobody runs one: "
             "tailor clean --project NAME",
             soft_wrap=True,
         )
@@ -88,14 +91,14 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
-    with_tailor = tailor()
+    sweeps = opened().sweeps
 
     def watch(event: Event) -> None:
         match event:
             case RateMeasured(step):
                 messages.print(_rate_line(step), soft_wrap=True)
 
-    found = with_tailor.sweep(
+    found = sweeps.run(
         application,
         watch,
         start_rps=start,
@@ -108,7 +111,7 @@ def sweep(
         limits=terminal.limits(limit_of or []),
         testbed=testbed,
     )
-    written = with_tailor.plot_sweep(found, plot)
+    written = sweeps.plot(found, plot)
     if as_json:
         print_json({"sweep": found, "plot": written})
     else:

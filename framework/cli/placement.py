@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.cli import options, terminal
-from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.session import messages, opened, output, print_json
 from framework.cli.tune import run_study
+from framework.config.application import load_application
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.events import Event, ProfileStepStarted, ProfileWindowStarted
@@ -25,9 +26,10 @@ from framework.placement.reasons import reasons
 from framework.placement.slowdowns import Slowdown, attributes, judgement, losses, pressures, ratios, slowdowns
 from framework.placement.space import load_profile
 from framework.study.planning import quick as quick_request
-from framework.use_cases.place import propose
-from framework.use_cases.studies import Tailor
 from optimizer.space import SearchSpace
+
+if TYPE_CHECKING:
+    from framework.bootstrap.adapters import Opened
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Application = Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")]
@@ -78,11 +80,11 @@ def profile(
     if stressor:
         request = replace(request, stressors=tuple(stressor))
     request = replace(request, services=tuple(service or ()))
-    profiling = tailor().profiling
+    profiles = opened().profiles
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=messages) as bar:
-        found = profiling.run(request, _watching(bar), path, again=again)
-    plots = profiling.write_plots(found)
+        found = profiles.run(request, _watching(bar), path, again=again)
+    plots = profiles.write_plots(found)
     if as_json:
         print_json({**_document(found), "plots": plots})
         return
@@ -116,16 +118,16 @@ def place(
     as_json: Json = False,
 ) -> None:
     """Propose where services run, say why, and measure it against all together and random placements."""
-    with_tailor = tailor()
+    tailor = opened()
     given = terminal.limits(limits or [])
-    target = profile or with_tailor.profiling.path(with_tailor.application(application))
+    target = profile or tailor.profiles.path(load_application(application))
     asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
     asked = asked.quick() if quick else asked
-    if profile is None and with_tailor.profiling.unfinished(asked):
+    if profile is None and tailor.profiles.unfinished(asked):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=messages) as bar:
-            with_tailor.profiling.run(asked, _watching(bar), target)
-    found = load_profile(target, with_tailor.application(application))
+            tailor.profiles.run(asked, _watching(bar), target)
+    found = load_profile(target, load_application(application))
     if not attributes(found):
         raise InputError(f"{target}: no service was measured beside every stressor; run: tailor profile {application}")
     request = TuneRequest(
@@ -136,16 +138,16 @@ def place(
         only=tuple(sorted(attributes(found))),
     )  # fmt: skip
     request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
-    study = propose(with_tailor, request)
-    run_study(with_tailor, study.id, as_json)
+    study = tailor.placements.propose(request)
+    run_study(tailor, study.id, as_json)
     if not as_json:
-        _explain(output, with_tailor, study, found)
-        output.print(_recommended(with_tailor.store.get(study.id)), soft_wrap=True)
+        _explain(output, tailor, study, found)
+        output.print(_recommended(tailor.store.get(study.id)), soft_wrap=True)
 
 
-def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profile) -> None:
+def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) -> None:
     """Why each service stands where the solver put it: from the profile, so predicted and not measured."""
-    searched = [one for one in with_tailor.store.trials(study.id) if one.purpose == "search"]
+    searched = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
     if not searched:
         return
     table = Table(box=None, pad_edge=False)
@@ -164,7 +166,7 @@ def _explain(output: Console, with_tailor: Tailor, study: Study, profile: Profil
         soft_wrap=True,
     )
     _warn(output, profile)
-    output.print(f"picture: {with_tailor.profiling.write_machine(study, searched[0].configuration)}", soft_wrap=True)
+    output.print(f"picture: {tailor.placements.write_machine(study, searched[0].configuration)}", soft_wrap=True)
 
 
 def _recommended(study: Study) -> str:

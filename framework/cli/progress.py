@@ -48,7 +48,7 @@ LOADED = 0.1  # of the machine's CPU time, by processes that have no part in the
 
 
 class StudyProgress:
-    """A watch for ``Tailor.run``; use as a context manager."""
+    """A watch for ``Studies.run``; use as a context manager."""
 
     def __init__(self, console: Console, plan: StudyPlan) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""Shared by all commands: the two consoles, JSON on standard output, and Tailor with its adapters."""
+"""Shared by all commands: the two consoles, JSON on standard output, and the use cases with their adapters."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from framework.config.settings import Settings
 if TYPE_CHECKING:
     from framework.bootstrap.adapters import Opened
     from framework.use_cases.listing import Listed
-    from framework.use_cases.studies import Tailor
 
 messages = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
 
 
 def opened() -> Opened:
+    """Open everything that works on the database of this environment.  Raises InputError, StoreError."""
     from framework.bootstrap.adapters import opened  # here: whoever only lists studies needs none of the adapters
 
     return opened(Settings.from_environment())
-
-
-def tailor() -> Tailor:
-    return opened().tailor
 
 
 def studies_here() -> Sequence[Listed]:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from framework.cli.session import output, print_json, studies_here, tailor
+from framework.cli.session import opened, output, print_json, studies_here
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
@@ -32,7 +32,7 @@ def studies(as_json: Json = False) -> None:
     if as_json:
         from framework.report.summary_json import summary_document
 
-        print_json([summary_document(summary) for summary in tailor().summaries()])
+        print_json([summary_document(summary) for summary in opened().results.summaries()])
         return
     rows = [
         (
@@ -54,10 +54,10 @@ def show(study: StudyArgument, as_json: Json = False) -> None:
     from framework.model.plan_document import plan_document
     from framework.report.summary_json import summary_document
 
-    with_tailor = tailor()
-    found = with_tailor.store.get(study)
-    trials = list(with_tailor.store.trials(found.id))
-    summary = with_tailor.summary(found)
+    tailor = opened()
+    found = tailor.store.get(study)
+    trials = list(tailor.store.trials(found.id))
+    summary = tailor.results.summary(found)
     if as_json:
         print_json({**summary_document(summary), "plan": plan_document(found), "trials_detail": trials})
         return
@@ -72,7 +72,7 @@ def best(
     as_json: Json = False,
 ) -> None:
     """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
-    written = tailor().export_best(study, directory)
+    written = opened().results.export_best(study, directory)
     if as_json:
         print_json({"directory": directory, "files": written})
     else:
@@ -85,14 +85,14 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write a study's report: one self-contained HTML page."""
-    with_tailor = tailor()
-    written = with_tailor.write_report(with_tailor.store.get(study), path)
+    tailor = opened()
+    written = tailor.results.write_report(tailor.store.get(study), path)
     print_json({"report": written}) if as_json else output.print(str(written), soft_wrap=True)
 
 
 def optimizers(as_json: Json = False) -> None:
     """List the optimizers with their options and sources."""
-    found = tailor().optimizers()
+    found = opened().catalogue.optimizers()
     if as_json:
         print_json(found)
         return
@@ -107,7 +107,7 @@ def spaces(
     as_json: Json = False,
 ) -> None:
     """List the knowledge base: service types and their parameters."""
-    types = tailor().service_types_named(service_type)
+    types = opened().catalogue.service_types_named(service_type)
     if as_json:
         print_json({kind.name: kind for kind in types})
         return
@@ -127,7 +127,7 @@ def apps(
     as_json: Json = False,
 ) -> None:
     """List the applications below a directory."""
-    found = tailor().applications(directory)
+    found = opened().catalogue.applications(directory)
     if as_json:
         print_json(found)
         return

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from framework.cli.session import output, print_json, tailor
+from framework.cli.session import opened, output, print_json
 from framework.cli.terminal import escape
 from framework.critical_path.analysis import Analysis, View
 from framework.critical_path.breakdown import ServiceBreakdown
@@ -70,10 +70,10 @@ def analyze(
         raise InputError(f"--tolerance: found {tolerance:g}; allowed: from 0 to below 1")
     weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
     view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
-    with_tailor = tailor()
-    found = with_tailor.analyse(sources, view, form)
-    other = with_tailor.analyse(against, view, form) if against else None
-    written = with_tailor.write_analysis(found, page, other)
+    traces = opened().traces
+    found = traces.analyse(sources, view, form)
+    other = traces.analyse(against, view, form) if against else None
+    written = traces.write_analysis(found, page, other)
     if as_json:
         print_json(document(found, other, written))
         return
@@ -91,9 +91,9 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
     """Where the time of requests goes in two configurations, service by service."""
-    with_tailor = tailor()
-    groups = with_tailor.compare(first, second)
-    names = [with_tailor.labelled(name) for name in (first, second)]
+    traces = opened().traces
+    groups = traces.compare(first, second)
+    names = [traces.labelled(name) for name in (first, second)]
     if as_json:
         print_json({"first": names[0], "second": names[1], "groups": groups})
     else:

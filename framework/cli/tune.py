@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from framework.cli import options, terminal
 from framework.cli.progress import StudyProgress
-from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.session import messages, opened, output, print_json
 from framework.errors import StoreError, Transient
 from framework.model import TuneRequest
 from framework.report.summary_json import summary_document
 from framework.study.planning import quick as quick_request
-from framework.use_cases.studies import Tailor
+
+if TYPE_CHECKING:
+    from framework.bootstrap.adapters import Opened
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")]
@@ -36,15 +38,15 @@ def tune(
     request = options.request_of(application, given)
     if request.quick:
         request = quick_request(request)
-    with_tailor = tailor()
-    study = with_tailor.create(request)
-    run_study(with_tailor, study.id, as_json)
+    tailor = opened()
+    study = tailor.studies.create(request)
+    run_study(tailor, study.id, as_json)
 
 
 def resume(study: StudyArgument, as_json: Json = False) -> None:
     """Go on with a study that was stopped; finished trials are kept."""
-    with_tailor = tailor()
-    run_study(with_tailor, with_tailor.store.get(study).id, as_json)
+    tailor = opened()
+    run_study(tailor, tailor.store.get(study).id, as_json)
 
 
 def edit(
@@ -56,28 +58,28 @@ def edit(
     ] = None,
 ) -> None:
     """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
-    with_tailor = tailor()
-    found = with_tailor.store.get(study)
+    tailor = opened()
+    found = tailor.store.get(study)
     request = TuneRequest(
         found.directory, only=tuple(only or ()), without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
     )  # fmt: skip
-    before, after = len(found.space["parameters"]), len(with_tailor.edit(found.id, request).space["parameters"])
+    before, after = len(found.space["parameters"]), len(tailor.studies.edit(found.id, request).space["parameters"])
     output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
 
 
-def run_study(with_tailor: Tailor, study_id: str, as_json: bool) -> None:
+def run_study(tailor: Opened, study_id: str, as_json: bool) -> None:
     """Run a study to its verdict and show it."""
-    study = with_tailor.store.get(study_id)
+    study = tailor.store.get(study_id)
     terminal.opening(messages, study)
     with StudyProgress(messages, study.effective_plan) as progress:
         try:
-            study = with_tailor.run(study_id, progress)
+            study = tailor.studies.run(study_id, progress)
         except (Transient, StoreError):
             messages.print(f"study {study_id} is paused; continue with: tailor resume {study_id}")
             raise
-    path = with_tailor.write_report(study)
-    summary = with_tailor.summary(study)
+    path = tailor.results.write_report(study)
+    summary = tailor.results.summary(study)
     if as_json:
         print_json({**summary_document(summary), "report": str(path)})
     else:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli import terminal
-from framework.cli.session import messages, output, print_json, tailor
+from framework.cli.session import messages, opened, output, print_json
 from framework.errors import InputError
 from framework.use_cases.twin import Answer, Calibration, WhatIf
 
@@ -38,10 +38,10 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Fit the application's twin to what studies measured; a quarter of the configurations validates it."""
-    modelling = tailor().modelling
+    twins = opened().twins
     with messages.status("calibrating") as status:
-        found = modelling.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
-    written = modelling.write_twin(found.twin, application, path)
+        found = twins.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
+    written = twins.write_twin(found.twin, application, path)
     if as_json:
         print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
     else:
@@ -56,7 +56,7 @@ def evidence(
     as_json: Json = False,
 ) -> None:
     """Keep what studies say in a file, so that the twin can be made again where the studies are not."""
-    written = tailor().modelling.write_evidence(application, sources, path)
+    written = opened().twins.write_evidence(application, sources, path)
     print_json({"evidence": written}) if as_json else output.print(str(written), soft_wrap=True)
 
 
@@ -72,9 +72,9 @@ def rehost(
     """Put the twin on another machine, to try placements there: as many cores as it has, each as fast as before."""
     if nodes > cores:
         raise InputError(f"--nodes: found {nodes}; allowed: 1 to {cores}, a core for each")
-    modelling = tailor().modelling
-    made = modelling.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
-    written = modelling.write_twin(made, application, path)
+    twins = opened().twins
+    made = twins.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
+    written = twins.write_twin(made, application, path)
     print_json({"twin": written}) if as_json else output.print(f"twin: {written}", soft_wrap=True)
 
 
@@ -91,9 +91,9 @@ def what_if(
     as_json: Json = False,
 ) -> None:
     """What the twin says of a changed configuration, beside the default, for the same requests."""
-    modelling = tailor().modelling
+    twins = opened().twins
     with messages.status("asking the twin") as status:
-        found = modelling.what_if(
+        found = twins.what_if(
             application,
             terminal.values(settings or [], "--set"),
             rate_rps=rate,
@@ -103,7 +103,7 @@ def what_if(
             limit_ms=1e3 * terminal.seconds("--limit", limit) if sweep else None,
             progress=lambda step: status.update(f"asking the twin: {step}"),
         )
-    drawn = modelling.plot(found, plot) if sweep or plot else None
+    drawn = twins.plot(found, plot) if sweep or plot else None
     if as_json:
         print_json({"modelled": True, **_document(found), "plot": drawn})
         return

@@ -1,28 +1,85 @@
-"""What there is to choose from, described."""
+"""The catalogue: the service types, applications, search spaces, testbeds and optimizers that there are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from framework.bench import Backends
+from framework.config.application import load_application
+from framework.errors import UnknownName
+from framework.model import Application, ServiceType, TuneRequest
+from framework.study.planning import space_of
 from optimizer.registry import load_all
+from optimizer.space import SearchSpace
 
 
-def optimizers() -> Sequence[Mapping[str, Any]]:
-    """Every optimizer; a broken plug-in says why it is."""
-    plugins = load_all()
-    working = [
-        {
-            "name": name,
-            "summary": kind.summary,
-            "source": kind.source,
-            "options": {option: known.default for option, known in kind.options_known.items()},
-            "needs_budget": kind.needs_budget,
-        }
-        for name, kind in plugins.working.items()
-    ]
-    broken = [
-        {"name": name, "summary": f"broken: {error}", "source": "", "options": {}, "needs_budget": False}
-        for name, error in plugins.broken.items()
-    ]
-    return working + broken
+class Catalogue:
+    """Everything that one can choose from on this installation."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    def service_types(self) -> Mapping[str, ServiceType]:
+        """Return the knowledge base by name, every bound and default as a number on this machine."""
+        return self._backends.types_on(self._backends.machine())
+
+    def service_types_named(self, name: str | None) -> Sequence[ServiceType]:
+        """Return all service types, or the one of this name.  Raises UnknownName."""
+        types = self.service_types()
+        if name is not None and name not in types:
+            raise UnknownName("service type", name, types)
+        return [types[name]] if name else list(types.values())
+
+    def applications(self, directory: Path) -> Sequence[Mapping[str, Any]]:
+        """Describe the applications below a directory.  Raises InputError for a file that cannot be used."""
+        applications = [load_application(path) for path in sorted(directory.glob("**/application.yaml"))]
+        return [
+            {
+                "name": application.name,
+                "directory": str(application.directory),
+                "services": len(application.services),
+                "parameters": len(self.space(application)),
+                "rate_rps": application.workload.rate_rps,
+            }
+            for application in applications
+        ]
+
+    def space(
+        self, application: Application, request: TuneRequest | None = None, testbed: str | None = None
+    ) -> SearchSpace:
+        """Return the search space of an application on a testbed's machine (None: this one).  Raises InputError."""
+        request = request or TuneRequest(application.directory)
+        machine = self._backends.machine_of(testbed, application) if testbed else self._backends.machine()
+        types = self._backends.types_on(machine)
+        kind = self._backends.kind(testbed) if testbed else self._backends.kinds[0]
+        return space_of(application, request, types, machine, partial(kind.topology, application))
+
+    def testbeds(self) -> Mapping[str, bool]:
+        """Return the names of testbeds, and whether each is a model.
+
+        A testbed of another package is not loaded to find out: of it only the name is known, and it says False.
+        """
+        known = {kind.name: kind.modelled for kind in self._backends.kinds}
+        return known | {name: False for name in sorted(self._backends.plugged_in) if name not in known}
+
+    def optimizers(self) -> Sequence[Mapping[str, Any]]:
+        """Return name, summary, source and options of every optimizer; a broken plug-in says why it is."""
+        plugins = load_all()
+        working = [
+            {
+                "name": name,
+                "summary": kind.summary,
+                "source": kind.source,
+                "options": {option: known.default for option, known in kind.options_known.items()},
+                "needs_budget": kind.needs_budget,
+            }
+            for name, kind in plugins.working.items()
+        ]
+        broken = [
+            {"name": name, "summary": f"broken: {error}", "source": "", "options": {}, "needs_budget": False}
+            for name, error in plugins.broken.items()
+        ]
+        return working + broken

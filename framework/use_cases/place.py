@@ -1,19 +1,56 @@
-"""A placement, measured against what else one could do: a study of one suggestion with baselines beside it."""
+"""Placements: proposed from a profile, measured against what else one could do, and drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
-from framework.model import Study, TuneRequest
+from framework.bench import Backends
+from framework.config.application import load_application
+from framework.config.writing import to_yaml, write_text
+from framework.model import Application, Study, TuneRequest
 from framework.placement.space import baselines
-from framework.use_cases.studies import Tailor
+from framework.report.machine_picture import described, machine_picture
+from framework.use_cases.catalogue import Catalogue
+from framework.use_cases.studies import Studies
+from optimizer.space import Configuration, Value
 
 
-def propose(tailor: Tailor, request: TuneRequest) -> Study:
-    """The study of a request for a placement, not started yet.  Its verdict compares the suggestion, the load spread
-    evenly and random placements with everything on all CPUs.  Raises InputError, MissingPrerequisite.
-    """
-    application = tailor.application(request.application)
-    space = tailor.space(application, request, tailor.testbed_of(application, request))
-    found = baselines(space, request.seed)
-    return tailor.create(replace(request, rivals=tailor.profiling.write_baselines(application, found)))
+class Placements:
+    """Studies of one suggested placement, with baselines beside it."""
+
+    def __init__(self, backends: Backends, catalogue: Catalogue, studies: Studies) -> None:
+        self._backends = backends
+        self._catalogue = catalogue
+        self._studies = studies
+
+    def propose(self, request: TuneRequest) -> Study:
+        """Create the study of a request for a placement, without starting it.
+
+        Its verdict compares the suggestion, the load spread evenly and random placements with everything on all CPUs.
+        Raises InputError, MissingPrerequisite.
+        """
+        application = load_application(request.application)
+        testbed = self._backends.choose(request.testbed, application).name
+        placements = baselines(self._catalogue.space(application, request, testbed), request.seed)
+        return self._studies.create(replace(request, rivals=self._write_baselines(application, placements)))
+
+    def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
+        """Draw the machine with the services of a placement on it; returns the picture's file."""
+        application = load_application(study.directory)
+        topology = self._backends.kind(study.testbed).topology(application)
+        placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
+        picture = machine_picture(topology, placement, f"{application.name} on {described(topology)}")
+        return write_text(self._backends.home / "reports" / f"{study.id}-machine.svg", picture)
+
+    def _write_baselines(self, application: Application, placements: Mapping[str, Configuration]) -> tuple[Path, ...]:
+        """Write placements as configuration files below TAILOR_HOME, so that a study can name them."""
+        directory = self._backends.home / "placements" / application.name
+        return tuple(
+            write_text(
+                directory / f"{name}.yaml",
+                to_yaml({"kind": "configuration", "version": 1, "values": configuration.to_dict()}),
+            )
+            for name, configuration in placements.items()
+        )

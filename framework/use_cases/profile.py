@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from framework.bench import Backends, Watch
 from framework.config.application import load_application
 from framework.config.reading import RECORD_BYTES, read_text
-from framework.config.writing import to_yaml, write_text
+from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
-from framework.model import Application, Limits, Study
+from framework.model import Application, Limits
 from framework.model.profiling import STRESSORS, ProfileRequest
 from framework.placement.profile import Profile, read_profile
 from framework.placement.profiler import Profiler
 from framework.placement.schedule import unfinished
 from framework.placement.slowdowns import slowdowns
 from framework.placement.space import domains_of
-from framework.report.machine_picture import described, machine_picture
 from framework.report.sensitivity import sensitivity_plot
 from framework.study.locks import process_lock
-from optimizer.space import Configuration, Value
 
 
-class Profiling:
-    """The use case."""
+class Profiles:
+    """Profiles of applications, kept below TAILOR_HOME."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
@@ -51,25 +49,6 @@ class Profiling:
             return True
         rate_rps = request.rate_rps or application.workload.rate_rps
         return bool(unfinished(read_profile(read_text(path, RECORD_BYTES), str(path)), request, rate_rps))
-
-    def write_baselines(self, application: Application, found: Mapping[str, Configuration]) -> tuple[Path, ...]:
-        """Placements as configuration files below TAILOR_HOME, so that a study can name them."""
-        directory = self._backends.home / "placements" / application.name
-        return tuple(
-            write_text(
-                directory / f"{name}.yaml",
-                to_yaml({"kind": "configuration", "version": 1, "values": configuration.to_dict()}),
-            )
-            for name, configuration in found.items()
-        )
-
-    def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
-        """Draw the machine with the services of a placement on it; returns the picture's file."""
-        application = load_application(study.directory)
-        topology = self._backends.kind(study.testbed).topology(application)
-        placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
-        drawn = machine_picture(topology, placement, f"{application.name} on {described(topology)}")
-        return write_text(self._backends.home / "reports" / f"{study.id}-machine.svg", drawn)
 
     def write_plots(self, profile: Profile) -> Path | None:
         """A figure for each service that was measured beside a stressor; returns their directory, None without any."""

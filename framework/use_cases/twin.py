@@ -77,7 +77,7 @@ class WhatIf:
     fit: Mapping[str, float]
 
 
-class Modelling:
+class Twins:
     """Twins of applications."""
 
     def __init__(self, backends: Backends) -> None:

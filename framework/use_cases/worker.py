@@ -23,8 +23,10 @@ from framework.model.events import (
 )
 from framework.model.job import Job
 from framework.ports.service import JobQueue
+from framework.ports.store import StudyStore
 from framework.study.lease import LEASE_S
-from framework.use_cases.studies import Tailor
+from framework.study.runner import StudyRunner
+from framework.use_cases.studies import Studies
 
 LOG = logging.getLogger("tailor.worker")
 IDLE_S = 1.0
@@ -40,10 +42,18 @@ class Worker:
     does once an hour while nothing waits.
     """
 
-    def __init__(self, tailor: Tailor, queue: JobQueue, engine: str, chores: Callable[[], None] = lambda: None) -> None:
-        self._tailor = tailor
+    def __init__(
+        self,
+        studies: Studies,
+        store: StudyStore,
+        runner: StudyRunner,
+        queue: JobQueue,
+        engine: str,
+        chores: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._studies, self._store, self._runner = studies, store, runner
         self._queue = queue
-        self._name = tailor.running.holder  # whoever takes a job holds its lease
+        self._name = runner.holder  # whoever takes a job holds its lease
         self._engine = engine
         self._chores = chores
         self._next_chores = 0.0
@@ -58,7 +68,7 @@ class Worker:
         """Work until ``leave`` is called, or the queue has nothing for this worker."""
         while not self._leaving.is_set():
             try:
-                self._tailor.running.release_dead()
+                self._runner.release_dead()
                 job = self._queue.take(self._name, self._engine, LEASE_S)
                 if job is not None:
                     self._work(job)
@@ -83,8 +93,8 @@ class Worker:
         LOG.info("study begins", extra={"study": job.study, "worker": self._name})
         done = 0
         try:
-            done = sum(not m.invalid for t in self._tailor.store.trials(job.study) for m in t.measurements)
-            self._tailor.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
+            done = sum(not m.invalid for t in self._store.trials(job.study) for m in t.measurements)
+            self._studies.run(job.study, _Stopping(self._queue, job.study, self._leaving, done))
             self._queue.done(job.study, self._name)
         except Interrupted as error:
             if isinstance(error.__cause__, KeyboardInterrupt):  # of this process, not of the study
@@ -97,7 +107,7 @@ class Worker:
             self._queue.done(job.study, self._name)
         except Exception as error:  # a bug ends its study, not the worker
             LOG.exception("study ended by a bug", extra={"study": job.study})
-            self._tailor.store.set_state(job.study, StudyState.FAILED, f"a bug of Tailor: {type(error).__name__}")
+            self._store.set_state(job.study, StudyState.FAILED, f"a bug of Tailor: {type(error).__name__}")
             self._queue.done(job.study, self._name)
         LOG.info("study ends", extra={"study": job.study, "worker": self._name})
 

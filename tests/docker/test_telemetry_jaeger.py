@@ -87,7 +87,7 @@ def test_a_study_can_be_looked_at_in_jaeger(
 ) -> None:
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
     tailor, _ = pretend_tailor(tmp_path, machine, observed=partial(observed, [sink]))
-    study = tailor.run(tailor.create(REQUEST).id, lambda event: None)
+    study = tailor.studies.run(tailor.studies.create(REQUEST).id, lambda event: None)
     trials = tailor.store.trials(study.id)
     wanted = sum(len(one.measurements) for one in trials)
     service = request.node.callspec.params["sink"]

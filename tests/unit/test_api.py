@@ -19,6 +19,7 @@ from framework.api.middleware import MOST_BYTES
 from framework.api.problems import status_of
 from framework.client import Client as ApiClient
 from framework.client import Refused
+from framework.config.application import load_application
 from framework.model import DEFAULT_OPTIMIZER
 from framework.report.summary_json import summary_document
 from tests.serving import JOB, Here, serving
@@ -40,7 +41,7 @@ def test_a_job_from_launch_to_download(here: Here) -> None:
     assert done["state"] == "completed"
     assert done["modelled"] is True
     assert done["job"] is None
-    same = summary_document(here.kept.tailor.summary(here.kept.tailor.store.get(study)))
+    same = summary_document(here.kept.results.summary(here.kept.store.get(study)))
     assert done["headline"] == same["headline"], "as the command line says it"
     trials = here.get(f"/studies/{study}/trials?limit=2")
     assert [one["number"] for one in trials["items"]] == [1, 2]
@@ -152,7 +153,7 @@ def test_a_placement_by_the_kept_profile(here: Here) -> None:
     refused = here.client.post("/v1/studies", json={**JOB, **job})
     assert refused.status_code == 409
     assert "no profile of url-shortener is kept here" in refused.json()["detail"]
-    path = here.kept.tailor.profiling.path(here.kept.tailor.application(here.roots[0] / "url-shortener"))
+    path = here.kept.profiles.path(load_application(here.roots[0] / "url-shortener"))
     path.parent.mkdir(parents=True)
     profile_of(path)
     assert here.get("/applications")["items"][0]["profile"] is True
@@ -275,7 +276,7 @@ def test_ask_and_tell(here: Here) -> None:
         post(here, f"/{study}/tell", {"results": results[::-1]})
         post(here, f"/{study}/tell", {"results": results})
     looked = here.get(f"/external/{study}")
-    assert looked["best"]["value"] == min(t.value for t in here.kept.tailor.store.trials(study) if t.value is not None)
+    assert looked["best"]["value"] == min(t.value for t in here.kept.store.trials(study) if t.value is not None)
     [one] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
     post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": None}]}, 422)
     post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "state": "failed", "reason": "no memory"}]})
@@ -330,7 +331,7 @@ def test_another_process_goes_on_by_replay(here: Here, tmp_path: Path) -> None:
         [one] = post(here, f"/{twin}/ask", {"client": "a"})["trials"]
         post(here, f"/{twin}/tell", {"results": [{"trial": one["trial"], "value": value(one["configuration"])}]})
     assert one["configuration"] == after["configuration"]
-    kinds = [event["kind"] for event in here.kept.tailor.store.events(study)]
+    kinds = [event["kind"] for event in here.kept.store.events(study)]
     assert "replay diverged" not in kinds
 
 

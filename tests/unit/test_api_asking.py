@@ -48,7 +48,7 @@ def ask(here: Here, study: str, count: int = 1) -> Sequence[int]:
 
 def who_asks(here: Here, study: str) -> int:
     """The process that has the study's optimizer."""
-    return int(dict(here.kept.tailor.store.leased())[study].rpartition(":")[2])
+    return int(dict(here.kept.store.leased())[study].rpartition(":")[2])
 
 
 @pytest.mark.parametrize("optimizer", ["random", "tpe"])
@@ -112,7 +112,7 @@ def test_a_process_that_was_killed_is_replaced_and_goes_on_where_it_was(here: He
         answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a"})
     assert [one["trial"] for one in answer.json()["trials"]] == [3]
     assert who_asks(here, study) != first
-    kinds = [event["kind"] for event in here.kept.tailor.store.events(study)]
+    kinds = [event["kind"] for event in here.kept.store.events(study)]
     assert "replay diverged" not in kinds
 
 

@@ -102,7 +102,7 @@ def test_bottlenecks_are_names_over_http(here: Here) -> None:
     refused(here, "/studies", {**JOB, "reduce": "bottlenecks"})
     refused(here, "/studies", {**JOB, "bottlenecks": ["nginx"]})
     study = here.launch(reduce="bottlenecks", bottlenecks=["nginx", "nginx"])
-    assert here.kept.tailor.store.get(study).plan.bottlenecks == ("nginx",)
+    assert here.kept.store.get(study).plan.bottlenecks == ("nginx",)
 
 
 def test_earlier_studies_are_named_by_their_ids(here: Here) -> None:
@@ -215,7 +215,7 @@ def test_what_needs_an_application_says_that_an_external_study_has_none(here: He
     study = here.client.post("/v1/external", json=EXTERNAL).json()["study"]
     here.client.post(f"/v1/external/{study}/ask", json={"client": "me"})
     here.client.post(f"/v1/external/{study}/tell", json={"results": [{"trial": 1, "value": 2.0}]})
-    store = here.kept.tailor.store
+    store = here.kept.store
     for name in ("ours", str(tmp_path / "etc")):  # the second is an old store's, from before names had a form
         kept = store.get(study)
         study = f"{kept.id[:-4]}{len(name):04x}"

@@ -32,7 +32,7 @@ def settings(tmp_path: Path) -> Settings:
 def kept(settings: Settings) -> Iterator[Opened]:
     found = opened(settings)
     yield found
-    found.tailor.close()
+    found.close()
 
 
 def asked(child: Child, name: str, *arguments: str, studies: Sequence[str] = (), limit_s: float = PATIENCE_S) -> bytes:
@@ -44,7 +44,7 @@ def test_the_process_has_the_lowest_priority_and_is_replaced(settings: Settings,
     made = Child(settings)
     try:
         revision, answer = made.ask(Question("external", (study,), (study,)), PATIENCE_S)
-        assert (revision, b"<table>" in answer) == ((kept.tailor.store.revision(study),), True)
+        assert (revision, b"<table>" in answer) == ((kept.store.revision(study),), True)
         first = made.pid
         assert first is not None
         assert os.getpriority(os.PRIO_PROCESS, first) == NICE
@@ -113,7 +113,7 @@ def test_errors_come_through(settings: Settings, kept: Opened) -> None:
     elsewhere = external(kept)
     study = elsewhere.id
     gone = replace(elsewhere, id=f"{study}-0", testbed="twin", plan=replace(elsewhere.plan, application="/gone/mine"))
-    kept.tailor.store.create(gone)
+    kept.store.create(gone)
     made = Child(settings)
     try:
         with pytest.raises(errors.NotFound, match="no study 'nothing'"):

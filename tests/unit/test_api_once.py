@@ -97,7 +97,7 @@ def test_the_client_has_keys_for_studies_of_ones_own(here: Here) -> None:
 def test_an_external_study_runs_from_its_beginning(here: Here) -> None:
     study = here.client.post("/v1/external", json=EXTERNAL).json()["study"]
     assert here.get(f"/studies/{study}")["state"] == "running"
-    assert [one["kind"] for one in here.kept.tailor.store.events(study)] == ["state"]
+    assert [one["kind"] for one in here.kept.store.events(study)] == ["state"]
 
 
 def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
@@ -116,7 +116,7 @@ def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
             assert {status for action, status in answers if action == "resume"} == {202}
             assert {status for action, status in answers if action == "stop"} <= {202, 404}
             assert send("resume") == ("resume", 202)
-            before = len(here.kept.tailor.store.trials(study))
+            before = len(here.kept.store.trials(study))
             grown(here, study, before)
     finally:
         here.kept.worker.leave()
@@ -127,10 +127,10 @@ def grown(here: Here, study: str, trials: int) -> None:
     """Wait until the study goes on.  Fails where it is paused and nobody will go on with it."""
     waited = threading.Event()
     for _ in range(int(PATIENCE_S / 0.05)):
-        if len(here.kept.tailor.store.trial_page(study, 0, 1000)) > trials:
+        if len(here.kept.store.trial_page(study, 0, 1000)) > trials:
             return
         jobs = [(one.study, one.stop) for one in here.kept.queue.jobs()]
-        assert jobs == [(study, "")], f"it was resumed, and is {here.kept.tailor.store.get(study).state}"
+        assert jobs == [(study, "")], f"it was resumed, and is {here.kept.store.get(study).state}"
         waited.wait(0.05)
     raise AssertionError("it does not go on")
 
@@ -150,7 +150,7 @@ def imported(here: Here, hostile: bool) -> str:
     """A paused study whose application came with it, as an import leaves it; its hash is right."""
     study = here.launch()
     here.client.post(f"/v1/studies/{study}/stop", json={})
-    store, home = here.kept.tailor.store, here.kept.sharing.home
+    store, home = here.kept.store, here.kept.sharing.home
     where = home / IMPORTED / study / "url-shortener"
     shutil.copytree(here.roots[0] / "url-shortener", where)
     if hostile:
@@ -175,6 +175,6 @@ def test_what_came_with_an_import_is_never_run(here: Here, hostile: bool) -> Non
     assert here.kept.queue.jobs() == [], "no job is made"
     here.kept.queue.put(study)  # as an older version did
     here.kept.worker.run(until_empty=True)
-    assert here.kept.tailor.store.get(study).state is StudyState.CREATED
-    assert here.kept.tailor.store.trials(study) == []
+    assert here.kept.store.get(study).state is StudyState.CREATED
+    assert here.kept.store.trials(study) == []
     assert here.kept.queue.jobs() == []

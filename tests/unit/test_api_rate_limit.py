@@ -30,7 +30,7 @@ class Clock:
 def kept(tmp_path: Path) -> Iterator[Opened]:
     found = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
     yield found
-    found.tailor.close()
+    found.close()
 
 
 def service(kept: Opened, clock: Clock) -> FastAPI:

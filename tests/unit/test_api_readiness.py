@@ -26,7 +26,7 @@ from tests.serving import Here, serving
 def kept(tmp_path: Path) -> Iterator[Opened]:
     found = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
     yield found
-    found.tailor.close()
+    found.close()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 def kept(settings: Settings) -> Iterator[Opened]:
     found = opened(settings)
     yield found
-    found.tailor.close()
+    found.close()
 
 
 def external(kept: Opened) -> Study:
@@ -317,7 +317,7 @@ def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
     assert here.client.post("/v1/external", json=made).status_code == 422
     recorded = here.kept.external.prepared("mine", SPACE, "random", 30, 1, {})
     older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # which took any name
-    here.kept.tailor.store.create(older)
+    here.kept.store.create(older)
     study = older.id
     for end in ("report", "best", "best.tar.gz", "critical-path"):
         assert here.get(f"/studies/{study}/{end}", 409)["detail"].startswith("this study is measured elsewhere")

@@ -119,7 +119,7 @@ def test_a_broken_application_shows_nothing_of_itself(here: Here, caplog: pytest
 
 def test_what_a_study_failed_of_is_scrubbed(here: Here) -> None:
     study = here.launch()
-    store = here.kept.tailor.store
+    store = here.kept.store
     kept = str(errors.FileError("/srv/secret-home/application.yaml", "line 3", "content of a file", "x"))
     store.set_state(study, StudyState.FAILED, kept)
     answers: list[Any] = [

@@ -22,8 +22,6 @@ from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import FileError, TailorError
 from framework.placement.space import load_profile
-from framework.store.archive import SqlArchive
-from framework.study.export import StudyExport
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
 from framework.traces.files import read_all
@@ -117,8 +115,8 @@ def test_traces_that_are_no_regular_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_that_is_no_regular_file(tmp_path: Path, kind: str) -> None:
-    tailor, database = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0))
-    sharing = StudyExport(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, tmp_path)
+    tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0))
+    sharing = tailor.sharing
     KINDS[kind](tmp_path / "study.zip")
     with pytest.raises(FileError, match="not a regular file"):
         sharing.unpack(tmp_path / "study.zip")

@@ -11,8 +11,8 @@ import pytest
 
 from framework.errors import IllegalTransition, InputError, NotFound, StoreBusy
 from framework.model import Offer, Trial, TrialState
+from framework.ports.store import StudyStore
 from framework.store.offers import SqlOfferStore
-from framework.store.studies import SqlStudyStore
 from framework.study.external import External
 from framework.study.external_session import TrialResult
 from framework.testing.clock import VirtualClock
@@ -25,7 +25,7 @@ SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0
 class Failing:
     """A store whose next begin fails."""
 
-    def __init__(self, store: SqlStudyStore) -> None:
+    def __init__(self, store: StudyStore) -> None:
         self._store = store
         self.fails = False
 
@@ -42,7 +42,7 @@ class Failing:
 class Place:
     def __init__(self, home: Path) -> None:
         self.tailor, database = pretend_tailor(home, PretendMachine(VirtualClock(), lambda configuration: 10.0))
-        self.store = Failing(self.tailor.store)  # type: ignore[arg-type]  # the SQL store
+        self.store = Failing(self.tailor.store)
         offers = SqlOfferStore(database, VirtualClock())
         self.external = External(self.store, offers, VirtualClock(), lambda: MACHINE)  # type: ignore[arg-type]  # passes on
 

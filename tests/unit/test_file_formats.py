@@ -32,8 +32,6 @@ from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
 from framework.placement.profile import ColocationPair, Profile, ProfileHeader, ProfileWindow, StressorProbe
 from framework.placement.space import load_profile
-from framework.store.archive import SqlArchive
-from framework.study.export import StudyExport
 from framework.testbeds.host.counters import read_perf
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
@@ -92,12 +90,12 @@ def profile_format(directory: Path) -> Format:
 def study_format(directory: Path) -> Format:
     """A study as `tailor export` writes it."""
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.05)
-    tailor, database = pretend_tailor(directory, machine)
+    tailor, _ = pretend_tailor(directory, machine)
     request = TuneRequest(
         GOOD / "small", rate_rps=100.0, iterations=2, repetitions=1, pairs=2, drift_every=0, minimal=0
     )
-    sharing = StudyExport(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, directory)
-    study = tailor.run(tailor.create(request).id, lambda event: None)
+    sharing = tailor.sharing
+    study = tailor.studies.run(tailor.studies.create(request).id, lambda event: None)
     path = directory / "study.zip"
     path.write_bytes(sharing.pack(study.id))
     tailor.store.delete(study.id)

@@ -33,7 +33,7 @@ def test_only_dead_processes_of_this_machine_lose_what_they_hold(tmp_path: Path)
         "another machine": f"elsewhere:1:{gone.pid}",
         "another container": f"{own}0:{gone.pid}",
     }
-    studies = {name: tailor.create(REQUEST).id for name in holders}
+    studies = {name: tailor.studies.create(REQUEST).id for name in holders}
     for name, holder in holders.items():
         assert tailor.store.acquire(studies[name], holder, 60)
     Lease(tailor.store).release_dead()
@@ -44,16 +44,16 @@ def test_only_dead_processes_of_this_machine_lose_what_they_hold(tmp_path: Path)
 
 def test_a_study_is_not_deleted_under_its_own_worker(tmp_path: Path) -> None:
     tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0))
-    study = tailor.create(REQUEST)
+    study = tailor.studies.create(REQUEST)
     refused: list[object] = []
 
     def watch(event: Event) -> None:
         if isinstance(event, TrialStarted) and not refused:
             with pytest.raises(InputError, match="stop it first") as error:
-                tailor.delete(study.id)
+                tailor.studies.delete(study.id)
             refused.append(error)
 
-    tailor.run(study.id, watch)
+    tailor.studies.run(study.id, watch)
     assert refused
-    tailor.delete(study.id)
+    tailor.studies.delete(study.id)
     tailor.close()

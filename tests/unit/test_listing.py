@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from framework.bootstrap.adapters import Opened
 from framework.model import EXTERNAL, TuneRequest
 from framework.testing.clock import VirtualClock
 from framework.testing.examples import study
 from framework.testing.pretend import PretendMachine
 from framework.use_cases.listing import listed
-from framework.use_cases.studies import Tailor
 from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -26,7 +26,7 @@ def more_memory_is_faster(configuration: Mapping[str, Any]) -> float:
 
 
 @pytest.fixture
-def tailor(tmp_path: Path) -> Iterator[Tailor]:
+def tailor(tmp_path: Path) -> Iterator[Opened]:
     opened, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), more_memory_is_faster, noise=0.01))
     yield opened
     opened.close()
@@ -42,16 +42,16 @@ def request_(application: Path) -> TuneRequest:
     return TuneRequest(application, rate_rps=100.0, iterations=6, repetitions=1, pairs=6, drift_every=0, minimal=0)
 
 
-def run(tailor: Tailor, request: TuneRequest) -> None:
-    tailor.run(tailor.create(request).id, lambda *_: None)
+def run(tailor: Opened, request: TuneRequest) -> None:
+    tailor.studies.run(tailor.studies.create(request).id, lambda *_: None)
 
 
-def test_the_list_says_what_the_summaries_say(tailor: Tailor, request_: TuneRequest) -> None:
+def test_the_list_says_what_the_summaries_say(tailor: Opened, request_: TuneRequest) -> None:
     run(tailor, request_)
     run(tailor, replace(request_, pairs=0))
     run(tailor, replace(request_, pairs=0, subject_to=("p99 <= 1000", "throughput >= 1")))
-    tailor.create(request_)
-    summaries = tailor.summaries()
+    tailor.studies.create(request_)
+    summaries = tailor.results.summaries()
     said = [(found.study.id, found.trials, found.headline) for found in listed(tailor.store)]
     assert said == [(found.study.id, sum(found.trials.values()), found.headline) for found in summaries]
     assert [headline.partition(":")[0] for _, _, headline in said][::3] == [
@@ -60,7 +60,7 @@ def test_the_list_says_what_the_summaries_say(tailor: Tailor, request_: TuneRequ
     ]
 
 
-def test_before_a_choice_the_best_is_the_best_that_keeps_the_limits(tailor: Tailor, request_: TuneRequest) -> None:
+def test_before_a_choice_the_best_is_the_best_that_keeps_the_limits(tailor: Opened, request_: TuneRequest) -> None:
     """A study that was stopped: only its measurements tell which trial that is."""
     run(tailor, replace(request_, pairs=0, subject_to=("p99 <= 1000",)))
     [kept] = tailor.store.studies()
@@ -77,9 +77,9 @@ def test_before_a_choice_the_best_is_the_best_that_keeps_the_limits(tailor: Tail
 
 
 def test_applications_that_cannot_be_read_hide_no_study(
-    tailor: Tailor, application: Path, request_: TuneRequest
+    tailor: Opened, application: Path, request_: TuneRequest
 ) -> None:
-    tailor.create(request_)
+    tailor.studies.create(request_)
     tailor.store.create(replace(study(), testbed=EXTERNAL))
     (application / "application.yaml").write_text("kind: [")
     assert len(listed(tailor.store)) == 1

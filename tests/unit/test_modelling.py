@@ -29,9 +29,7 @@ from framework.testing.clock import VirtualClock
 from framework.testing.pretend import MACHINE
 from framework.twin.calibration.data import read_evidence
 from framework.twin.screen import screened
-from framework.use_cases.place import propose
-from framework.use_cases.studies import Tailor
-from framework.use_cases.twin import Modelling
+from framework.use_cases.twin import Twins
 from optimizer.space import SearchSpace
 from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES, bench_of
 
@@ -55,8 +53,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tailor(home: Path) -> Iterator[Tailor]:
-    opened = adapters.tailor(Settings.from_environment())
+def tailor(home: Path) -> Iterator[adapters.Opened]:
+    opened = adapters.opened(Settings.from_environment())
     yield opened
     opened.close()
 
@@ -64,39 +62,39 @@ def tailor(home: Path) -> Iterator[Tailor]:
 QUICK: Any = {"iterations": 3, "repetitions": 2, "pairs": 6, "warmup_s": 2.0, "window_s": 6.0, "rate_rps": 300.0}
 
 
-def test_without_an_engine_a_study_runs_on_the_twin(application: Path, tailor: Tailor, tmp_path: Path) -> None:
-    study = tailor.create(TuneRequest(application, minimal=0, drift_every=0, **QUICK))
+def test_without_an_engine_a_study_runs_on_the_twin(application: Path, tailor: adapters.Opened, tmp_path: Path) -> None:
+    study = tailor.studies.create(TuneRequest(application, minimal=0, drift_every=0, **QUICK))
     assert study.testbed == "twin"
     assert study.modelled
     assert "nginx.tcp_nodelay" in study.decisions.inert
-    finished = tailor.run(study.id, lambda event: None)
+    finished = tailor.studies.run(study.id, lambda event: None)
     assert finished.state is StudyState.COMPLETED
-    summary = tailor.summary(finished)
+    summary = tailor.results.summary(finished)
     assert summary.headline.startswith("Modelled, not measured.")
-    page = tailor.write_report(finished, tmp_path / "page.html").read_text()
+    page = tailor.results.write_report(finished, tmp_path / "page.html").read_text()
     assert "Modelled, not measured: no application ran" in page
     assert page.count("modelled, not measured</text>") == page.count("<svg")
 
 
-def test_a_study_does_not_go_on_with_another_twin(application: Path, tailor: Tailor) -> None:
-    study = tailor.create(TuneRequest(application, minimal=0, **QUICK))
+def test_a_study_does_not_go_on_with_another_twin(application: Path, tailor: adapters.Opened) -> None:
+    study = tailor.studies.create(TuneRequest(application, minimal=0, **QUICK))
     twin_path(application).write_text(twin_text(replace(TWIN, run_spread=0.2)))
     with pytest.raises(InputError, match="twin of url-shortener changed"):
-        tailor.run(study.id, lambda event: None)
+        tailor.studies.run(study.id, lambda event: None)
 
 
-def test_testbeds_are_chosen_by_name(application: Path, tailor: Tailor) -> None:
+def test_testbeds_are_chosen_by_name(application: Path, tailor: adapters.Opened) -> None:
     with pytest.raises(InputError, match="unknown testbed 'cloud'; known: auto, docker, twin"):
-        tailor.create(TuneRequest(application, testbed="cloud"))
+        tailor.studies.create(TuneRequest(application, testbed="cloud"))
     twin_path(application).unlink()
     with pytest.raises(MissingPrerequisite, match=r"has no twin\.json"):
-        tailor.create(TuneRequest(application, testbed="twin"))
+        tailor.studies.create(TuneRequest(application, testbed="twin"))
     with pytest.raises(InputError, match="prior twin"):
-        tailor.create(TuneRequest(application, prior="twin"))
+        tailor.studies.create(TuneRequest(application, prior="twin"))
 
 
-def test_what_if(application: Path, tailor: Tailor) -> None:
-    ask = tailor.modelling.what_if
+def test_what_if(application: Path, tailor: adapters.Opened) -> None:
+    ask = tailor.twins.what_if
     found = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
     assert found.ratio is not None
     assert found.ratio.high < 1, "connections that are kept need not be set up"
@@ -107,7 +105,7 @@ def test_what_if(application: Path, tailor: Tailor) -> None:
     assert swept.changed is None
     assert swept.default.sweep is not None
     assert swept.default.sweep.passed
-    assert tailor.modelling.plot(swept).read_text().count("modelled, not measured") == 1
+    assert tailor.twins.plot(swept).read_text().count("modelled, not measured") == 1
     with pytest.raises(InputError, match=r"nearest: nginx\.worker_processes"):
         ask(application, {"nginx.worker_process": 4})
     with pytest.raises(InputError, match=r"^changes nginx\.worker_processes: found 100000"):
@@ -146,33 +144,35 @@ def profile_of(path: Path, application: str = "url-shortener") -> Path:
     return path
 
 
-def test_placements_are_tried_on_the_twin_of_another_machine(application: Path, tailor: Tailor, tmp_path: Path) -> None:
+def test_placements_are_tried_on_the_twin_of_another_machine(
+    application: Path, tailor: adapters.Opened, tmp_path: Path
+) -> None:
     profile = profile_of(tmp_path / "profile.jsonl")
-    modelling = tailor.modelling
-    twin = modelling.rehosted(application, cores=16, nodes=2, memory_mib=32_768, profile=profile)
+    twins = tailor.twins
+    twin = twins.rehosted(application, cores=16, nodes=2, memory_mib=32_768, profile=profile)
     about = {one.name: one for one in twin.services}
     assert about["url-shorten"].sensitivity["l3"] == pytest.approx(math.log(3.0))
     assert (about["url-shorten"].pressure["l3"], about["nginx"].pressure["l3"]) == (1.0, 0.0)
     assert about["url-shorten-memcached"] == next(one for one in TWIN.services if one.name == "url-shorten-memcached")
-    modelling.write_twin(twin, application)
+    twins.write_twin(twin, application)
     request = TuneRequest(
         application, optimizer="placement-exact", iterations=1, placement="only", profile=profile, minimal=0,
         repetitions=2, pairs=6, drift_every=0, warmup_s=2.0, window_s=6.0, rate_rps=300.0,
         only=("nginx", "url-shorten", "url-shorten-db"),
     )  # fmt: skip
-    study = tailor.run(propose(tailor, request).id, lambda event: None)
+    study = tailor.studies.run(tailor.placements.propose(request).id, lambda event: None)
     assert study.machine.cores == 16
     [searched] = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
     assert set(searched.configuration.values()) == {"0-7", "8-15"}, "the modelled machine's, not this one's"
     assert searched.configuration["url-shorten.cpuset"] != searched.configuration["url-shorten-db.cpuset"]
     assert study.verdict is not None
     assert study.verdict.statement == "improvement", "they harm each other half of the time where all are everywhere"
-    drawn = tailor.profiling.write_machine(study, searched.configuration).read_text()
+    drawn = tailor.placements.write_machine(study, searched.configuration).read_text()
     assert "CPU 0-15" in drawn
-    again = modelling.rehosted(application, cores=4, nodes=1, memory_mib=4096)
+    again = twins.rehosted(application, cores=4, nodes=1, memory_mib=4096)
     assert [one.sensitivity for one in again.services] == [one.sensitivity for one in twin.services], "they stay"
     with pytest.raises(InputError, match="is of another, not of url-shortener"):
-        modelling.rehosted(
+        twins.rehosted(
             application, cores=4, nodes=1, memory_mib=4096, profile=profile_of(tmp_path / "o.jsonl", "another")
         )
 
@@ -188,40 +188,40 @@ def test_rehost_on_the_command_line(application: Path, home: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: Tailor) -> None:
+def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: adapters.Opened) -> None:
     bench = recorded_study(tmp_path)
-    modelling = Modelling(replace(tailor._backends, store=bench.store, artefacts=bench.artefacts))
-    evidence = modelling.write_evidence(application, ["s1"], tmp_path / "evidence.json")
+    twins = Twins(replace(tailor.backends, store=bench.store, artefacts=bench.artefacts))
+    evidence = twins.write_evidence(application, ["s1"], tmp_path / "evidence.json")
     kept = read_evidence(evidence)
     assert kept.rate_rps == 300.0
     assert {one.key[0] for one in kept.structure.operations} >= {"nginx", "url-shorten", "url-shorten-db"}
     assert len(kept.points) == 9
     assert sum(not point.configuration for point in kept.points) == 1
-    found = modelling.calibrate(application, [str(evidence)], steps=25)
-    assert found.twin == modelling.calibrate(application, ["s1"], steps=25).twin, "from the file as from the study"
+    found = twins.calibrate(application, [str(evidence)], steps=25)
+    assert found.twin == twins.calibrate(application, ["s1"], steps=25).twin, "from the file as from the study"
     assert found.twin.fit["fitted_p95_error"] < 0.5
     assert found.twin.fit["fitted_points"] + found.twin.fit["validation_points"] == 9
     measured, modelled = found.services["url-shorten"]
     assert modelled == pytest.approx(measured, rel=0.6)
-    modelling.write_twin(found.twin, application)
-    assert modelling.what_if(application, {}, seconds=3, count=2).default.quantities["p95"].value > 0
+    twins.write_twin(found.twin, application)
+    assert twins.what_if(application, {}, seconds=3, count=2).default.quantities["p95"].value > 0
 
 
-def test_evidence_is_refused_with_the_reason(tmp_path: Path, application: Path, tailor: Tailor) -> None:
+def test_evidence_is_refused_with_the_reason(tmp_path: Path, application: Path, tailor: adapters.Opened) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"kind": "configuration", "version": 1}))
     with pytest.raises(FileError, match="twin-evidence"):
-        tailor.modelling.evidence(application, [str(path)])
-    study = tailor.create(TuneRequest(application, minimal=0, **QUICK))
+        tailor.twins.evidence(application, [str(path)])
+    study = tailor.studies.create(TuneRequest(application, minimal=0, **QUICK))
     with pytest.raises(InputError, match="was modelled; a twin is made from what was measured"):
-        tailor.modelling.evidence(application, [study.id])
+        tailor.twins.evidence(application, [study.id])
 
 
-def test_a_prior_from_the_twin(application: Path, tailor: Tailor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prior_from_the_twin(application: Path, tailor: adapters.Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "screened", partial(screened, design=30, per_round=10))  # a minute otherwise
     for optimizer in ("tailor", "dds"):
         request = TuneRequest(application, optimizer=optimizer, prior="twin", minimal=0, drift_every=0, **QUICK)
-        study = tailor.run(tailor.create(request).id, lambda event: None)
+        study = tailor.studies.run(tailor.studies.create(request).id, lambda event: None)
         best = min(study.decisions.prior or (), key=lambda point: point.log_ratio)
         default = SearchSpace.from_dict(study.space).default()
         first = next(t for t in tailor.store.trials(study.id) if t.purpose == "search")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from framework.bootstrap.adapters import Opened
 from framework.compose import render
 from framework.compose.placed import ALL
+from framework.config.application import load_application
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
 from framework.model.topology import Cpu, Topology
@@ -19,7 +21,6 @@ from framework.placement.reasons import reasons
 from framework.placement.space import baselines, capacities, domains_of, load_profile, own_memory_mib, parameter_of
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
-from framework.use_cases.studies import Tailor
 from optimizer.errors import SearchExhausted
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace
@@ -31,7 +32,7 @@ EIGHT = Topology(tuple(Cpu(number, number % 4, 0, 0) for number in range(8)))
 
 
 @pytest.fixture
-def tailor(tmp_path: Path) -> Iterator[Tailor]:
+def tailor(tmp_path: Path) -> Iterator[Opened]:
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
     found, _ = pretend_tailor(tmp_path, machine)
     yield found
@@ -46,28 +47,30 @@ def test_domains_are_a_number_or_sets() -> None:
             domains_of(wrong, EIGHT)
 
 
-def test_the_space_has_the_placement_of_what_is_tuned(tailor: Tailor) -> None:
-    application = tailor.application(SMALL)
-    plain = tailor.space(application)
-    both = tailor.space(application, replace(REQUEST, placement="also", domains="0-3/4-7"))
+def test_the_space_has_the_placement_of_what_is_tuned(tailor: Opened) -> None:
+    application = load_application(SMALL)
+    plain = tailor.catalogue.space(application)
+    both = tailor.catalogue.space(application, replace(REQUEST, placement="also", domains="0-3/4-7"))
     added = [name for name in both.names if name not in plain]
     assert added == [f"{service}.cpuset" for service in plain.groups]
     assert both[added[0]].choices == (ALL, "0-3", "4-7")
     assert both.default()[added[0]] == ALL
-    alone = tailor.space(application, replace(REQUEST, placement="only"))
+    alone = tailor.catalogue.space(application, replace(REQUEST, placement="only"))
     assert all(name.endswith(".cpuset") for name in alone.names)
     [first, *_] = plain.groups
-    assert tailor.space(application, replace(REQUEST, placement="only", only=(first,))).names == (f"{first}.cpuset",)
+    assert tailor.catalogue.space(application, replace(REQUEST, placement="only", only=(first,))).names == (
+        f"{first}.cpuset",
+    )
     with pytest.raises(UnknownName, match="nobody"):
-        tailor.space(application, replace(REQUEST, placement="only", only=("nobody",)))
+        tailor.catalogue.space(application, replace(REQUEST, placement="only", only=("nobody",)))
     with pytest.raises(UnknownName, match="everywhere"):
-        tailor.space(application, replace(REQUEST, placement="everywhere"))
+        tailor.catalogue.space(application, replace(REQUEST, placement="everywhere"))
 
 
-def test_a_cpu_set_is_rendered_and_read_back(tailor: Tailor) -> None:
-    application = tailor.application(SMALL)
-    [first, *_] = tailor.space(application).groups
-    types = tailor.service_types()
+def test_a_cpu_set_is_rendered_and_read_back(tailor: Opened) -> None:
+    application = load_application(SMALL)
+    [first, *_] = tailor.catalogue.space(application).groups
+    types = tailor.catalogue.service_types()
     pinned = render(application, types, Configuration({f"{first}.cpuset": "0-3"}), project="p", labels={})
     [document] = pinned.documents.values()
     assert document["services"][first]["cpuset"] == "0-3"
@@ -78,19 +81,19 @@ def test_a_cpu_set_is_rendered_and_read_back(tailor: Tailor) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["random", "tailor", "dds"])
-def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Tailor, optimizer: str) -> None:
+def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Opened, optimizer: str) -> None:
     request = replace(REQUEST, optimizer=optimizer, placement="also", domains="0-3/4-7", iterations=12)
-    study = tailor.create(request)
-    tailor.run(study.id, lambda event: None)
+    study = tailor.studies.create(request)
+    tailor.studies.run(study.id, lambda event: None)
     tried = [one.configuration for one in tailor.store.trials(study.id) if one.purpose == "search"]
     assert len(tried) == 12
     sets = {str(value) for one in tried for name, value in one.items() if name.endswith(".cpuset")}
     assert len(sets & {"0-3", "4-7"}) > 0
 
 
-def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor: Tailor) -> None:
-    study = tailor.create(replace(REQUEST, optimizer="placement-spread", placement="only", domains="0-3/4-7"))
-    done = tailor.run(study.id, lambda event: None)
+def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor: Opened) -> None:
+    study = tailor.studies.create(replace(REQUEST, optimizer="placement-spread", placement="only", domains="0-3/4-7"))
+    done = tailor.studies.run(study.id, lambda event: None)
     trials = tailor.store.trials(study.id)
     [suggested] = [one.configuration for one in trials if one.purpose == "search"]
     assert set(suggested.values()) <= {"0-3", "4-7"}
@@ -118,11 +121,11 @@ def profile_of(services: dict[str, tuple[float, float]], path: Path) -> Path:
     return path
 
 
-def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tmp_path: Path) -> None:
-    names = [one.name for one in tailor.application(SMALL).services if one.tuned]
+def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Opened, tmp_path: Path) -> None:
+    names = [one.name for one in load_application(SMALL).services if one.tuned]
     path = profile_of(dict.fromkeys(names, (6.0, 1.5)), tmp_path / "profile.jsonl")
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
-    space = tailor.space(tailor.application(SMALL), asked)
+    space = tailor.catalogue.space(load_application(SMALL), asked)
     one = space[f"{names[0]}.cpuset"].attributes
     assert one["sensitivity.l3"] == pytest.approx(0.405, abs=1e-3), "log 1.5"
     assert one["pressure.l3"] == pytest.approx(0.5), "it takes half as much from the probe as one of its kind"
@@ -130,7 +133,7 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
     limits = [one for one in space.constraints if isinstance(one, Capacity)]
     assert [limit.bound for limit in limits] == [4.0, 4.0]
     assert sum(limits[0].weights.values()) == pytest.approx(min(6.0 * len(names), 0.85 * 8))
-    assert capacities(names, ("0-3", "4-7"), load_profile(path, tailor.application(SMALL)), {"0-3": 99.0}) == limits, (
+    assert capacities(names, ("0-3", "4-7"), load_profile(path, load_application(SMALL)), {"0-3": 99.0}) == limits, (
         "a profile that says nothing of memory"
     )
     elsewhere = profile_of({"x": (1.0, 1.1)}, tmp_path / "other.jsonl")
@@ -141,7 +144,7 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Tailor, tm
         (replace(asked, profile=tmp_path / "none.jsonl"), "no such file"),
     ):
         with pytest.raises(InputError, match=said):
-            tailor.space(tailor.application(SMALL), wrong)
+            tailor.catalogue.space(load_application(SMALL), wrong)
 
 
 def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
@@ -161,7 +164,7 @@ def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
         load("placement-exact")(space, seed=1).ask()
 
 
-def test_baselines_fit_and_differ(tailor: Tailor, tmp_path: Path) -> None:
+def test_baselines_fit_and_differ(tailor: Opened, tmp_path: Path) -> None:
     space = SearchSpace(
         [parameter_of(f"s{number}", ("0-3", "4-7")) for number in range(4)],
         [Capacity({f"s{number}.cpuset": 1.9 for number in range(4)}, place, 4.0) for place in ("0-3", "4-7")],
@@ -187,8 +190,8 @@ def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     assert by["quiet"].resource == "l3"
 
 
-def test_solvers_keep_to_wishes(tailor: Tailor, tmp_path: Path) -> None:
-    one, two = [service.name for service in tailor.application(SMALL).services if service.tuned][:2]
+def test_solvers_keep_to_wishes(tailor: Opened, tmp_path: Path) -> None:
+    one, two = [service.name for service in load_application(SMALL).services if service.tuned][:2]
     path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
     asked = replace(REQUEST, optimizer="placement-exact", placement="only", domains="0-3/4-7", profile=path)
     for wish, expected in (
@@ -196,7 +199,7 @@ def test_solvers_keep_to_wishes(tailor: Tailor, tmp_path: Path) -> None:
         ({"pin": (f"{two}=0-3",), "apart": (f"{one}:{two}",)}, {one: "4-7", two: "0-3"}),
     ):
         for name in ("placement-exact", "placement-cpsat"):
-            space = tailor.space(tailor.application(SMALL), replace(asked, **wish))
+            space = tailor.catalogue.space(load_application(SMALL), replace(asked, **wish))
             [suggestion] = load(name)(space, seed=1).ask()
             assert suggestion.configuration.to_dict() == {f"{key}.cpuset": at for key, at in expected.items()}
     for wrong, said in (
@@ -207,16 +210,16 @@ def test_solvers_keep_to_wishes(tailor: Tailor, tmp_path: Path) -> None:
         ({"apart": (f"{one}:{two}",), "placement": "none", "profile": None}, "pin and apart say"),
     ):
         with pytest.raises(InputError, match=said):
-            tailor.space(tailor.application(SMALL), replace(asked, **wrong))
+            tailor.catalogue.space(load_application(SMALL), replace(asked, **wrong))
 
 
-def test_chatty_services_are_drawn_together_by_the_profile(tailor: Tailor, tmp_path: Path) -> None:
-    one, two = [service.name for service in tailor.application(SMALL).services if service.tuned][:2]
+def test_chatty_services_are_drawn_together_by_the_profile(tailor: Opened, tmp_path: Path) -> None:
+    one, two = [service.name for service in load_application(SMALL).services if service.tuned][:2]
     path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
     profile = read_profile(path.read_text(), "p")
     path.write_text(replace(profile, about=replace(profile.about, calls={one: {two: 3.0}})).to_lines())
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
-    space = tailor.space(tailor.application(SMALL), asked)
+    space = tailor.catalogue.space(load_application(SMALL), asked)
     assert space[f"{one}.cpuset"].attributes[f"calls.{two}"] == 3.0
     [apart] = load("placement-cpsat")(space, seed=1).ask()
     [together] = load("placement-cpsat")(space, seed=1, call_cost=10.0).ask()
@@ -227,11 +230,11 @@ def test_chatty_services_are_drawn_together_by_the_profile(tailor: Tailor, tmp_p
 @pytest.mark.parametrize(
     "name", ["knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency"]
 )
-def test_every_solver_keeps_to_the_domains_of_a_study(tailor: Tailor, tmp_path: Path, name: str) -> None:
-    names = [one.name for one in tailor.application(SMALL).services if one.tuned]
+def test_every_solver_keeps_to_the_domains_of_a_study(tailor: Opened, tmp_path: Path, name: str) -> None:
+    names = [one.name for one in load_application(SMALL).services if one.tuned]
     path = profile_of({one: (1.0 + number, 1.5) for number, one in enumerate(names)}, tmp_path / "profile.jsonl")
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
-    space = tailor.space(tailor.application(SMALL), asked)
+    space = tailor.catalogue.space(load_application(SMALL), asked)
     [suggestion] = load(name)(space, seed=1).ask()
     assert set(suggestion.configuration.values()) <= {"0-3", "4-7"}
     assert space.is_feasible(suggestion.configuration)

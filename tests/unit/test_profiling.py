@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from framework.bench import Colocation
+from framework.bootstrap.adapters import Opened
 from framework.errors import InputError, Interrupted, UnknownName
 from framework.model import Deployment, Running, Usage
 from framework.model.events import Event
@@ -25,7 +26,6 @@ from framework.placement.slowdowns import attributes, judgement, losses, predict
 from framework.ports.testbed import Progress
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
-from framework.use_cases.studies import Tailor
 from tests.fakes import pretend_tailor
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -118,7 +118,7 @@ class TwoServices(Machine):
 
 @dataclass
 class Here:
-    tailor: Tailor
+    tailor: Opened
     machine: Machine
     beside: Beside
 
@@ -142,7 +142,7 @@ def quiet(event: Event) -> None:
 
 
 def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
-    found = here.tailor.profiling.run(REQUEST, quiet)
+    found = here.tailor.profiles.run(REQUEST, quiet)
     by = {(one.stressor, one.intensity): one for one in slowdowns(found.windows)}
     assert set(by) == {("l3", 0.5), ("l3", 1.0), ("gemm", 0.5), ("gemm", 1.0)}
     for (stressor, intensity), one in by.items():
@@ -158,11 +158,11 @@ def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
 
 
 def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here: Here) -> None:
-    without = here.tailor.profiling.run(REQUEST, quiet)
+    without = here.tailor.profiles.run(REQUEST, quiet)
     assert without.about.without_counters == "none here"
     assert without.about.memory_mib == {"cache": 64.0}
     here.beside.counters = True
-    found = here.tailor.profiling.run(REQUEST, quiet, again=True)
+    found = here.tailor.profiles.run(REQUEST, quiet, again=True)
     assert found.about.without_counters == ""
     assert [(one.service, one.shares) for one in found.pipelines] == [("cache", {"Backend_Bound": 0.4})]
     assert not without.pipelines
@@ -184,7 +184,7 @@ def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
     tailor, _ = pretend_tailor(
         tmp_path, TwoServices(VirtualClock(), slowed), colocation=lambda: Colocation(beside, beside, beside)
     )
-    found = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
+    found = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert len(found.pairs) == 2 * 4, "there are two pairs only"
     assert [ratio for _, _, ratio in ratios(found.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)
     judged = prediction(found)
@@ -198,14 +198,14 @@ def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
     assert said_of_it is not None
     assert said_of_it.median <= said_of_it.most <= 0.02
     assert said_of_it.harmless == pytest.approx(1 - math.exp(-together), abs=0.01), "what predicting none is off by"
-    again = tailor.profiling.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
+    again = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert again == found, "it was whole"
     assert judgement(replace(found, pairs=found.pairs[:4])) is None, "one pair cannot be left out of itself"
     tailor.close()
 
 
 def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
-    whole = here.tailor.profiling.run(REQUEST, quiet, tmp_path / "whole.jsonl")
+    whole = here.tailor.profiles.run(REQUEST, quiet, tmp_path / "whole.jsonl")
 
     def break_off(count: int) -> None:
         if count == here.beside.count and count % 17 == 16:
@@ -217,7 +217,7 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
     while True:
         parts += 1
         try:
-            found = here.tailor.profiling.run(REQUEST, quiet, target)
+            found = here.tailor.profiles.run(REQUEST, quiet, target)
             break
         except Interrupted:
             here.beside.count += 1
@@ -230,8 +230,8 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
 
 def test_a_placement_goes_on_with_a_profile_that_was_broken_off(here: Here) -> None:
     """And only with that: windows that could not be measured were tried, and another profile is of something else."""
-    profiling = here.tailor.profiling
-    assert profiling.unfinished(REQUEST), "not begun"
+    profiles = here.tailor.profiles
+    assert profiles.unfinished(REQUEST), "not begun"
 
     def break_off(count: int) -> None:
         if count == 9:
@@ -239,33 +239,33 @@ def test_a_placement_goes_on_with_a_profile_that_was_broken_off(here: Here) -> N
 
     here.beside.on_start = break_off
     with pytest.raises(Interrupted):
-        profiling.run(REQUEST, quiet)
-    assert profiling.unfinished(REQUEST)
-    assert not profiling.unfinished(replace(REQUEST, window_s=3.0)), "of other windows"
-    assert not profiling.unfinished(replace(REQUEST, rate_rps=200.0))
+        profiles.run(REQUEST, quiet)
+    assert profiles.unfinished(REQUEST)
+    assert not profiles.unfinished(replace(REQUEST, window_s=3.0)), "of other windows"
+    assert not profiles.unfinished(replace(REQUEST, rate_rps=200.0))
     here.beside.on_start = lambda count: None
-    profiling.run(REQUEST, quiet)
-    assert not profiling.unfinished(REQUEST)
-    assert profiling.unfinished(replace(REQUEST, blocks=3))
+    profiles.run(REQUEST, quiet)
+    assert not profiles.unfinished(REQUEST)
+    assert profiles.unfinished(replace(REQUEST, blocks=3))
     rare = replace(REQUEST, rate_rps=2.0)
-    profiling.run(rare, quiet, again=True)
-    assert not profiling.unfinished(rare), "no window counts, and all were tried"
+    profiles.run(rare, quiet, again=True)
+    assert not profiles.unfinished(rare), "no window counts, and all were tried"
 
 
 def test_another_profile_is_not_mixed_with_what_is_there(here: Here, tmp_path: Path) -> None:
     target = tmp_path / "p.jsonl"
     short = replace(REQUEST, stressors=("l3",), blocks=1)
-    here.tailor.profiling.run(short, quiet, target)
+    here.tailor.profiles.run(short, quiet, target)
     with pytest.raises(InputError, match="allowed: again, or another output"):
-        here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target)
-    here.tailor.profiling.run(replace(short, rate_rps=10.0), quiet, target, again=True)
+        here.tailor.profiles.run(replace(short, rate_rps=10.0), quiet, target)
+    here.tailor.profiles.run(replace(short, rate_rps=10.0), quiet, target, again=True)
     with pytest.raises(InputError, match="allowed: two"):
-        here.tailor.profiling.run(replace(short, domains="3"), quiet, tmp_path / "other.jsonl")
+        here.tailor.profiles.run(replace(short, domains="3"), quiet, tmp_path / "other.jsonl")
 
 
 def test_a_probe_reads_pressures_off_its_own_kind(here: Here) -> None:
     """Beside one unit of its kind a stressor loses a third, and beside the service as much as beside 0.75 of them."""
-    found = here.tailor.profiling.run(replace(REQUEST, blocks=1), quiet)
+    found = here.tailor.profiles.run(replace(REQUEST, blocks=1), quiet)
     assert {(one.stressor, one.beside) for one in found.probes} == {
         (kind, beside) for kind in ("l3", "gemm") for beside in (0.0, 0.5, 1.0)
     }
@@ -311,9 +311,9 @@ def test_a_peak_is_the_most_between_two_readings() -> None:
 
 
 def test_nothing_is_deployed_where_nothing_is_missing(here: Here) -> None:
-    first = here.tailor.profiling.run(REQUEST, quiet)
+    first = here.tailor.profiles.run(REQUEST, quiet)
     deployed = len(here.machine.deployed)
-    assert here.tailor.profiling.run(REQUEST, quiet) == first
+    assert here.tailor.profiles.run(REQUEST, quiet) == first
     assert len(here.machine.deployed) == deployed
 
 
@@ -324,17 +324,17 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(here: Here) -
         replace(REQUEST, limits={"patience": 1.0}),
     ):
         with pytest.raises(UnknownName):
-            here.tailor.profiling.run(wrong, quiet)
+            here.tailor.profiles.run(wrong, quiet)
     assert not here.machine.deployed
 
 
 def test_a_service_with_few_spans_has_no_score_and_harms_no_other(here: Here) -> None:
     """At 2 requests/s a window has 20 spans: none of them counts, and everything else goes on."""
-    found = here.tailor.profiling.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
+    found = here.tailor.profiles.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
     assert all("at least" in one.invalid for one in found.windows)
     assert len({one.key for one in found.windows}) == len(found.windows), "the same arrivals again would be no more"
     assert attributes(found) == {}
-    enough = here.tailor.profiling.run(replace(REQUEST, blocks=1), quiet, again=True)
+    enough = here.tailor.profiles.run(replace(REQUEST, blocks=1), quiet, again=True)
     once = [replace(one, service="rare") for one in enough.windows if one.stressor in ("", "l3")]
     mixed = replace(enough, windows=(*enough.windows, *once))
     assert set(attributes(mixed)) == {"cache"}, "one that was not measured beside gemm is left out"
@@ -342,11 +342,11 @@ def test_a_service_with_few_spans_has_no_score_and_harms_no_other(here: Here) ->
 
 def test_a_service_that_the_load_hardly_reaches_is_tried_only_where_it_is_named(here: Here) -> None:
     seldom = replace(REQUEST, rate_rps=0.5, blocks=1)
-    found = here.tailor.profiling.run(seldom, quiet)
+    found = here.tailor.profiles.run(seldom, quiet)
     assert found.about.rare() == ("cache",)
     assert not found.windows
-    assert not here.tailor.profiling.unfinished(seldom)
-    assert here.tailor.profiling.run(replace(seldom, services=("cache",)), quiet).windows
+    assert not here.tailor.profiles.unfinished(seldom)
+    assert here.tailor.profiles.run(replace(seldom, services=("cache",)), quiet).windows
 
 
 def test_it_is_said_where_everything_else_had_too_few_cpus() -> None:

@@ -15,14 +15,14 @@ SLICE = Path(__file__).resolve().parents[2] / "apps" / "url-shortener"
 
 def test_measured(tmp_path: Path) -> None:
     tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), larger_is_faster))
-    plan = tailor.prepared(quick(TuneRequest(SLICE))).plan
+    plan = tailor.studies.prepared(quick(TuneRequest(SLICE))).plan
     assert (plan.quick, plan.iterations, plan.repetitions, plan.window_s, plan.pairs) == (True, 8, 2, 10.0, 6)
     assert plan.limits == QUICK_LIMITS
 
 
 def test_modelled(tmp_path: Path) -> None:
     tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), larger_is_faster, modelled=True))
-    plan, full = tailor.prepared(quick(TuneRequest(SLICE, limits={"errors": 0.5}))).plan, TuneRequest(SLICE)
+    plan, full = tailor.studies.prepared(quick(TuneRequest(SLICE, limits={"errors": 0.5}))).plan, TuneRequest(SLICE)
     assert (plan.quick, plan.iterations) == (False, QUICK_ON_MODEL)
     assert (plan.repetitions, plan.window_s, plan.pairs) == (full.repetitions, full.window_s, full.pairs)
     assert plan.limits == {"errors": 0.5}

@@ -9,8 +9,6 @@ import pytest
 from framework.config.settings import Retention, Settings
 from framework.errors import InputError, NotFound
 from framework.model import TuneRequest
-from framework.store.archive import SqlArchive
-from framework.study.retention import Keeper
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
 from tests.fakes import pretend_tailor
@@ -22,17 +20,17 @@ DAY = 86_400.0
 
 def test_samples_go_first_and_studies_later(tmp_path: Path) -> None:
     clock = VirtualClock()
-    tailor, database = pretend_tailor(tmp_path, PretendMachine(clock, lambda configuration: 10.0, noise=0.01))
-    keeper = Keeper(tailor.store, SqlArchive(database, tailor.artefacts), tailor.artefacts, clock, tmp_path)
+    tailor, _ = pretend_tailor(tmp_path, PretendMachine(clock, lambda configuration: 10.0, noise=0.01))
+    keeper = tailor.keeper
     retention = Retention(samples_s=30 * DAY, studies_s=365 * DAY)
-    study = tailor.run(tailor.create(REQUEST).id, lambda event: None)
-    headline = tailor.summary(tailor.store.get(study.id)).headline
+    study = tailor.studies.run(tailor.studies.create(REQUEST).id, lambda event: None)
+    headline = tailor.results.summary(tailor.store.get(study.id)).headline
     assert keeper.forget(retention).samples == 0, "too young"
     clock.sleep(31 * DAY)
     measured = [m for one in tailor.store.trials(study.id) for m in one.measurements]
     assert keeper.forget(retention).samples == sum(bool(m.latencies_ms.size) + bool(m.spans) for m in measured) > 0
-    assert tailor.summary(tailor.store.get(study.id)).headline == headline
-    assert "<html" in tailor.page(tailor.store.get(study.id)), "a report without single latencies"
+    assert tailor.results.summary(tailor.store.get(study.id)).headline == headline
+    assert "<html" in tailor.results.page(tailor.store.get(study.id)), "a report without single latencies"
     clock.sleep(365 * DAY)
     assert keeper.forget(retention).studies == (study.id,)
     with pytest.raises(NotFound):

@@ -15,9 +15,8 @@ import pytest
 
 from framework.errors import InputError
 from framework.model import Study, StudyState, TuneRequest
-from framework.store.archive import SqlArchive
 from framework.store.offers import SqlOfferStore
-from framework.study.export import StudyExport, without_directory
+from framework.study.export import without_directory
 from framework.study.external import External
 from framework.study.external_session import TrialResult
 from framework.testing.clock import VirtualClock
@@ -35,8 +34,7 @@ class Place:
         directory.mkdir()
         machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.05)
         self.tailor, self.database = pretend_tailor(directory, machine)
-        artefacts = self.tailor.artefacts
-        self.sharing = StudyExport(self.tailor.store, SqlArchive(self.database, artefacts), artefacts, directory)
+        self.sharing = self.tailor.sharing
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def there(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def study(here: Place) -> Study:
-    return here.tailor.run(here.tailor.create(REQUEST).id, lambda event: None)
+    return here.tailor.studies.run(here.tailor.studies.create(REQUEST).id, lambda event: None)
 
 
 @pytest.fixture
@@ -74,37 +72,37 @@ def test_it_arrives_as_it_was(here: Place, there: Place, study: Study, file: Pat
     for old, new in zip(before, after, strict=True):
         for first, second in zip(old.measurements, new.measurements, strict=True):
             np.testing.assert_array_equal(first.latencies_ms, second.latencies_ms)
-    summaries = [place.tailor.summary(place.tailor.store.get(study.id)) for place in (here, there)]
+    summaries = [place.tailor.results.summary(place.tailor.store.get(study.id)) for place in (here, there)]
     assert summaries[0].headline == summaries[1].headline
     assert summaries[0].changes == summaries[1].changes
-    assert "<html" in there.tailor.page(there.tailor.store.get(study.id))
+    assert "<html" in there.tailor.results.page(there.tailor.store.get(study.id))
     assert len(there.tailor.store.events(study.id)) == len(here.tailor.store.events(study.id))
     with pytest.raises(InputError, match="came without its application"):
-        there.tailor.export_best(study.id, there.sharing.home / "best")
+        there.tailor.results.export_best(study.id, there.sharing.home / "best")
     with pytest.raises(InputError, match="here already"):
         there.sharing.unpack(file)
 
 
 def test_one_that_was_stopped_goes_on_with_the_application_at_hand(here: Place, there: Place, tmp_path: Path) -> None:
-    study = here.tailor.create(REQUEST)
+    study = here.tailor.studies.create(REQUEST)
     path = tmp_path / "waiting.zip"
     path.write_bytes(here.sharing.pack(study.id))
     there.sharing.unpack(path, SMALL)
-    assert there.tailor.run(study.id, lambda event: None).state is StudyState.COMPLETED
+    assert there.tailor.studies.run(study.id, lambda event: None).state is StudyState.COMPLETED
 
 
 def test_one_without_its_application_says_what_is_missing(here: Place, there: Place, tmp_path: Path) -> None:
-    study = here.tailor.create(REQUEST)
+    study = here.tailor.studies.create(REQUEST)
     path = tmp_path / "waiting.zip"
     path.write_bytes(here.sharing.pack(study.id))
     there.sharing.unpack(path)
     with pytest.raises(InputError, match="came without its application"):
-        there.tailor.run(study.id, lambda event: None)
+        there.tailor.studies.run(study.id, lambda event: None)
 
 
 def test_one_that_was_measured_elsewhere_travels_too(here: Place, there: Place, tmp_path: Path) -> None:
     external = External(
-        here.tailor.store, SqlOfferStore(here.database, VirtualClock()), VirtualClock(), here.tailor.machine
+        here.tailor.store, SqlOfferStore(here.database, VirtualClock()), VirtualClock(), here.tailor.backends.machine
     )
     space = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0}]}
     study = external.create("ours", space, "random", 5, 1, {})

@@ -36,7 +36,7 @@ MOST_MEMORY_MIB = 600  # more than before, while a file is refused or taken in
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Study]]:
     """A good file, of a finished study."""
     here = Place(tmp_path_factory.mktemp("sent") / "here")
-    study = here.tailor.run(here.tailor.create(REQUEST).id, lambda event: None)
+    study = here.tailor.studies.run(here.tailor.studies.create(REQUEST).id, lambda event: None)
     path = here.sharing.home / "study.zip"
     path.write_bytes(here.sharing.pack(study.id))
     yield path, study
@@ -47,7 +47,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Study
 def there(tmp_path: Path) -> Iterator[Place]:
     """Where it is taken in: another study is there already, with its description."""
     other = Place(tmp_path / "other")
-    study = other.tailor.create(REQUEST)
+    study = other.tailor.studies.create(REQUEST)
     (tmp_path / "first.zip").write_bytes(other.sharing.pack(study.id))
     other.tailor.close()
     place = Place(tmp_path / "there")
@@ -318,17 +318,17 @@ def test_an_imported_study_has_its_application_where_it_lies_here(
     assert there.tailor.store.get(study.id).directory == home / study.id / "small"
     assert sorted(path.name for path in (home / study.id / "small").iterdir())[0] == "application.yaml"
     assert not [path for path in home.iterdir() if path.name.startswith(".")], "nothing is left aside"
-    there.tailor.delete(study.id)
+    there.tailor.studies.delete(study.id)
     assert not (home / study.id).exists(), "it leaves with its study"
     parts = {name: data for name, data in parts_of(sent[0]).items() if not name.startswith("application/")}
     without = there.sharing.unpack(packed(tmp_path / "without.zip", parts))
     assert without.directory == home / study.id / "small", "also where nothing came: never where the file says"
-    there.tailor.delete(study.id)
+    there.tailor.studies.delete(study.id)
     (home / study.id).mkdir()
     (home / study.id / "old").write_text("of a version that left it")
     there.sharing.unpack(sent[0])
     assert [path.name for path in (home / study.id).iterdir()] == ["small"]
-    there.tailor.delete(study.id)
+    there.tailor.studies.delete(study.id)
     named = there.sharing.unpack(sent[0], SMALL)
     assert named.directory == SMALL
     assert not (home / study.id).exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from framework.bootstrap.adapters import Opened
 from framework.errors import Interrupted
 from framework.model import Study, Trial, TrialState, TuneRequest
 from framework.model.events import (
@@ -29,7 +30,6 @@ from framework.telemetry.otlp import resource
 from framework.testing import examples
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
-from framework.use_cases.studies import Tailor
 from optimizer.space import Configuration
 from tests.fakes import pretend_tailor
 
@@ -71,13 +71,13 @@ class Sink:
         self.flushed += 1
 
 
-def watched(directory: Path, machine: PretendMachine, sink: Sink) -> Tailor:
+def watched(directory: Path, machine: PretendMachine, sink: Sink) -> Opened:
     tailor, _ = pretend_tailor(directory, machine, observed=partial(observed, [sink]))
     return tailor
 
 
-def run(tailor: Tailor) -> Study:
-    return tailor.run(tailor.create(REQUEST).id, lambda event: None)
+def run(tailor: Opened) -> Study:
+    return tailor.studies.run(tailor.studies.create(REQUEST).id, lambda event: None)
 
 
 def test_a_study_is_a_tree(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_no_label_of_a_study_makes_a_definition_another_one(tmp_path: Path) -> N
     seen: list[Deployment] = []
     tailor, _ = pretend_tailor(tmp_path, Keeping(VirtualClock(), lambda configuration: 10.0, noise=0.01))
     request = TuneRequest(SMALL, rate_rps=100.0, iterations=3, repetitions=2, pairs=3, drift_every=0, minimal=0)
-    tailor.run(tailor.create(request).id, lambda event: None)
+    tailor.studies.run(tailor.studies.create(request).id, lambda event: None)
     tailor.close()
     found = [(one.configuration, wanted_of(one)) for one in seen]
     assert len({one.labels["tailor.trial"] for one in seen}) > 3

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import framework.use_cases.worker
+from framework.bootstrap.adapters import Opened
 from framework.errors import Transient
 from framework.model import StudyState, TuneRequest
 from framework.model.job import ENGINE
 from framework.store.jobs import SqlJobQueue
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
-from framework.use_cases.studies import Tailor
 from framework.use_cases.worker import MOST_RETRIES, Worker
 from tests.fakes import pretend_tailor
 
@@ -26,13 +26,13 @@ REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=4, repetitions=1, pairs=
 
 @dataclass
 class Here:
-    tailor: Tailor
+    tailor: Opened
     queue: SqlJobQueue
     machine: PretendMachine
     worker: Worker
 
     def put(self, request: TuneRequest = REQUEST) -> str:
-        study = self.tailor.create(request)
+        study = self.tailor.studies.create(request)
         self.queue.put(study.id, resource=ENGINE)
         return study.id
 
@@ -45,7 +45,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
     tailor, database = pretend_tailor(tmp_path, machine)
     queue = SqlJobQueue(database, machine.clock)
-    yield Here(tailor, queue, machine, Worker(tailor, queue, "pretend engine"))
+    yield Here(tailor, queue, machine, Worker(tailor.studies, tailor.store, tailor.runner, queue, "pretend engine"))
     tailor.close()
 
 
@@ -86,7 +86,8 @@ def test_what_a_worker_that_leaves_has_not_finished_stays_in_the_queue(here: Her
     assert here.state(study) is StudyState.PAUSED
     assert [job.study for job in here.queue.jobs()] == [study]
     here.machine.on_deploy = lambda count: None
-    Worker(here.tailor, here.queue, "pretend engine").run(until_empty=True)
+    tailor = here.tailor
+    Worker(tailor.studies, tailor.store, tailor.runner, here.queue, "pretend engine").run(until_empty=True)
     assert here.state(study) is StudyState.COMPLETED
 
 

@@ -1,0 +1,40 @@
+"""Clean-up after studies and profiles whose process was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework.bench import Backends
+from framework.errors import InputError
+from framework.study.runner import StudyRunner
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """``removed``: names of what was removed.  ``left``: projects of another TAILOR_HOME, which were left alone.
+    ``kept``: projects of which the engine keeps something.
+    """
+
+    removed: Sequence[str]
+    left: Sequence[str]
+    kept: Sequence[str]
+
+
+def clean_up(backends: Backends, runner: StudyRunner, *, seeds: bool = False, projects: Sequence[str] = ()) -> CleanUp:
+    """Remove what dead studies and profiles of this TAILOR_HOME left, and with ``seeds`` the kept data.
+
+    ``projects``: of another TAILOR_HOME, removed too, whether they live there or not; others are left alone.
+    Raises InputError for a project that is not there, or is of this TAILOR_HOME.
+    """
+    testbed = backends.manager(backends.types_on(backends.machine()))
+    strangers = runner.strangers(testbed)
+    for name in projects:
+        if name not in strangers:
+            allowed = ", ".join(strangers) or "none are there"
+            raise InputError(f"{name!r} is not a project of another TAILOR_HOME; allowed: {allowed}")
+    removed = runner.clean_dead(testbed)
+    removed += [resource for name in projects for resource in testbed.clean(name)]
+    removed += testbed.clean_datasets() if seeds else []
+    left = [name for name in strangers if name not in projects]
+    return CleanUp(removed, left, runner.kept(testbed, projects))

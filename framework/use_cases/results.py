@@ -1,0 +1,63 @@
+"""The results of studies: summaries, reports, and the best configuration as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.bench import Backends
+from framework.config.application import load_application
+from framework.config.writing import write_text
+from framework.errors import InputError
+from framework.model import EXTERNAL, Study, Trial
+from framework.model.study import said
+from framework.report.export import export
+from framework.report.page import page
+from framework.report.summary import Summary, summarise
+from framework.study.imported import needs_application
+from framework.study.planning import planned
+from framework.use_cases.catalogue import Catalogue
+from optimizer.space import SearchSpace
+
+
+class Results:
+    """Measured results of the studies in a store."""
+
+    def __init__(self, backends: Backends, catalogue: Catalogue) -> None:
+        self._store = backends.store
+        self._home = backends.home
+        self._catalogue = catalogue
+
+    def summary(self, study: Study, trials: Sequence[Trial] | None = None) -> Summary:
+        """Summarise a study so far (``trials``: those at hand).  Raises InputError without its application."""
+        application = planned(load_application(study.directory), study.plan)
+        trials = self._store.trials(study.id) if trials is None else trials
+        return summarise(study, trials, application, self._catalogue.service_types())
+
+    def summaries(self) -> Sequence[Summary]:
+        """Summarise all studies that are measured here and whose applications are still there."""
+        studies = self._store.studies()
+        return [self.summary(study) for study in studies if study.testbed != EXTERNAL and study.directory.exists()]
+
+    def page(self, study: Study) -> str:
+        """Return the study's report, HTML.  Raises InputError without its application."""
+        trials = self._store.trials(study.id)
+        return page(self.summary(study, trials), trials)
+
+    def write_report(self, study: Study, path: Path | None = None) -> Path:
+        """Write the study's HTML page; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
+        path = path or self._home / "reports" / f"{study.id}.html"
+        return write_text(path, self.page(study))
+
+    def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
+        """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound."""
+        study = self._store.get(study_id)
+        needs_application(study, self._home)
+        summary = self.summary(study)
+        if summary.best is None:
+            raise InputError(f"study {study.id} has no finished trial yet")
+        best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)
+        application = load_application(study.directory)
+        default = SearchSpace.from_dict(study.space).default()
+        types = self._catalogue.service_types()
+        return export(application, types, default, best.configuration, said(study), directory)
