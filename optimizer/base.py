@@ -45,7 +45,7 @@ class Option:
     choices: tuple[Value, ...] = ()
 
     def validate(self, name: str, value: object) -> Value:
-        """The value in the option's kind.  Raises InvalidOption."""
+        """Return the value in the option's kind.  Raises InvalidOption."""
         shape = Parameter(name, self.kind, self.default, low=self.low, high=self.high, choices=self.choices)
         try:
             return shape.validate(value)
@@ -124,7 +124,7 @@ class Optimizer(ABC):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
         if modelled and not self.uses_simulator_prior:
             raise InvalidInput(f"{self.name} does not learn from a model of the application; start it at its best")
-        self._believed = tuple(modelled)
+        self._modelled_points = tuple(modelled)
         self._asks = 0
         self._start_asked = False
         self._pending: dict[int, Configuration] = {}
@@ -194,10 +194,10 @@ class Optimizer(ABC):
                 raise InvalidObservation(f"expected an Observation, found {observation!r}")
             accepted.append((observation, self.space.validate(observation.configuration)))
         told = [*self._observations, *(observation for observation, _ in accepted)]
-        named = {tuple(sorted(one.others)) for one in told if one.value is not None}
-        if len(named) > 1:
+        objectives = {tuple(sorted(observation.others)) for observation in told if observation.value is not None}
+        if len(objectives) > 1:
             raise InvalidObservation(
-                f"observations of one study name the same further objectives, found {sorted(named)}"
+                f"observations of one study name the same further objectives, found {sorted(objectives)}"
             )
         for observation, configuration in accepted:
             checked = replace(observation, configuration=configuration)
@@ -220,7 +220,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """A feasible configuration that is not in ``seen``, and why, in a phrase.
+        """Return a feasible configuration that is not in ``seen``, and why, in a phrase.
 
         ``index`` counts the asks from 0; ``rng`` belongs to this ask alone.  Raises SearchExhausted.
         """
@@ -231,13 +231,13 @@ class Optimizer(ABC):
     # ------------------------------------------------------------------ what an algorithm may look at
 
     def stream(self, *key: int) -> np.random.Generator:
-        """A random generator of its own for a purpose; (0, i) is ask i's.  The same key, the same numbers."""
+        """Return a random generator of its own for a purpose; (0, i) is ask i's.  The same key, the same numbers."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     @cached_property
     def simulator_prior(self) -> SimulatorPrior | None:
         """What a model of the application says; None where none was asked."""
-        return SimulatorPrior(self.space, self._believed) if self._believed else None
+        return SimulatorPrior(self.space, self._modelled_points) if self._modelled_points else None
 
     @property
     def start_asks(self) -> int:
@@ -278,17 +278,20 @@ class Optimizer(ABC):
             for observation in self.observations:
                 if observation.state is ObservationState.COMPLETED:
                     told.setdefault(observation.configuration, []).append(observation)
-            scored = [Scored(one, _mean_value(found), _violation(found)) for one, found in told.items()]
-            self._ranked = sorted(scored, key=lambda one: (one.violation, one.value, one.configuration.key()))
+            scored = [
+                Scored(configuration, _mean_value(observations), _violation(observations))
+                for configuration, observations in told.items()
+            ]
+            self._ranked = sorted(scored, key=lambda score: (score.violation, score.value, score.configuration.key()))
         return list(self._ranked)
 
     def best(self) -> Scored | None:
-        """The best completed configuration so far."""
+        """Return the best completed configuration so far."""
         scores = self.scores()
         return scores[0] if scores else None
 
     def recommend(self) -> Configuration | None:
-        """The configuration to take if the search ended now; None where nothing has a value.
+        """Return the configuration to take if the search ended now; None where nothing has a value.
 
         Here the one with the lowest mean of its values; an algorithm with a model of the noise can do better.
         """
@@ -301,19 +304,19 @@ class Optimizer(ABC):
         Objectives are compared by their means over the observations, ``value`` among them.
         """
         objectives: dict[Configuration, list[tuple[float, ...]]] = {}
-        for one in self.observations:
-            if one.value is not None:
-                row = (one.value, *(one.others[name] for name in sorted(one.others)))
-                objectives.setdefault(one.configuration, []).append(row)
+        for observation in self.observations:
+            if observation.value is not None:
+                row = (observation.value, *(observation.others[name] for name in sorted(observation.others)))
+                objectives.setdefault(observation.configuration, []).append(row)
         kept = [scored.configuration for scored in self.scores() if scored.violation == 0]
         if not kept:
             return []
-        best = undominated(np.array([np.mean(objectives[one], axis=0) for one in kept]))
-        return [one for one, unbeaten in zip(kept, best, strict=True) if unbeaten]
+        best = undominated(np.array([np.mean(objectives[configuration], axis=0) for configuration in kept]))
+        return [configuration for configuration, unbeaten in zip(kept, best, strict=True) if unbeaten]
 
     def own_priors(self) -> NDArray[np.float64]:
         """What whoever defined the space expects of each parameter (its attribute ``prior``), (d,); 1 where unsaid."""
-        return np.array([one.attributes.get(PRIOR, 1.0) for one in self.space.parameters])
+        return np.array([parameter.attributes.get(PRIOR, 1.0) for parameter in self.space.parameters])
 
     def priors(self) -> NDArray[np.float64] | None:
         """A weight for each parameter, in the order of the space, with a mean of one; None where nothing is known.
@@ -323,9 +326,11 @@ class Optimizer(ABC):
         one has the mean.  A parameter's own is the attribute ``prior``, which whoever defines the space may set.
         """
         best = self.best()
-        told = [one for one in self.observations if one.priors]
-        mine = [one for one in told if best is not None and one.configuration == best.configuration] or told
-        weights = mine[-1].priors if mine else {}
+        told = [observation for observation in self.observations if observation.priors]
+        of_best = [
+            observation for observation in told if best is not None and observation.configuration == best.configuration
+        ] or told
+        weights = of_best[-1].priors if of_best else {}
         known = [weights.get(parameter.group) for parameter in self.space.parameters]
         given = [weight for weight in known if weight is not None]
         mean = math.fsum(given) / len(given) if given else 0.0
@@ -338,20 +343,22 @@ class Optimizer(ABC):
         return own * (len(own) / total) if total > 0 else None
 
 
-def _mean_value(told: list[Observation]) -> float:
-    values = [one.value for one in told if one.value is not None]
+def _mean_value(observations: list[Observation]) -> float:
+    values = [observation.value for observation in observations if observation.value is not None]
     return math.fsum(values) / len(values)
 
 
-def _violation(told: list[Observation]) -> float:
+def _violation(observations: list[Observation]) -> float:
     """What the means of the constraints lie above 0, added up."""
-    names = sorted({name for one in told for name in one.constraints})
-    means = (math.fsum(found) / len(found) for name in names if (found := _measured(told, name)))
+    names = sorted({name for observation in observations for name in observation.constraints})
+    means = (math.fsum(values) / len(values) for name in names if (values := _measured(observations, name)))
     return math.fsum(max(0.0, mean) for mean in means)
 
 
-def _measured(told: list[Observation], constraint: str) -> list[float]:
-    return [one.constraints[constraint] for one in told if constraint in one.constraints]
+def _measured(observations: list[Observation], constraint: str) -> list[float]:
+    return [
+        observation.constraints[constraint] for observation in observations if constraint in observation.constraints
+    ]
 
 
 def _canonical(observation: Observation) -> tuple[float, str, str, float, float]:

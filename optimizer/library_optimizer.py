@@ -68,7 +68,7 @@ class LibraryOptimizer(Optimizer):
         """
 
     def in_cells(self, parameter: Parameter) -> bool:
-        """Whether the library sees the unit interval, in cells.
+        """Return whether the library sees the unit interval, in cells.
 
         It knows no uneven steps, special values or constants, and may be slow with integers of many values.
         """
@@ -78,7 +78,7 @@ class LibraryOptimizer(Optimizer):
         return not known or (parameter.kind == "integer" and parameter.cardinality > self.widest_grid)
 
     def to_value(self, parameter: Parameter, drawn: Any) -> Value:
-        """The parameter's value of what the library drew."""
+        """Return the parameter's value of what the library drew."""
         if self.in_cells(parameter):
             return parameter.from_unit(float(drawn))
         return parameter.validate(bool(drawn) if parameter.kind == "boolean" else drawn)
@@ -94,7 +94,10 @@ class LibraryOptimizer(Optimizer):
         seen = self.seen
         with _alone(int(rng.integers(2**31))):
             self._catch_up()
-            known = {one.configuration: (one, value) for one, value in worst_for_failed(self.observations)}
+            known = {
+                observation.configuration: (observation, value)
+                for observation, value in worst_for_failed(self.observations)
+            }
             for _ in range(_DRAWS):
                 candidate = self._candidate()
                 if candidate is None:
@@ -111,17 +114,17 @@ class LibraryOptimizer(Optimizer):
 
     def _catch_up(self) -> None:
         """Tell the library what was told since the last ask."""
-        values = {id(one): value for one, value in worst_for_failed(self.observations)}
+        values = {id(observation): value for observation, value in worst_for_failed(self.observations)}
         if not values:  # a failed trial waits until there is a worst value to take
             return
-        new = {id(one) for one in self._told}
+        new = {id(observation) for observation in self._told}
         self._told = []
-        for one in self.observations:
-            value = values.get(id(one))
-            if id(one) not in new or value is None:  # None: aborted
+        for observation in self.observations:
+            value = values.get(id(observation))
+            if id(observation) not in new or value is None:  # None: aborted
                 continue
-            token = self._tokens.pop(one.ask, None) if one.ask is not None else None
-            self._inform(token, one, value)
+            token = self._tokens.pop(observation.ask, None) if observation.ask is not None else None
+            self._inform(token, observation, value)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class Plugins:
 
 
 def names(entries: Iterable[EntryPoint] | None = None) -> tuple[str, ...]:
-    """The names of all plug-ins, sorted, without importing any.  Raises NameCollision.
+    """Return the names of all plug-ins, sorted, without importing any.  Raises NameCollision.
 
     ``entries`` stands for the installed entry points where a caller has others.
     """
@@ -50,7 +50,7 @@ def names(entries: Iterable[EntryPoint] | None = None) -> tuple[str, ...]:
 
 
 def load(name: str, entries: Iterable[EntryPoint] | None = None) -> type[Optimizer]:
-    """The optimizer of this name.  Raises UnknownOptimizer, NameCollision, PluginBroken."""
+    """Return the optimizer of this name.  Raises UnknownOptimizer, NameCollision, PluginBroken."""
     known = _by_name(entries)
     if name not in known:
         raise UnknownOptimizer(name, known)
@@ -58,7 +58,7 @@ def load(name: str, entries: Iterable[EntryPoint] | None = None) -> type[Optimiz
 
 
 def load_all(entries: Iterable[EntryPoint] | None = None) -> Plugins:
-    """All plug-ins, each imported; a broken one is reported beside the others.  Raises NameCollision."""
+    """Return all plug-ins, each imported; a broken one is reported beside the others.  Raises NameCollision."""
     working: dict[str, type[Optimizer]] = {}
     broken: dict[str, PluginBroken] = {}
     for name, entry in sorted(_by_name(entries).items()):
@@ -78,17 +78,17 @@ def check_options(kind: type[Optimizer], names: Iterable[str]) -> None:
 
 
 def _by_name(entries: Iterable[EntryPoint] | None) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     installed = importlib.metadata.entry_points(group=GROUP) if entries is None else entries
     for entry in installed:
-        other = found.get(entry.name)
+        other = by_name.get(entry.name)
         if other is not None:
             raise NameCollision(
                 f"two plug-ins are called {entry.name!r}: {other.value} of {_distribution(other)} "
                 f"and {entry.value} of {_distribution(entry)}; uninstall one of them"
             )
-        found[entry.name] = entry
-    return found
+        by_name[entry.name] = entry
+    return by_name
 
 
 def _load(entry: EntryPoint) -> type[Optimizer]:
@@ -99,7 +99,7 @@ def _load(entry: EntryPoint) -> type[Optimizer]:
 
 
 def load_entry(entry: EntryPoint) -> type[Optimizer]:
-    """The class that an entry names, whatever it calls itself.  Raises PluginBroken."""
+    """Return the class that an entry names, whatever it calls itself.  Raises PluginBroken."""
     where = _where(entry)
     try:
         loaded = entry.load()

@@ -30,12 +30,12 @@ def design_size(dimensions: int, budget: int | None) -> int:
 
 
 def uniform(space: SearchSpace, rng: np.random.Generator) -> Configuration:
-    """One configuration, uniform on the unit cube; it may break constraints."""
+    """Return one configuration, uniform on the unit cube; it may break constraints."""
     return space.from_unit(rng.random(len(space)))
 
 
 def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Configuration]) -> Configuration:
-    """A feasible configuration that is not in ``seen``, uniform on these.
+    """Return a feasible configuration that is not in ``seen``, uniform on these.
 
     Raises SearchExhausted if there is none, or if a space too large to list has none in 1000 draws.
     """
@@ -45,14 +45,18 @@ def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Config
             return drawn
     if space.cardinality > _COUNTABLE:
         raise SearchExhausted(f"no feasible configuration in {_DRAWS} draws: the constraints leave almost nothing")
-    left = [one for one in every(space) if one not in seen and space.is_feasible(one)]
+    left = [
+        configuration
+        for configuration in every(space)
+        if configuration not in seen and space.is_feasible(configuration)
+    ]
     if not left:
         raise SearchExhausted("every configuration of the space has been suggested or told")
     return left[int(rng.integers(len(left)))]
 
 
 def every(space: SearchSpace) -> list[Configuration]:
-    """All configurations of a countable space, constraints aside; empty where a parameter is continuous."""
+    """Return all configurations of a countable space, constraints aside; empty where a parameter is continuous."""
     columns = [parameter.values() for parameter in space.parameters]
     listed = [column for column in columns if column is not None]
     if len(listed) < len(columns):
@@ -72,22 +76,22 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 def grouped_design(
     space: SearchSpace, sets: Sequence[TiedParameters], count: int, rng: np.random.Generator
 ) -> list[Configuration]:
-    """The same with a stratum for each set: tied parameters have one value, as far as their bounds allow."""
+    """Return the same with a stratum for each set: tied parameters have one value, as far as their bounds allow."""
     points = np.empty((count, len(space)))
-    for one, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
-        points[:, one.members] = one.units(at)
+    for tied, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
+        points[:, tied.members] = tied.units(at)
     return [space.from_unit(point) for point in points]
 
 
 def strata(dimensions: int, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A Latin hypercube, (count, dimensions)."""
+    """Return a Latin hypercube, (count, dimensions)."""
     from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
 
     return np.asarray(qmc.LatinHypercube(d=dimensions, rng=rng).random(count))
 
 
 def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Generator) -> Value:
-    """Another value near ``value``; ``step`` in ranges of the parameter.
+    """Return another value near ``value``; ``step`` in ranges of the parameter.
 
     Reals: [TS07] step 3, a normal step, reflected at the bounds.  Integers and steps: [T09], the same step between
     half a cell below the first and above the last value, rounded; if that gives the value again, a uniform draw of
@@ -103,7 +107,7 @@ def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Ge
 
 
 def another(parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
-    """A uniform draw of the parameter's other values."""
+    """Return a uniform draw of the parameter's other values."""
     values = parameter.values()
     if values is None:  # a real that rounded back to itself: any draw will do
         return parameter.from_unit(float(rng.random()))
@@ -125,7 +129,9 @@ def perturbed(
 ) -> Configuration:
     """``centre`` with the parameters of these positions moved to a neighbour."""
     moved = (space.parameters[j] for j in chosen)
-    return space.canonical(centre.replace({one.name: neighbour(one, centre[one.name], step, rng) for one in moved}))
+    return space.canonical(
+        centre.replace({parameter.name: neighbour(parameter, centre[parameter.name], step, rng) for parameter in moved})
+    )
 
 
 def mutated(

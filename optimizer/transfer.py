@@ -27,7 +27,7 @@ class Known:
 
 
 def carried(space: SearchSpace, values: Mapping[str, Value], default_there: Mapping[str, Value]) -> Configuration:
-    """The configuration of ``space`` that ``values`` stand for.
+    """Return the configuration of ``space`` that ``values`` stand for.
 
     What ``space`` does not have must stand at its default there, since that is what it does here; what only ``space``
     has stood at its default there.  Raises NotOfThisSpace.

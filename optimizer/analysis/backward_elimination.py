@@ -18,7 +18,7 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-FEWEST = 5  # configurations with a value below which a model says nothing
+MIN_CONFIGURATIONS = 5  # configurations with a value below which a model says nothing
 TOLERANCES = (0.05, 0.02, 0.0)  # what the model may expect to be lost, for the smallest candidate first
 
 
@@ -47,12 +47,12 @@ def smaller(
         return []
     with one_thread():
         steps = _eliminated(space, model, full, parts)
-    found: dict[Configuration, Smaller] = {}
+    candidates: dict[Configuration, Smaller] = {}
     for tolerance in TOLERANCES:
         kept = [step for step in steps if step.expected <= math.log1p(tolerance)]
         if kept:
-            found.setdefault(kept[-1].configuration, kept[-1])
-    return list(found.values())[:most]
+            candidates.setdefault(kept[-1].configuration, kept[-1])
+    return list(candidates.values())[:most]
 
 
 def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]]:
@@ -68,7 +68,7 @@ def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]
 def _eliminated(
     space: SearchSpace, model: _Model, full: Configuration, parts: dict[str, tuple[str, ...]]
 ) -> list[Smaller]:
-    """The steps of the elimination, down to a single part that is left."""
+    """Return the steps of the elimination, down to a single part that is left."""
     default, current, left = space.default(), full, dict(parts)
     [reference] = model.expect([full])
     steps: list[Smaller] = []
@@ -78,7 +78,7 @@ def _eliminated(
             part: space.canonical(current.replace({name: default[name] for name in names}))
             for part, names in left.items()
         }
-        allowed = {part: one for part, one in tried.items() if space.is_feasible(one)}
+        allowed = {part: configuration for part, configuration in tried.items() if space.is_feasible(configuration)}
         if not allowed:
             break
         expected = model.expect(list(allowed.values()))
@@ -100,20 +100,28 @@ class _Model:
 
     @classmethod
     def of(cls, space: SearchSpace, observations: Iterable[Observation]) -> _Model | None:
-        known = [one for one in observations if one.value is not None]
-        if len({one.configuration for one in known}) < FEWEST or any((one.value or 0.0) <= 0 for one in known):
+        known = [observation for observation in observations if observation.value is not None]
+        if len({observation.configuration for observation in known}) < MIN_CONFIGURATIONS or any(
+            (observation.value or 0.0) <= 0 for observation in known
+        ):
             return None
-        y = np.log([one.value for one in known if one.value is not None])
-        noise = np.array([((one.standard_error or 0.0) / one.value) ** 2 for one in known if one.value is not None])
+        y = np.log([observation.value for observation in known if observation.value is not None])
+        noise = np.array(
+            [
+                ((observation.standard_error or 0.0) / observation.value) ** 2
+                for observation in known
+                if observation.value is not None
+            ]
+        )
         encoder = Encoder(space)
         layout = Layout.of(space, encoder.columns, np.ones(len(space)))
         spread = float(np.std(y)) or 1.0
-        x = encoder.encode(encoder.snap(encoder.units([one.configuration for one in known])))
+        x = encoder.encode(encoder.snap(encoder.units([observation.configuration for observation in known])))
         with one_thread():
             process = AdditiveProcess(layout, x, (y - float(np.mean(y))) / spread, noise / spread**2)
         return cls(encoder, process, spread)
 
     def expect(self, configurations: Sequence[Configuration]) -> Array:
-        """The mean of log(value) up to a constant, (n,)."""
+        """Return the mean of log(value) up to a constant, (n,)."""
         mean, _ = self.process.predict(self.encoder.encode(self.encoder.units(configurations)))
         return np.asarray(mean * self.spread)

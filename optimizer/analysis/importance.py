@@ -21,7 +21,7 @@ from optimizer.space import Configuration, SearchSpace
 RESAMPLES = 40
 TREES = 40
 SHUFFLES = 5
-FEWEST = 8  # trials below which nothing is said
+MIN_TRIALS = 8  # trials below which nothing is said
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def permutation(
     """``results``: configurations with their values; None where fewer than 8 are there or all values are equal."""
     from sklearn.ensemble import RandomForestRegressor  # here: an `import optimizer` must not pay for it
 
-    configurations = [Configuration({name: one[name] for name in space.names}) for one, _ in results]
+    configurations = [Configuration({name: values[name] for name in space.names}) for values, _ in results]
     y = _scale([value for _, value in results])
-    if len(y) < FEWEST or float(np.ptp(y)) == 0:
+    if len(y) < MIN_TRIALS or float(np.ptp(y)) == 0:
         return None
     encoder = Encoder(space)
     x = encoder.encode(encoder.snap(encoder.units(configurations)))
@@ -99,12 +99,12 @@ def permutation(
         for name in sets:
             of_it = [w for w, n in zip(worse, names, strict=True) if n == name]
             lost[name].append(float(np.mean(of_it)) / variance)
-    found = {name: _interval(name.removeprefix("\0"), values) for name, values in lost.items()}
+    importances = {name: _interval(name.removeprefix("\0"), values) for name, values in lost.items()}
     return Explained(
         trials=len(y),
         explained=float(np.mean(explained)),
-        parameters=_ordered(found[name] for name in space.names),
-        groups=_ordered(one for name, one in found.items() if name.startswith("\0")),
+        parameters=_ordered(importances[name] for name in space.names),
+        groups=_ordered(importance for name, importance in importances.items() if name.startswith("\0")),
     )
 
 
@@ -115,13 +115,13 @@ def effects(space: SearchSpace, results: Sequence[tuple[Mapping[str, object], fl
     of, since then more than one group differs.
     """
     y = _scale([value for _, value in results])
-    found: dict[str, list[float]] = {}
+    changes: dict[str, list[float]] = {}
     for number in range(1, len(results)):
         before, after = results[number - 1][0], results[number][0]
         groups = {space[name].group for name in space.names if before[name] != after[name]}
         if len(groups) == 1:
-            found.setdefault(groups.pop(), []).append(abs(float(y[number] - y[number - 1])))
-    return _ordered(_mean(name, values) for name, values in found.items())
+            changes.setdefault(groups.pop(), []).append(abs(float(y[number] - y[number - 1])))
+    return _ordered(_mean(name, values) for name, values in changes.items())
 
 
 def _scale(values: Sequence[float]) -> NDArray[np.float64]:
@@ -137,7 +137,7 @@ def _columns(space: SearchSpace, widths: Sequence[int]) -> Mapping[str, list[int
 
 
 def _interval(name: str, values: Sequence[float]) -> Importance:
-    low, high = (float(one) for one in np.quantile(values, (0.025, 0.975)))
+    low, high = (float(quantile) for quantile in np.quantile(values, (0.025, 0.975)))
     return Importance(name, float(np.mean(values)), low, high, len(values))
 
 
@@ -151,5 +151,5 @@ def _mean(name: str, values: Sequence[float]) -> Importance:
     return Importance(name, mean, max(0.0, mean - half), mean + half, len(values))
 
 
-def _ordered(found: Iterable[Importance]) -> tuple[Importance, ...]:
-    return tuple(sorted(found, key=lambda one: (-one.value, one.name)))
+def _ordered(importances: Iterable[Importance]) -> tuple[Importance, ...]:
+    return tuple(sorted(importances, key=lambda importance: (-importance.value, importance.name)))

@@ -73,7 +73,7 @@ def fingerprint(lines: Sequence[str]) -> str:
 
 
 def problem(line: str) -> Problem:
-    """The problem of a line.  Raises InvalidInput, LibraryMissing."""
+    """Return the problem of a line.  Raises InvalidInput, LibraryMissing."""
     kind, *rest = line.split()
     try:
         if kind == "microservices":

@@ -66,11 +66,13 @@ class Microservices:
         self.rate = 0.0  # requests per second; see _set_rate
         self.cores = int(self._rng.integers(4, 17))
         self.services = {service.name: service for service in self._build(services)}
-        parameters = [one for service in self.services.values() for one in _PARAMETERS[service.kind](service)]
+        parameters = [
+            parameter for service in self.services.values() for parameter in _PARAMETERS[service.kind](service)
+        ]
         if len(parameters) > dimensions:
             parameters = parameters[:dimensions]
         # Bounds of their own: otherwise the middle of the space would be a good place in every application.
-        parameters = [self._bounded(one) for one in parameters]
+        parameters = [self._bounded(parameter) for parameter in parameters]
         parameters += [self._inert(index) for index in range(dimensions - len(parameters))]
         self.space = SearchSpace(parameters)
         self._defaults = self.space.default().to_dict()
@@ -81,12 +83,12 @@ class Microservices:
     # ------------------------------------------------------------------ what it is
 
     def _build(self, count: int) -> list[_Service]:
-        """The first is a proxy, a quarter are caches, a quarter stores; each cache stands before a store."""
+        """Return the first is a proxy, a quarter are caches, a quarter stores; each cache stands before a store."""
         rng = self._rng
         pairs = max(1, count // 4)
         logic = max(1, count - 1 - 2 * pairs)
         names = [f"logic{i}" for i in range(logic)]
-        made = [self._service("proxy", "proxy", 1.0, (names[0],), False)]
+        services = [self._service("proxy", "proxy", 1.0, (names[0],), False)]
         owners = [int(i) for i in rng.integers(logic, size=pairs)]
         for index, name in enumerate(names):
             below: tuple[str, ...]
@@ -95,13 +97,13 @@ class Microservices:
                 below = (names[index + 1],) if index + 1 < logic else ()
             else:
                 below = tuple(names[1:]) if index == 0 else ()
-            made.append(
+            services.append(
                 self._service(name, "logic", float(rng.uniform(0.5, 1.5)), below + stores, self._shape != "chain")
             )
         for j in range(pairs):
-            made.append(self._service(f"cache{j}", "cache", float(rng.uniform(1, 4)), (f"store{j}",), False))
-            made.append(self._service(f"store{j}", "store", 1.0, (), False))
-        return made
+            services.append(self._service(f"cache{j}", "cache", float(rng.uniform(1, 4)), (f"store{j}",), False))
+            services.append(self._service(f"store{j}", "store", 1.0, (), False))
+        return services
 
     def _service(self, name: str, kind: str, visits: float, calls: tuple[str, ...], parallel: bool) -> _Service:
         demand = {"proxy": 0.1, "logic": 0.6, "cache": 0.03, "store": 0.5}[kind] * float(self._rng.lognormal(0.0, 0.5))
@@ -252,11 +254,11 @@ class _Evaluation:
         checkpoint = (0.2 + 2 * hidden["e"]) * (300 / float(get("checkpoint_s", 300))) ** 0.5
         return _Time(own.mean, own.variance + checkpoint * checkpoint)
 
-    def _pool(self, service: _Service, get: Callable[[str, Any], Any], held: _Time, share: float) -> _Time:
+    def _pool(self, service: _Service, get: Callable[[str, Any], Any], holding: _Time, share: float) -> _Time:
         """Waiting for one of ``connections``, each held for as long as the calls below take."""
         size = int(get("connections", 4))
         arrivals = self.rate * service.visits * share
-        return _waiting(f"{service.name}.pool", held.mean, size, arrivals, self.use)
+        return _waiting(f"{service.name}.pool", holding.mean, size, arrivals, self.use)
 
     def _queue(self, service: _Service, demand: float, servers: int, share: float) -> _Time:
         """M/M/c: the wait, and the service itself."""
@@ -289,13 +291,13 @@ def _waiting(name: str, demand: float, servers: int, arrivals: float, use: dict[
 
 
 def _joined(children: list[_Time], parallel: bool) -> _Time:
-    """One after the other, or all at once: then the slowest counts, and a little of how many there are."""
+    """Return one after the other, or all at once: then the slowest counts, and a little of how many there are."""
     if not children:
         return _Time(0.0, 0.0)
     if not parallel:
-        return _Time(math.fsum(one.mean for one in children), math.fsum(one.variance for one in children))
-    slowest = max(children, key=lambda one: one.mean)
-    spread = math.sqrt(max(one.variance for one in children))
+        return _Time(math.fsum(child.mean for child in children), math.fsum(child.variance for child in children))
+    slowest = max(children, key=lambda child: child.mean)
+    spread = math.sqrt(max(child.variance for child in children))
     return _Time(slowest.mean + 0.3 * spread * math.log(len(children)), spread * spread)
 
 

@@ -28,7 +28,7 @@ class Problem(Protocol):
         """Its default is the first point of every run."""
 
     def truth(self, configuration: Configuration) -> float | None:
-        """The value without noise, above 0, to be minimised; None where the configuration fails."""
+        """Return the value without noise, above 0, to be minimised; None where the configuration fails."""
 
     def noise(self, configuration: Configuration) -> float:
         """Standard deviation of the logarithm of one measurement."""
@@ -45,7 +45,7 @@ def measured(
     *,
     guided: bool = False,
 ) -> Observation:
-    """One measurement: log-normal about the truth, with the standard error that repetitions would have found.
+    """Return one measurement: log-normal about the truth, with the standard error that repetitions would have found.
 
     ``guided``: with the priors that traces would tell.
     """

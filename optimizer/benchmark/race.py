@@ -60,14 +60,14 @@ def run(
     known: dict[str, Any] = {**(options or {}), **({"modelled": modelled} if modelled else {})}
     kind = kind_of(optimizer)
     registry.check_options(kind, options or {})
-    made = kind(problem.space, seed=seed, budget=evaluations, start=default, **known)
+    search = kind(problem.space, seed=seed, budget=evaluations, start=default, **known)
     key = zlib.crc32(problem.name.encode())
-    made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
+    search.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
     values, ask_s, failures = [_truth(problem, default)], [], 0
     for index in range(1, evaluations + 1):
         began = time.perf_counter()
         try:
-            [suggestion] = made.ask()
+            [suggestion] = search.ask()
         except SearchExhausted:
             values += [values[-1]] * (evaluations + 1 - index)
             break
@@ -75,14 +75,14 @@ def run(
         rng = np.random.default_rng([key, seed, index])
         observation = measured(problem, suggestion.configuration, rng, suggestion.ask, guided=guided)
         failures += observation.value is None
-        made.tell([observation])
-        best = made.recommend()
+        search.tell([observation])
+        best = search.recommend()
         values.append(_truth(problem, default if best is None else best))
     return Run(label or optimizer, problem.name, problem.family, seed, tuple(values), tuple(ask_s), failures)
 
 
 def kind_of(optimizer: str) -> type[Optimizer]:
-    """The class of a plug-in's name or of "module:Class".  Raises PluginError, UnknownOptimizer."""
+    """Return the class of a plug-in's name or of "module:Class".  Raises PluginError, UnknownOptimizer."""
     if ":" not in optimizer:
         return registry.load(optimizer)
     entry = EntryPoint(optimizer.rpartition(":")[2], optimizer, registry.GROUP)

@@ -18,7 +18,7 @@ from optimizer.errors import InvalidInput
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace, Value
 
-FEWEST = 10  # configurations with a value
+MIN_VALUES = 10  # configurations with a value
 TREES = 200
 
 
@@ -46,21 +46,21 @@ class Replay:
         self.space = space
         measured: dict[Configuration, list[float]] = {}
         self._failed: set[Configuration] = set()
-        for one in results:
-            configuration = space.validate({**space.default(), **one.values})
-            if one.value is None:
+        for result in results:
+            configuration = space.validate({**space.default(), **result.values})
+            if result.value is None:
                 self._failed.add(configuration)
-            elif one.value > 0:
-                measured.setdefault(configuration, []).append(math.log(one.value))
+            elif result.value > 0:
+                measured.setdefault(configuration, []).append(math.log(result.value))
             else:
-                raise InvalidInput(f"{name}: found a value of {one.value}; allowed: above 0")
-        if len(measured) < FEWEST or space.default() not in measured:
+                raise InvalidInput(f"{name}: found a value of {result.value}; allowed: above 0")
+        if len(measured) < MIN_VALUES or space.default() not in measured:
             raise InvalidInput(
-                f"{name}: {len(measured)} configurations with a value; a replay takes {FEWEST}, the default among them"
+                f"{name}: {len(measured)} configurations with a value; a replay takes {MIN_VALUES}, the default among them"
             )
         self._failed -= measured.keys()
         self._measured = {configuration: float(np.mean(values)) for configuration, values in measured.items()}
-        errors = [one.error for one in results if one.error]
+        errors = [result.error for result in results if result.error]
         self._noise = float(np.median(errors)) if errors else 0.0
         self._encoder = Encoder(space)
         x = self._encoder.encode(self._encoder.units(list(self._measured)))

@@ -49,37 +49,37 @@ def standing(runs: Iterable[Run], evaluations: int) -> Standing:
 
     Raises ValueError where there is none.
     """
-    found: dict[tuple[str, str], list[float]] = {}
-    for one in runs:
-        if len(one.values) > evaluations:
-            found.setdefault((one.optimizer, one.problem), []).append(math.log(one.values[evaluations]))
-    optimizers = tuple(sorted({optimizer for optimizer, _ in found}))
-    everywhere = {problem for _, problem in found}
-    problems = tuple(sorted(p for p in everywhere if all((o, p) in found for o in optimizers)))
+    logs: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if len(run.values) > evaluations:
+            logs.setdefault((run.optimizer, run.problem), []).append(math.log(run.values[evaluations]))
+    optimizers = tuple(sorted({optimizer for optimizer, _ in logs}))
+    everywhere = {problem for _, problem in logs}
+    problems = tuple(sorted(p for p in everywhere if all((o, p) in logs for o in optimizers)))
     if not problems:
         raise ValueError(f"no problem was run by every optimizer for {evaluations} evaluations")
-    levels = np.array([[float(np.mean(found[o, p])) for p in problems] for o in optimizers])
+    levels = np.array([[float(np.mean(logs[o, p])) for p in problems] for o in optimizers])
     from scipy.stats import rankdata  # here: a second that only those who use it should pay
 
     return Standing(optimizers, problems, levels, np.apply_along_axis(rankdata, 0, levels))
 
 
-def against(found: Standing, ours: str, others: Sequence[str] | None = None) -> tuple[Difference, ...]:
+def against(table: Standing, ours: str, others: Sequence[str] | None = None) -> tuple[Difference, ...]:
     """Ours against each other optimizer: Wilcoxon's signed-rank test over problems, adjusted by Holm's procedure."""
     from scipy.stats import wilcoxon
 
-    mine = found.levels[found.optimizers.index(ours)]
-    names = [name for name in (others or found.optimizers) if name != ours]
+    mine = table.levels[table.optimizers.index(ours)]
+    names = [name for name in (others or table.optimizers) if name != ours]
     raw: list[tuple[float, str, NDArray[np.float64]]] = []
     for name in names:
-        difference = mine - found.levels[found.optimizers.index(name)]
+        difference = mine - table.levels[table.optimizers.index(name)]
         p = float(wilcoxon(difference).pvalue) if np.any(difference != 0) else 1.0
         raw.append((p, name, difference))
     raw.sort(key=lambda item: (item[0], item[1]))
-    told, worst = [], 0.0
+    differences, worst = [], 0.0
     for place, (p, name, difference) in enumerate(raw):
         worst = max(worst, min(1.0, p * (len(raw) - place)))
-        told.append(
+        differences.append(
             Difference(
                 name,
                 math.exp(float(difference.mean())),
@@ -88,4 +88,4 @@ def against(found: Standing, ours: str, others: Sequence[str] | None = None) -> 
                 worst,
             )
         )
-    return tuple(told)
+    return tuple(differences)

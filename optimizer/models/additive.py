@@ -24,14 +24,14 @@ from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
 
-SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
-DOUBT = 1.0  # their standard deviation
-BY_NAME = 0.7  # share of the variance that all sets of tied parameters have together
-BY_GROUP = 0.6  # share of the rest that all groups have together; these four from the development problems
-FEWEST = 2  # members of a set of tied parameters
+LENGTH_SHIFT = -0.8  # of the logarithms of the length scales: half of what [H24] expects
+LENGTH_DEVIATION = 1.0  # their standard deviation
+TIED_SHARE = 0.7  # share of the variance that all sets of tied parameters have together
+GROUP_SHARE = 0.6  # share of the rest that all groups have together; these four from the development problems
+MIN_MEMBERS = 2  # members of a set of tied parameters
 JITTER = 1e-6
-ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
-FITTED = 64  # points at most that hyperparameters are fitted to; more changed nothing on the development problems
+BLOCK_ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
+MAX_FITTED = 64  # points at most that hyperparameters are fitted to; more changed nothing on the development problems
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
 
@@ -52,8 +52,8 @@ class Layout:
     def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
         """``columns``: of each parameter in the encoding; ``weight``: of each parameter, whatever its mean."""
         number = {group: index for index, group in enumerate(space.groups)}
-        group = np.array([number[one.group] for one in space.parameters])
-        sets = tuple(one for one in tied_parameters(space, columns) if len(one.members) >= FEWEST)
+        group = np.array([number[parameter.group] for parameter in space.parameters])
+        sets = tuple(tied for tied in tied_parameters(space, columns) if len(tied.members) >= MIN_MEMBERS)
         return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean(), sets)
 
     @property
@@ -66,7 +66,7 @@ class Layout:
 
     def features(self, x: Array) -> list[Array]:
         """Of each set of tied parameters, (n, k); a set counts as one parameter, shared by its members' weights."""
-        return [one.features(x, self.weight[one.members] / self.weight[one.members].sum()) for one in self.sets]
+        return [tied.features(x, self.weight[tied.members] / self.weight[tied.members].sum()) for tied in self.sets]
 
 
 class AdditiveProcess:
@@ -102,7 +102,7 @@ class AdditiveProcess:
         return AdditiveProcess(self.layout, np.concatenate([self._x, x]), y, noise, self._theta, self._among)
 
     def with_more(self, x: Array, y: Array) -> AdditiveProcess:
-        """The same process with further points, without noise of their own."""
+        """Return the same process with further points, without noise of their own."""
         return self.widened(x, np.concatenate([self._y, y]), np.concatenate([self._noise, np.zeros(len(y))]))
 
     # ------------------------------------------------------------------ fitting
@@ -110,13 +110,13 @@ class AdditiveProcess:
     def _fitted(self) -> Array:
         from scipy.optimize import minimize  # here: a second that only those who use it should pay
 
-        rows = _spread(self._y, FITTED)
-        known = _Known(self.layout, self._parts, self._x[rows], [one[rows] for one in self._features])
+        rows = _spread(self._y, MAX_FITTED)
+        known = _PairTerms(self.layout, self._parts, self._x[rows], [feature[rows] for feature in self._features])
         data = (known, self._y[rows], self._noise[rows])
         bounds = [(c - 4 * s, c + 4 * s) for c, s in zip(self._centre, self._spread, strict=True)]
         options = {"maxiter": STEPS}
-        found = minimize(self._loss, self._centre, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
-        return np.asarray(found.x)
+        optimum = minimize(self._loss, self._centre, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        return np.asarray(optimum.x)
 
     def _split(self, theta: Array) -> tuple[Array, Array, Array, float]:
         """Inverse squared length scales (P,), variances of the parts and of the sets, noise variance."""
@@ -125,7 +125,7 @@ class AdditiveProcess:
         )
         return np.exp(-2.0 * lengths), np.exp(variances), np.exp(amounts), float(np.exp(extra[0]))
 
-    def _loss(self, theta: Array, known: _Known, y: Array, noise: Array) -> tuple[float, Array]:
+    def _loss(self, theta: Array, known: _PairTerms, y: Array, noise: Array) -> tuple[float, Array]:
         """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
         from scipy.linalg import cho_solve
         from scipy.linalg.lapack import dpotri
@@ -141,13 +141,16 @@ class AdditiveProcess:
         inverted, _ = dpotri(factor, lower=1)  # of a symmetric matrix: its diagonal and what is below it
         off = (theta - self._centre) / self._spread
         value = 0.5 * float(y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
-        both = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
-        pull, own = 2.0 * known.pairs_of(both), np.diag(both)  # of pairs, each of which stands twice, and of the points
+        twice = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
+        pull, own = (
+            2.0 * known.pairs_of(twice),
+            np.diag(twice),
+        )  # of pairs, each of which stands twice, and of the points
         pulled = [pull * slope for slope in slopes]
         by_length = np.zeros(self.layout.parameters)
         for index, (members, stack) in enumerate(known.stacks, start=1):  # each is in the joint part too
             by_length[members] = stack @ (pulled[0] + pulled[index] if len(pulled) > 1 else pulled[0])
-        by_variance = np.array([pull @ one for one in covariances]) + variances * own.sum()
+        by_variance = np.array([pull @ covariance for covariance in covariances]) + variances * own.sum()
         by_amount = amounts * (known.products @ pull + known.squares @ own)
         by_noise = extra * float(own.sum())
         gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
@@ -173,20 +176,20 @@ class AdditiveProcess:
     @property
     def relevance(self) -> Array:
         """How much each parameter moves the function, (P,), the largest 1: by length scales and variances of parts."""
-        found = np.zeros(self.layout.parameters)
+        squared = np.zeros(self.layout.parameters)
         for (members, factor), variance in zip(self._parts, self.variances, strict=True):
-            found[members] += variance * factor * self.inverse[members]
-        for one, amount in zip(self.layout.sets, self.amounts, strict=True):
-            weight = self.layout.weight[one.members]
-            found[one.members] += amount * (weight / weight.sum() / LENGTH) ** 2
-        return np.asarray(np.sqrt(found / found.max()))
+            squared[members] += variance * factor * self.inverse[members]
+        for tied, amount in zip(self.layout.sets, self.amounts, strict=True):
+            weight = self.layout.weight[tied.members]
+            squared[tied.members] += amount * (weight / weight.sum() / LENGTH) ** 2
+        return np.asarray(np.sqrt(squared / squared.max()))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
         return self._answer(*self._cross(x))
 
     def predict_both(self, wider: AdditiveProcess, x: Array) -> tuple[Array, Array, Array]:
-        """The same, and the mean of ``wider``, (m,): covariances, which take longest, are made once for both.
+        """Return the same, and the mean of ``wider``, (m,): covariances, which take longest, are made once for both.
 
         ``wider``: a process of the same hyperparameters whose points begin with those of this one.
         """
@@ -213,24 +216,24 @@ class AdditiveProcess:
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
         products = [_products(new[:, columns], old[:, columns]) for columns in self._columns]
-        for begin in range(0, len(x), ROWS):
-            rows = slice(begin, begin + ROWS)
-            found = total[rows]
-            squared = np.zeros_like(found)
+        for begin in range(0, len(x), BLOCK_ROWS):
+            rows = slice(begin, begin + BLOCK_ROWS)
+            block = total[rows]
+            squared = np.zeros_like(block)
             for index, (left, right) in enumerate(products, start=1):
-                one = left[rows] @ right
-                np.maximum(one, 0.0, out=one)
-                squared += one
+                distance = left[rows] @ right
+                np.maximum(distance, 0.0, out=distance)
+                squared += distance
                 if len(self._parts) > 1:
-                    found += _matern(one, self._parts[index][1], self.variances[index])
-            found += _matern(squared, self._parts[0][1], self.variances[0])
+                    block += _matern(distance, self._parts[index][1], self.variances[index])
+            block += _matern(squared, self._parts[0][1], self.variances[0])
         features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
-        for mine, theirs, amount in zip(features, self._features, self.amounts, strict=True):
-            total += mine @ (math.sqrt(amount) * theirs).T
+        for new_features, old_features, amount in zip(features, self._features, self.amounts, strict=True):
+            total += new_features @ (math.sqrt(amount) * old_features).T
         return total, features
 
 
-class _Known:
+class _PairTerms:
     """What the covariance of fitted points is made of, before the hyperparameters, for each pair of them once.
 
     ``stacks``: for each group its parameters and their squared differences, (members, pairs).  ``products``: of the
@@ -245,20 +248,22 @@ class _Known:
         self._rows, self._columns = np.tril_indices(len(x), -1)
         distances = _distances(layout, x[self._rows] - x[self._columns])
         self.stacks = [(members, distances[members]) for members, _ in _groups(parts)]
-        self.products = np.array([self.pairs_of(one @ one.T) for one in features])
+        self.products = np.array([self.pairs_of(feature @ feature.T) for feature in features])
         self.products = self.products.reshape(len(features), len(self._rows))
-        self.squares = np.array([(one * one).sum(axis=1) for one in features]).reshape(len(features), len(x))
+        self.squares = np.array([(feature * feature).sum(axis=1) for feature in features]).reshape(
+            len(features), len(x)
+        )
 
     def pairs_of(self, matrix: Array) -> Array:
-        """The part below the diagonal of a matrix (n, n), (pairs,)."""
+        """Return the part below the diagonal of a matrix (n, n), (pairs,)."""
         return np.asarray(matrix[self._rows, self._columns])
 
     def whole(self, covariances: list[Array], variances: Array, amounts: Array, noise: Array) -> Array:
-        """The covariance with its diagonal and what is below it, (n, n): all that its factorisation reads."""
-        found = np.zeros((self._count, self._count))
-        found[self._rows, self._columns] = np.sum(covariances, axis=0) + amounts @ self.products
-        np.fill_diagonal(found, variances.sum() + amounts @ self.squares + noise)
-        return found
+        """Return the covariance with its diagonal and what is below it, (n, n): all that its factorisation reads."""
+        covariance = np.zeros((self._count, self._count))
+        covariance[self._rows, self._columns] = np.sum(covariances, axis=0) + amounts @ self.products
+        np.fill_diagonal(covariance, variances.sum() + amounts @ self.squares + noise)
+        return covariance
 
     def covariances(self, inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
         """v m(r) of each part, and -2 v dm/d(r^2), of which derivatives are made."""
@@ -283,7 +288,7 @@ def _spread(y: Array, count: int) -> NDArray[np.int64]:
 
 
 def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
-    """The joint part and one for each group: its parameters, and the factor that makes distances comparable."""
+    """Return the joint part and one for each group: its parameters, and the factor that makes distances comparable."""
     every = np.arange(layout.parameters)
     parts = [(every, 1.0)]
     if layout.groups > 1:
@@ -323,24 +328,24 @@ def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
     Groups share their part of the variance according to the weight of their parameters.
     """
     count = layout.parameters
-    length = SHORTER + math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
+    length = LENGTH_SHIFT + math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
     if parts == 1:
         shares = np.array([1.0])
     else:
         by_group = np.bincount(layout.group, layout.weight) / layout.weight.sum()
-        shares = np.concatenate([[1 - BY_GROUP], BY_GROUP * np.maximum(by_group, 0.01)])
-    by_name = np.array([float(layout.weight[one.members].sum()) for one in layout.sets])
+        shares = np.concatenate([[1 - GROUP_SHARE], GROUP_SHARE * np.maximum(by_group, 0.01)])
+    by_name = np.array([float(layout.weight[tied.members].sum()) for tied in layout.sets])
     if layout.sets:
-        shares = (1 - BY_NAME) * shares
-        by_name = BY_NAME * by_name / by_name.sum()
+        shares = (1 - TIED_SHARE) * shares
+        by_name = TIED_SHARE * by_name / by_name.sum()
     centre = np.concatenate([length, np.log(shares), np.log(by_name), [-4.0]])
-    spread = np.concatenate([np.full(count, DOUBT), np.ones(parts), np.ones(len(by_name)), [1.0]])
+    spread = np.concatenate([np.full(count, LENGTH_DEVIATION), np.ones(parts), np.ones(len(by_name)), [1.0]])
     return centre, spread
 
 
 def _distances(layout: Layout, differences: Array) -> Array:
     """Squares by parameter of differences (pairs, columns), (P, pairs); columns of a choice belong to one parameter."""
-    found = np.zeros((layout.parameters, len(differences)))
+    squared = np.zeros((layout.parameters, len(differences)))
     for column, parameter in enumerate(layout.parameter):
-        found[parameter] += differences[:, column] ** 2
-    return found
+        squared[parameter] += differences[:, column] ** 2
+    return squared

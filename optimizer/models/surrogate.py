@@ -54,10 +54,10 @@ class Encoder:
 
     def units(self, configurations: Sequence[Configuration]) -> Array:
         """Unit coordinates of configurations, (n, d)."""
-        for one in configurations:
-            if one not in self._units:
-                self._units[one] = self._space.to_unit(one)
-        rows = [self._units[one] for one in configurations]
+        for configuration in configurations:
+            if configuration not in self._units:
+                self._units[configuration] = self._space.to_unit(configuration)
+        rows = [self._units[configuration] for configuration in configurations]
         return np.stack(rows) if rows else np.empty((0, len(self._space)))
 
 
@@ -83,10 +83,10 @@ def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observat
     up anew at each fit and stored nowhere.  Aborted trials say nothing and are left out; where nothing has completed
     the list is empty.
     """
-    told = [observation.value for observation in observations if observation.value is not None]
-    if not told:
+    values = [observation.value for observation in observations if observation.value is not None]
+    if not values:
         return []
-    worst = max(told)
+    worst = max(values)
     return [
         (observation, worst if observation.value is None or not observation.keeps_limits else observation.value)
         for observation in observations
@@ -94,7 +94,7 @@ def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observat
     ]
 
 
-def _climb(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
+def _maximise_likelihood(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
     """Hyperparameters of a good marginal likelihood, in the form scikit-learn wants: (theta, -log likelihood).
 
     30 steps from length scales of one range.  On 10-dimensional bowls with 30 noisy values this was as good as
@@ -102,8 +102,8 @@ def _climb(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
     """
     from scipy.optimize import minimize
 
-    found = minimize(objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 30})
-    return found.x, float(found.fun)
+    optimum = minimize(objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 30})
+    return optimum.x, float(optimum.fun)
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -116,7 +116,7 @@ def one_thread() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _threads(modules: int) -> Any:
-    """The libraries of linear algebra, looked up again only when modules were loaded: it takes 2 ms."""
+    """Return the libraries of linear algebra, looked up again only when modules were loaded: it takes 2 ms."""
     # Comes with scikit-learn and is only wanted with it; it ships no types.
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -151,7 +151,9 @@ class GaussianProcess:
 
         width = x.shape[1]
         kernel = ConstantKernel(1.0, (0.01, 1000.0)) * Matern(np.ones(width), [(0.01, 100.0)] * width, nu=2.5)
-        self.model: Any = GaussianProcessRegressor(kernel=kernel, noise="gaussian", optimizer=_climb, random_state=seed)
+        self.model: Any = GaussianProcessRegressor(
+            kernel=kernel, noise="gaussian", optimizer=_maximise_likelihood, random_state=seed
+        )
         with one_thread(), warnings.catch_warnings():
             # A length scale at its bound is an answer (the parameter does not matter), not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -206,6 +208,6 @@ class BoostedTrees:
         ]
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
-        """The median, and half the distance between the outer quantiles."""
+        """Return the median, and half the distance between the outer quantiles."""
         low, middle, high = (model.predict(x) for model in self.models)
         return middle, np.maximum(0.5 * (high - low), 0.0)

@@ -69,34 +69,40 @@ class TiedParameters:
         usual = weight * (1.0 - flags.sum(axis=2))
         above = usual * (at - knot)
         place = (knot + KNOTS * np.arange(len(x))[:, None]).ravel()
-        found: Array = np.bincount(place, (usual - above).ravel(), KNOTS * len(x)).astype(np.float64)
-        found[1:] += np.bincount(place, above.ravel(), KNOTS * len(x))[:-1]
-        return np.concatenate([found.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
+        weights: Array = np.bincount(place, (usual - above).ravel(), KNOTS * len(x)).astype(np.float64)
+        weights[1:] += np.bincount(place, above.ravel(), KNOTS * len(x))[:-1]
+        return np.concatenate([weights.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
 
 
 def tied_parameters(space: SearchSpace, columns: Sequence[int]) -> tuple[TiedParameters, ...]:
-    """All parameters, in sets of one or more.  ``columns``: of each parameter in the encoding."""
+    """Return all parameters, in sets of one or more.  ``columns``: of each parameter in the encoding."""
     begins = np.concatenate([[0], np.cumsum(columns)[:-1]]).astype(np.int64)
     sets: dict[object, list[int]] = {}
-    for number, one in enumerate(space.parameters):
-        sets.setdefault(_name(one), []).append(number)
-    return tuple(_alike(space, np.array(members), begins) for members in sets.values())
+    for number, parameter in enumerate(space.parameters):
+        sets.setdefault(_tie_key(parameter), []).append(number)
+    return tuple(_tied(space, np.array(members), begins) for members in sets.values())
 
 
-def _name(one: Parameter) -> object:
+def _tie_key(parameter: Parameter) -> object:
     """What tied parameters share: the name without their group's, and what values of it are."""
-    if one.attributes.get(ALONE):
-        return one.name
-    return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices
+    if parameter.attributes.get(ALONE):
+        return parameter.name
+    return (
+        parameter.name.removeprefix(f"{parameter.group}."),
+        parameter.kind,
+        parameter.scale,
+        parameter.special,
+        parameter.choices,
+    )
 
 
-def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> TiedParameters:
-    some = [space.parameters[number] for number in members]
-    first = some[0]
+def _tied(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> TiedParameters:
+    parameters = [space.parameters[number] for number in members]
+    first = parameters[0]
     if not first.ordered:
         choices = 1 if first.kind == "boolean" else len(first.choices)
-        return TiedParameters(members, begins[members], np.zeros(len(some)), np.ones(len(some)), 0, choices)
-    ends = np.array([(float(one.low or 0.0), float(one.high or 0.0)) for one in some])
+        return TiedParameters(members, begins[members], np.zeros(len(parameters)), np.ones(len(parameters)), 0, choices)
+    ends = np.array([(float(parameter.low or 0.0), float(parameter.high or 0.0)) for parameter in parameters])
     if first.scale == "log":
         ends = np.log(ends)
     start, width = ends[:, 0].min(), max(float(np.ptp(ends)), 1e-12)
@@ -105,7 +111,7 @@ def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.in
 
 
 def _matern_root() -> Array:
-    """The root of the Matern 5/2 covariance between the knots."""
+    """Return the root of the Matern 5/2 covariance between the knots."""
     at = np.linspace(0.0, 1.0, KNOTS)
     r = np.abs(at[:, None] - at) / LENGTH
     return np.asarray(np.linalg.cholesky((1.0 + ROOT5 * r + 5.0 / 3.0 * r * r) * np.exp(-ROOT5 * r)))

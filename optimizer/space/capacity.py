@@ -38,13 +38,13 @@ class Capacity:
         return frozenset(self.weights)
 
     def without(self, fixed: Mapping[str, Value]) -> Capacity:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters where these have such values."""
         kept = {name: number for name, number in self.weights.items() if name not in fixed}
         spent = math.fsum(number for name, number in self.weights.items() if fixed.get(name) == self.place)
         return Capacity(kept, self.place, self.bound - spent, self.name)
 
     def used(self, configuration: Mapping[str, Value]) -> float:
-        """The weights that stand at ``place``."""
+        """Return the weights that stand at ``place``."""
         return math.fsum(number for name, number in self.weights.items() if configuration[name] == self.place)
 
     def holds(self, configuration: Mapping[str, Value]) -> bool:

@@ -27,8 +27,8 @@ class Condition:
             raise InvalidSpace(f"a condition on {self.on!r} needs values, low or high")
 
     def holds(self, value: Value) -> bool:
-        """Whether a value of ``on`` makes the parameter active."""
-        if any(type(one) is type(value) and one == value for one in self.values):
+        """Return whether a value of ``on`` makes the parameter active."""
+        if any(type(allowed) is type(value) and allowed == value for allowed in self.values):
             return True
         if (self.low is None and self.high is None) or isinstance(value, str):
             return False
@@ -55,5 +55,5 @@ class Condition:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Condition:
-        """The condition that ``to_dict`` wrote."""
+        """Return the condition that ``to_dict`` wrote."""
         return cls(**{**content, "values": tuple(content.get("values", ()))})

@@ -89,7 +89,7 @@ class Configuration(Mapping[str, Value]):
         return f"Configuration({self._values!r})"
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Configuration:
-        """A copy with some values changed.  Raises InvalidValue on a name that is not there."""
+        """Return a copy with some values changed.  Raises InvalidValue on a name that is not there."""
         wanted = {**(changes or {}), **more}
         for name, value in wanted.items():
             if name not in self._values:
@@ -97,7 +97,7 @@ class Configuration(Mapping[str, Value]):
         return Configuration({**self._values, **wanted})
 
     def to_dict(self) -> dict[str, Value]:
-        """A fresh plain dictionary, in the order given."""
+        """Return a fresh plain dictionary, in the order given."""
         return dict(self._values)
 
     def key(self) -> str:

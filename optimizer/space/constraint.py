@@ -23,10 +23,10 @@ class Constraint(Protocol):
         """The parameters that it is about."""
 
     def holds(self, configuration: Mapping[str, Value]) -> bool:
-        """Whether a configuration may be run."""
+        """Return whether a configuration may be run."""
 
     def without(self, fixed: Mapping[str, Value]) -> Constraint:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters where these have such values."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON allows."""
@@ -55,7 +55,7 @@ class LinearConstraint:
         return frozenset(self.coefficients)
 
     def without(self, fixed: Mapping[str, Value]) -> LinearConstraint:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters where these have such values."""
         kept = {name: number for name, number in self.coefficients.items() if name not in fixed}
         spent = math.fsum(number * float(fixed[name]) for name, number in self.coefficients.items() if name in fixed)
         return LinearConstraint(kept, self.bound - spent, self.name)

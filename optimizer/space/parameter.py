@@ -131,19 +131,19 @@ class Parameter:
     def _check_special(self) -> None:
         """Bring the special values into the parameter's kind and into order."""
         low, high = self._bounds()
-        found: set[int | float] = set()
+        special: set[int | float] = set()
         for value in self.special:
             number = plain(self.name, value)
             if isinstance(number, bool | str) or (self.kind == "integer" and number != int(number)):
                 raise InvalidSpace(f"{self.name}: special value {value!r}; allowed: numbers of kind {self.kind}")
             if low <= number <= high:
                 raise InvalidSpace(f"{self.name}: special value {value!r} lies between low and high; leave it out")
-            found.add(int(number) if self.kind == "integer" else float(number))
-        if len(found) < len(self.special) or len(found) > _MOST_SPECIAL:
+            special.add(int(number) if self.kind == "integer" else float(number))
+        if len(special) < len(self.special) or len(special) > _MOST_SPECIAL:
             raise InvalidSpace(
                 f"{self.name}: special is {list(self.special)}; allowed: {_MOST_SPECIAL} values, each once"
             )
-        self._set("special", tuple(sorted(found)))
+        self._set("special", tuple(sorted(special)))
 
     def _bounds(self) -> tuple[float, float]:
         if self.low is None or self.high is None:
@@ -201,25 +201,25 @@ class Parameter:
     def validate(self, value: object) -> Value:
         """``value`` in the parameter's kind (3.0 is an integer, 3 is a real).  Raises InvalidValue."""
         try:
-            found = plain(self.name, value)
+            plain_value = plain(self.name, value)
         except InvalidValue as error:
             raise InvalidValue(self.name, value, self.allowed) from error
         if not self.ordered:
             for choice in self.choices:
-                if type(choice) is type(found) and choice == found:
+                if type(choice) is type(plain_value) and choice == plain_value:
                     return choice
             raise InvalidValue(self.name, value, self.allowed)
         low, high = self._bounds()
-        if isinstance(found, bool | str) or not (low <= found <= high or found in self.special):
+        if isinstance(plain_value, bool | str) or not (low <= plain_value <= high or plain_value in self.special):
             raise InvalidValue(self.name, value, self.allowed)
         if self.kind == "real":
-            return float(found)
-        if found != int(found):
+            return float(plain_value)
+        if plain_value != int(plain_value):
             raise InvalidValue(self.name, value, self.allowed)
-        return int(found)
+        return int(plain_value)
 
     def values(self) -> tuple[Value, ...] | None:
-        """All values that can be suggested, in order; None where they are not countable."""
+        """Return all values that can be suggested, in order; None where they are not countable."""
         if not self.ordered:
             return self.choices
         low, high = self._bounds()
@@ -249,7 +249,7 @@ class Parameter:
         return SPECIAL_SHARE * len(self._below), 1.0 - SPECIAL_SHARE * len(self._above)
 
     def to_unit(self, value: object) -> float:
-        """The coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
+        """Return the coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
         checked = self.validate(value)
         if self.choices:
             kinds = [(type(choice), choice) for choice in self.choices]
@@ -264,7 +264,7 @@ class Parameter:
         return begin + (stop - begin) * min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
 
     def from_unit(self, unit: float) -> Value:
-        """The value whose cell holds ``unit``; reals are rounded to a millionth of their range."""
+        """Return the value whose cell holds ``unit``; reals are rounded to a millionth of their range."""
         if not 0.0 <= unit <= 1.0:
             raise InvalidValue(self.name, unit, "a coordinate from 0 to 1")
         if not self.ordered:
@@ -318,12 +318,12 @@ class Parameter:
             return np.full_like(units, 0.5)
         warped = start + units * (end - start)
         if self._grid:
-            found = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
+            values = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
         elif self.kind == "integer":
-            found = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
+            values = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
         else:
             return units.copy()
-        snapped = np.log(found) if self.scale == "log" else found
+        snapped = np.log(values) if self.scale == "log" else values
         return np.clip((snapped - start) / (end - start), 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:

@@ -66,7 +66,9 @@ class SearchSpace(Mapping[str, Parameter]):
 
     def _in_order_of_conditions(self) -> tuple[tuple[Parameter, Condition], ...]:
         """Parameters with a condition, each after the one that its condition is on."""
-        waiting = {one.name: one.condition for one in self._in_order if one.condition is not None}
+        waiting = {
+            parameter.name: parameter.condition for parameter in self._in_order if parameter.condition is not None
+        }
         for name, condition in waiting.items():
             on = self._parameters.get(condition.on)
             if on is None:
@@ -78,13 +80,13 @@ class SearchSpace(Mapping[str, Parameter]):
                     on.validate(value)
                 except InvalidValue as error:
                     raise InvalidSpace(f"{name}: its condition can never hold: {error}") from error
-        found: list[tuple[Parameter, Condition]] = []
+        ordered: list[tuple[Parameter, Condition]] = []
         while waiting:
             ready = [name for name, condition in waiting.items() if condition.on not in waiting]
             if not ready:
                 raise InvalidSpace(f"conditions in a circle: {', '.join(waiting)}")
-            found += [(self._parameters[name], waiting.pop(name)) for name in ready]
-        return tuple(found)
+            ordered += [(self._parameters[name], waiting.pop(name)) for name in ready]
+        return tuple(ordered)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
@@ -117,7 +119,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return self._constraints
 
     def inactive(self, configuration: Mapping[str, Value]) -> frozenset[str]:
-        """The parameters that mean nothing in a configuration, by their conditions."""
+        """Return the parameters that mean nothing in a configuration, by their conditions."""
         off: set[str] = set()
         for parameter, condition in self._conditional:
             if condition.on in off or not condition.holds(configuration[condition.on]):
@@ -125,7 +127,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return frozenset(off)
 
     def canonical(self, configuration: Configuration) -> Configuration:
-        """The configuration with what is inactive at its default: equal where the meaning is."""
+        """Return the configuration with what is inactive at its default: equal where the meaning is."""
         if not self._conditional:
             return configuration
         off = self.inactive(configuration)
@@ -134,10 +136,10 @@ class SearchSpace(Mapping[str, Parameter]):
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Group -> the names of its parameters, both in the order of definition."""
-        found: dict[str, tuple[str, ...]] = {}
+        groups: dict[str, tuple[str, ...]] = {}
         for parameter in self.parameters:
-            found[parameter.group] = (*found.get(parameter.group, ()), parameter.name)
-        return found
+            groups[parameter.group] = (*groups.get(parameter.group, ()), parameter.name)
+        return groups
 
     @property
     def content_hash(self) -> str:
@@ -153,7 +155,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return self._default
 
     def validate(self, configuration: Mapping[str, Any]) -> Configuration:
-        """The configuration with each value in its parameter's kind, in the order of ``names``, and canonical.
+        """Return the configuration with each value in its parameter's kind, in the order of ``names``, and canonical.
 
         Constraints are left to ``is_feasible``: a known result that breaks one is still a result.  Raises
         InvalidValue on a value that is not allowed, a parameter that is missing, and one that is not of the space.
@@ -169,7 +171,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return self.canonical(Configuration(checked))
 
     def is_feasible(self, configuration: Mapping[str, Value]) -> bool:
-        """Whether every constraint holds."""
+        """Return whether every constraint holds."""
         return all(constraint.holds(configuration) for constraint in self._constraints)
 
     def to_unit(self, configuration: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -178,16 +180,16 @@ class SearchSpace(Mapping[str, Parameter]):
         return np.array([parameter.to_unit(checked[name]) for name, parameter in self._parameters.items()])
 
     def from_unit(self, unit: ArrayLike) -> Configuration:
-        """The configuration whose cell holds the point ``unit``, shape (d,).  Raises InvalidValue."""
+        """Return the configuration whose cell holds the point ``unit``, shape (d,).  Raises InvalidValue."""
         point = np.asarray(unit, dtype=float)
         if point.shape != (len(self),):
             raise InvalidValue("unit", point.shape, f"an array of shape ({len(self)},)")
         pairs = zip(self._parameters.items(), point.tolist(), strict=True)
-        return self.canonical(Configuration({name: one.from_unit(number) for (name, one), number in pairs}))
+        return self.canonical(Configuration({name: parameter.from_unit(number) for (name, parameter), number in pairs}))
 
     def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coordinates (n, d) moved to those of the configurations that they stand for, (n, d), at array speed."""
-        snapped = np.stack([one.snap(units[:, j]) for j, one in enumerate(self._in_order)], axis=1)
+        snapped = np.stack([parameter.snap(units[:, j]) for j, parameter in enumerate(self._in_order)], axis=1)
         if not self._conditional:
             return snapped
         place = {name: j for j, name in enumerate(self._parameters)}
@@ -199,7 +201,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return snapped
 
     def subset(self, names: Iterable[str]) -> SearchSpace:
-        """The space of some parameters, in this space's order; the others stay at their defaults.
+        """Return the space of some parameters, in this space's order; the others stay at their defaults.
 
         Constraints and conditions that also involve parameters left out are kept with those at their defaults; what
         this makes inactive for good is left out too.  Raises InvalidSpace on a name that is not there.
@@ -220,8 +222,12 @@ class SearchSpace(Mapping[str, Parameter]):
                 resolved[parameter.name] = resolved.get(on)
         wanted -= gone
         fixed = {name: value for name, value in self._default.items() if name not in wanted}
-        constraints = [one.without(fixed) for one in self._constraints if one.names & wanted]
-        kept = [replace(one, condition=resolved.get(one.name)) for one in self.parameters if one.name in wanted]
+        constraints = [constraint.without(fixed) for constraint in self._constraints if constraint.names & wanted]
+        kept = [
+            replace(parameter, condition=resolved.get(parameter.name))
+            for parameter in self.parameters
+            if parameter.name in wanted
+        ]
         return SearchSpace(kept, constraints)
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +239,7 @@ class SearchSpace(Mapping[str, Parameter]):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SearchSpace:
-        """The space that ``to_dict`` wrote.  Raises InvalidSpace on keys that it does not write."""
+        """Return the space that ``to_dict`` wrote.  Raises InvalidSpace on keys that it does not write."""
         _only(content, {"parameters", "constraints"}, "a search space")
         parameters = []
         for item in content["parameters"]:

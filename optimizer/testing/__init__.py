@@ -38,6 +38,6 @@ class Check:
 
 
 def conformance(optimizer_class: type[Optimizer], **options: Value) -> list[Check]:
-    """The checks for ``optimizer_class`` made with ``options``; its declared capabilities decide which."""
+    """Return the checks for ``optimizer_class`` made with ``options``; its declared capabilities decide which."""
     maker = Maker(optimizer_class, dict(options))
     return [Check(run.__name__, (run.__doc__ or "").strip(), run, maker) for run in checks_for(optimizer_class)]

@@ -13,12 +13,12 @@ from optimizer.testing.problems import Maker, script
 def main(name: str, options: str) -> None:
     """Print the suggestions as JSON."""
     module, _, qualname = name.partition(":")
-    found: object = importlib.import_module(module)
+    loaded: object = importlib.import_module(module)
     for part in qualname.split("."):
-        found = getattr(found, part)
-    if not (isinstance(found, type) and issubclass(found, Optimizer)):
+        loaded = getattr(loaded, part)
+    if not (isinstance(loaded, type) and issubclass(loaded, Optimizer)):
         raise SystemExit(f"{name} is not an Optimizer")
-    sys.stdout.write(json.dumps(script(Maker(found, json.loads(options)))))
+    sys.stdout.write(json.dumps(script(Maker(loaded, json.loads(options)))))
 
 
 if __name__ == "__main__":

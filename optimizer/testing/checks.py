@@ -92,7 +92,7 @@ def ends_with_the_space(make: Maker) -> None:
 
 
 def reproducible_in_another_process(make: Maker) -> None:
-    """The same seed and history give the same asks in a second Python process with other string hashes."""
+    """Check that the same seed and history give the same asks in a second Python process with other string hashes."""
     here = script(make)
     name = f"{make.optimizer_class.__module__}:{make.optimizer_class.__qualname__}"
     environment = {
@@ -131,7 +131,7 @@ def leaves_global_random_state_alone(make: Maker) -> None:
 
 
 def replays_from_history(make: Maker) -> None:
-    """A fresh instance that is given the recorded asks and tells makes the same asks."""
+    """Check that a fresh instance that is given the recorded asks and tells makes the same asks."""
     space = make.mixed()
     first, second = make(space), make(space)
     records: list[tuple[list[Suggestion], list[Observation]]] = []
@@ -175,15 +175,27 @@ def tells_of_configurations_never_suggested(make: Maker) -> None:
     space = make.mixed()
     rng = np.random.default_rng(0)
     drawn = (space.from_unit(rng.random(len(space))) for _ in range(100))
-    imports = [space.default(), *islice((one for one in drawn if space.is_feasible(one)), 8)]
-    told = [Observation(one, ObservationState.COMPLETED, value_of(space, one)) for one in imports]
+    imports = [
+        space.default(),
+        *islice((configuration for configuration in drawn if space.is_feasible(configuration)), 8),
+    ]
+    told = [
+        Observation(configuration, ObservationState.COMPLETED, value_of(space, configuration))
+        for configuration in imports
+    ]
     optimizer = make(space)
     optimizer.tell(told[:5])
     made = list(islice(conversation(optimizer, space), 7))
     optimizer.tell(told[5:])
     made += islice(conversation(optimizer, space), 3)
-    _require(not set(_keys(made[:7])) & {one.key() for one in imports[:5]}, "a told configuration was suggested")
-    _require(not set(_keys(made[7:])) & {one.key() for one in imports}, "a told configuration was suggested")
+    _require(
+        not set(_keys(made[:7])) & {configuration.key() for configuration in imports[:5]},
+        "a told configuration was suggested",
+    )
+    _require(
+        not set(_keys(made[7:])) & {configuration.key() for configuration in imports},
+        "a told configuration was suggested",
+    )
 
 
 def survives_trials_without_a_value(make: Maker) -> None:
@@ -194,11 +206,13 @@ def survives_trials_without_a_value(make: Maker) -> None:
         optimizer = make(space)
         for index in range(BUDGET):
             made = _ask(make, optimizer, 1)
-            optimizer.tell([observation_of(space, one, state=mixture[index % len(mixture)]) for one in made])
+            optimizer.tell(
+                [observation_of(space, suggestion, state=mixture[index % len(mixture)]) for suggestion in made]
+            )
 
 
 def starts_where_it_is_told(make: Maker) -> None:
-    """An unmeasured ``start`` is suggested first; one whose value has been told is not suggested again."""
+    """Check that an unmeasured ``start`` comes first, and that one whose value has been told does not come again."""
     space = make.mixed()
     start = make.elsewhere(space)
     fresh = make(space, start=start)
@@ -218,9 +232,12 @@ def mutates_nothing(make: Maker) -> None:
     observations: list[Observation] = []
     for suggestion in islice(conversation(optimizer, space), 4):
         observations.append(observation_of(space, suggestion))
-    before = [(one, copy.deepcopy(one.constraints)) for one in observations]
+    before = [(observation, copy.deepcopy(observation.constraints)) for observation in observations]
     optimizer.tell(observations)
-    _require(before == [(one, one.constraints) for one in observations], "tell changed what it was given")
+    _require(
+        before == [(observation, observation.constraints) for observation in observations],
+        "tell changed what it was given",
+    )
     _require(SearchSpace(space.parameters, space.constraints).content_hash == hashed, "the space was changed")
     _require(start == space.default() and options == make.options, "the start or the options were changed")
 
@@ -274,11 +291,11 @@ def learns(make: Maker) -> None:
 
 
 def seeds_differ(make: Maker) -> None:
-    """Another seed gives other suggestions."""
+    """Check that another seed gives other suggestions."""
     space = make.mixed()
-    one = _keys(list(islice(conversation(make(space), space), 6)))
-    other = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
-    _require(one != other, "two seeds gave the same suggestions")
+    first = _keys(list(islice(conversation(make(space), space), 6)))
+    second = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
+    _require(first != second, "two seeds gave the same suggestions")
 
 
 def uses_failures(make: Maker) -> None:
@@ -304,37 +321,39 @@ def survives_constraints_and_objectives(make: Maker) -> None:
         optimizer = make(space)
         for index in range(BUDGET):
             made = _ask(make, optimizer, 1)
-            told = [observation_of(space, one) for one in made]
+            told = [observation_of(space, suggestion) for suggestion in made]
             limits = {"cpu": excess if index % 2 else 1.0}
-            optimizer.tell([replace(one, constraints=limits, others={"cost": float(index)}) for one in told])
+            optimizer.tell(
+                [replace(observation, constraints=limits, others={"cost": float(index)}) for observation in told]
+            )
         _require(excess < 0 or not optimizer.pareto(), "the Pareto set holds what breaks a limit")
 
 
 def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, float]], as_limit: bool) -> list[str]:
-    """The keys of a budget of suggestions whose trials tell ``measured`` beside the value."""
+    """Return the keys of a budget of suggestions whose trials tell ``measured`` beside the value."""
     space = make.mixed()
     optimizer = make(space)
     made = []
     for _ in range(BUDGET):
         (suggestion,) = optimizer.ask()
         made.append(suggestion)
-        found = measured(suggestion.configuration)
+        values = measured(suggestion.configuration)
         told = observation_of(space, suggestion)
-        optimizer.tell([replace(told, constraints=found) if as_limit else replace(told, others=found)])
+        optimizer.tell([replace(told, constraints=values) if as_limit else replace(told, others=values)])
     return _keys(made)
 
 
 def handles_constraints(make: Maker) -> None:
     """Two limits that different configurations break lead to different suggestions."""
-    few = _with_measured(make, lambda one: {"cpu": float(one["web.workers"]) / 16 - 1}, True)
-    many = _with_measured(make, lambda one: {"cpu": 1 - float(one["web.workers"]) / 16}, True)
+    few = _with_measured(make, lambda configuration: {"cpu": float(configuration["web.workers"]) / 16 - 1}, True)
+    many = _with_measured(make, lambda configuration: {"cpu": 1 - float(configuration["web.workers"]) / 16}, True)
     _require(few != many, "measured constraints change nothing, though `handles_constraints` is declared")
 
 
 def handles_objectives(make: Maker) -> None:
-    """Another second objective leads to other suggestions."""
-    up = _with_measured(make, lambda one: {"cost": float(one["web.workers"])}, False)
-    down = _with_measured(make, lambda one: {"cost": -float(one["web.workers"])}, False)
+    """Check that another second objective leads to other suggestions."""
+    up = _with_measured(make, lambda configuration: {"cost": float(configuration["web.workers"])}, False)
+    down = _with_measured(make, lambda configuration: {"cost": -float(configuration["web.workers"])}, False)
     _require(up != down, "further objectives change nothing, though `handles_objectives` is declared")
 
 
@@ -355,7 +374,7 @@ def uses_noise(make: Maker) -> None:
 
 
 def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]]:
-    """The checks that fit what the class declares."""
+    """Return the checks that fit what the class declares."""
     chosen: list[Callable[[Maker], None]] = [
         declares_itself,
         stays_in_a_mixed_space,

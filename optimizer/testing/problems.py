@@ -40,15 +40,15 @@ class Maker:
         return self.optimizer_class(space, seed=seed, budget=budget, start=start, **self.options)
 
     def mixed(self) -> SearchSpace:
-        """A space with all that a space can have; for a placement solver, one of placement."""
+        """Return a space with all that a space can have; for a placement solver, one of placement."""
         return placement_space(6) if self.optimizer_class.places else mixed_space()
 
     def tiny(self) -> SearchSpace:
-        """A space of at most six configurations over a and b."""
+        """Return a space of at most six configurations over a and b."""
         return placement_space(2) if self.optimizer_class.places else tiny_space()
 
     def elsewhere(self, space: SearchSpace) -> Configuration:
-        """A configuration of ``mixed`` that is not its default."""
+        """Return a configuration of ``mixed`` that is not its default."""
         if self.optimizer_class.places:
             return space.default().replace({"a": "y", "b": "x"})
         return space.default().replace({"web.workers": 9})
@@ -105,7 +105,7 @@ def placement_space(services: int) -> SearchSpace:
 
 
 def value_of(space: SearchSpace, configuration: Configuration) -> float:
-    """A smooth bowl on the unit cube, its axes of unlike importance; between 0 and about 2."""
+    """Return a smooth bowl on the unit cube, its axes of unlike importance; between 0 and about 2."""
     unit = space.to_unit(configuration)
     return float(np.sum((unit - 0.3) ** 2 * np.linspace(1.0, 0.2, unit.size)))
 
@@ -137,7 +137,7 @@ def conversation(optimizer: Optimizer, space: SearchSpace, sign: float = 1.0) ->
 
 
 def script(make: Maker) -> list[dict[str, Value]]:
-    """The suggestions of a fixed conversation: what two processes compare."""
+    """Return the suggestions of a fixed conversation: what two processes compare."""
     space = make.mixed()
     optimizer = make(space)
     return [suggestion.configuration.to_dict() for suggestion in islice(conversation(optimizer, space), 10)]
