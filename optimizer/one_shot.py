@@ -1,4 +1,4 @@
-"""What solvers of placements share: they state the problem, solve it once, and say that they are done."""
+"""Base class of placement solvers: state the problem, solve it once, suggest the solution, stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimizer.space import Configuration
 
 
 class PlacementSolver(Optimizer):
-    """An algorithm fills in ``_solve``; this class keeps it from suggesting what does not fit, or anything twice."""
+    """An algorithm implements ``_solve``; this class suggests its placement once, and only if it fits."""
 
     budgeting = "one suggestion"
     one_shot: ClassVar[bool] = True
@@ -37,8 +37,9 @@ class PlacementSolver(Optimizer):
         return configuration, solved[1]
 
     def recommend(self) -> Configuration | None:
-        """The placement where it was measured, even if the start measured better: one trial of each decides nothing,
-        and what is recommended is what a verdict compares with the start.
+        """Return the solver's placement once it was measured, even if the start measured better.
+
+        One trial of each decides nothing; the verdict compares the recommendation with the start.
         """
         start = self.space.default()
         return next(

@@ -56,7 +56,7 @@ class Replay:
                 raise InvalidInput(f"{name}: found a value of {result.value}; allowed: above 0")
         if len(measured) < MIN_VALUES or space.default() not in measured:
             raise InvalidInput(
-                f"{name}: {len(measured)} configurations with a value; a replay takes {MIN_VALUES}, the default among them"
+                f"{name}: {len(measured)} configurations with a value; a replay needs {MIN_VALUES}, with the default"
             )
         self._failed -= measured.keys()
         self._measured = {configuration: float(np.mean(values)) for configuration, values in measured.items()}

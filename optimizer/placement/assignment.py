@@ -1,15 +1,15 @@
-"""Placement as a search space: each service a categorical parameter whose choices are the domains it can run in.
+"""Placement as a search space: each service is a categorical parameter; its choices are the domains.
 
-A domain is a set of CPUs, or a host.  What is known of a service are attributes of its parameter:
+A domain is a set of CPUs, or a host.  The attributes of a service's parameter describe the service:
 
-    sensitivity.R   how much slower it gets per unit of pressure on the resource R from its neighbours
+    sensitivity.R   its slowdown per unit of pressure on the resource R from its neighbours
     pressure.R      the pressure that it puts on the resource R itself
-    weight          how much its own slowdown matters (its share of the critical path); 1 where there is none
-    score           how much it suffers in all: what the knapsack gains by giving it a place of its own
+    weight          the weight of its own slowdown (its share of the critical path); 1 where it is not set
+    score           its total sensitivity: the value of a service in the knapsack
     latency         its own tail latency [ms]
-    calls.SERVICE   how often a request leads from it to that service (a parameter's group, or its name without one)
+    calls.SERVICE   its calls to that service per request (a parameter's group, or its name without one)
     apart.SERVICE   not 0: it must not share a domain with that service
-    only.DOMAIN     not 0: it runs in that domain, or in another one so named
+    only.DOMAIN     not 0: it runs in that domain, or in another domain with such an attribute
 
 Capacities of domains are constraints of the space (``Capacity``).
 """
@@ -29,13 +29,13 @@ SENSITIVITY, PRESSURE, CALLS, APART, ONLY = "sensitivity.", "pressure.", "calls.
 
 
 def named(attributes: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """The attributes of one kind, by what follows the prefix: ``named(about, PRESSURE)`` is resource -> pressure."""
+    """Return the attributes with a prefix, by the rest of their names: for PRESSURE, resource -> pressure."""
     return {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One capacity: the weight of each service (n,), and how much a domain holds; infinite where it is not limited."""
+    """One capacity: the weight of each service (n,) and the bound of each domain, infinite where it has none."""
 
     weights: NDArray[np.float64]
     bounds: NDArray[np.float64]  # (domains,)
@@ -43,11 +43,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Assignment:
-    """The problem that a placement space states.
+    """A placement problem of n services.
 
-    ``interference``: (n, n), symmetric, zero diagonal: what two services cost each other in one domain.  ``calls``:
-    (n, n), symmetric: how often they call each other.  ``apart``: (n, n), symmetric: True where two must not share a
-    domain.  ``allowed``: (n, domains): where each may be.
+    ``interference``: (n, n), symmetric, zero diagonal: the cost of two services in one domain.  ``calls``: (n, n),
+    symmetric: calls between them per request.  ``apart``: (n, n), symmetric: True where two must not share a domain.
+    ``allowed``: (n, domains): True where a service may run.
     """
 
     services: tuple[str, ...]
@@ -60,19 +60,19 @@ class Assignment:
     attributes: tuple[Mapping[str, float], ...] = ()
 
     def attribute(self, name: str) -> NDArray[np.float64]:
-        """Return a number for each service, (n,); 0 where it has none."""
+        """Return an attribute of each service, (n,); 0 where it is not set."""
         return np.array([attributes.get(name, 0.0) for attributes in self.attributes])
 
     def configuration(self, places: NDArray[np.int64]) -> Configuration:
-        """Return the services in the domains of these numbers, (n,)."""
+        """Return the configuration that puts each service into the domain of this index, (n,)."""
         return Configuration(
             {service: self.domains[place] for service, place in zip(self.services, places, strict=True)}
         )
 
     def places(self, configuration: Mapping[str, Value]) -> NDArray[np.int64]:
-        """Return the number of each service's domain, (n,)."""
-        number = {domain: index for index, domain in enumerate(self.domains)}
-        return np.array([number[configuration[service]] for service in self.services], dtype=np.int64)
+        """Return the index of each service's domain, (n,)."""
+        index = {domain: place for place, domain in enumerate(self.domains)}
+        return np.array([index[configuration[service]] for service in self.services], dtype=np.int64)
 
     def cost(self, places: NDArray[np.int64]) -> float:
         """Return the interference of all pairs that share a domain."""
@@ -80,7 +80,7 @@ class Assignment:
         return float(self.interference[shared].sum() / 2)
 
     def fits(self, places: NDArray[np.int64]) -> bool:
-        """Return whether no domain holds more than it can and all wishes are kept; a service at -1 is nowhere yet."""
+        """Return whether all capacities, ``apart`` and ``allowed`` are kept; a service at -1 is not placed yet."""
         here = np.flatnonzero(places >= 0)
         at = places[here]
         shared = at[:, None] == at[None, :]
@@ -94,7 +94,7 @@ class Assignment:
 
 
 def assignment_of(space: SearchSpace) -> Assignment:
-    """Return the problem that a space states.  Raises InvalidInput where it is none of placement."""
+    """Return the placement problem of a space.  Raises InvalidInput on a space of another kind."""
     first = space.parameters[0]
     for parameter in space.parameters:
         if parameter.kind != "categorical" or parameter.choices != first.choices or parameter.condition is not None:
@@ -125,7 +125,7 @@ def _limit(space: SearchSpace, domains: tuple[Value, ...], capacities: list[Capa
 
 
 def _interference(space: SearchSpace) -> NDArray[np.float64]:
-    """cost[i, j] = sum over R of weight_i sensitivity_i,R pressure_j,R, and the same the other way round."""
+    """Return cost[i, j] = h[i, j] + h[j, i] with h[i, j] = sum over R of weight_i sensitivity_i,R pressure_j,R."""
     names = sorted(
         {key for parameter in space.parameters for key in parameter.attributes if key.startswith(SENSITIVITY)}
     )
@@ -141,7 +141,7 @@ def _interference(space: SearchSpace) -> NDArray[np.float64]:
 
 
 def _pairwise(space: SearchSpace, prefix: str) -> NDArray[np.float64]:
-    """What an attribute says of each pair of services, both ways added up; (n, n)."""
+    """Return the sum of an attribute over both directions of each pair of services, (n, n)."""
     services = [parameter.group or parameter.name for parameter in space.parameters]
     one_way = np.array(
         [[parameter.attributes.get(prefix + other, 0.0) for other in services] for parameter in space.parameters]

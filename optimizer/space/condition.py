@@ -1,4 +1,4 @@
-"""Conditions: when a parameter means anything at all."""
+"""Conditions: when a parameter has an effect at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optimizer.space.configuration import Value, plain
 class Condition:
     """A parameter is active where the parameter ``on`` has one of ``values``, or lies from ``low`` to ``high``.
 
-    Where ``on`` is not active itself, neither is what depends on it.  Raises InvalidSpace.
+    Where ``on`` is inactive, so are the parameters that depend on it.  Raises InvalidSpace.
     """
 
     on: str
@@ -44,7 +44,7 @@ class Condition:
         return f"where {self.on} " + " or ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows; what is not set is left out."""
+        """Return the condition as plain JSON data, without the fields that are not set."""
         content: dict[str, Any] = {"on": self.on}
         if self.values:
             content["values"] = list(self.values)

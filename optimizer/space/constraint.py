@@ -1,4 +1,4 @@
-"""Constraints between parameters that are known before anything is measured."""
+"""Constraints between parameters, known before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from optimizer.space.configuration import Value
 
 
 class Constraint(Protocol):
-    """What a space asks of a constraint; ``Predicate`` says in text what is not linear."""
+    """The interface of constraints; ``LinearConstraint``, ``Predicate`` (text) and ``Capacity`` implement it."""
 
     @property
     def name(self) -> str:
-        """For messages; may be empty."""
+        """A name for messages; may be empty."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -29,7 +29,7 @@ class Constraint(Protocol):
         """Return the constraint on the other parameters where these have such values."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows."""
+        """Return the constraint as plain JSON data."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LinearConstraint:
         return LinearConstraint(kept, self.bound - spent, self.name)
 
     def excess(self, configuration: Mapping[str, Value]) -> float:
-        """How far the sum lies above the bound; at most 0 where the constraint holds."""
+        """Return the sum minus the bound; at most 0 where the constraint holds."""
         total = math.fsum(number * float(configuration[name]) for name, number in self.coefficients.items())
         return total - self.bound
 
