@@ -1,8 +1,8 @@
-"""How much of a recommendation is needed: its parts go back to their defaults, on a model of what was measured.
+"""Backward elimination: which changes of a recommendation are needed, by a model of the observations.
 
-A search moves many parameters at once, and most of what it moved does not matter.  Backward elimination (Kohavi & John,
-Artificial Intelligence 97 (1997), section 3): again and again the group of parameters (a service) goes back to its
-defaults that the model misses least.  The model proposes; a measurement has to decide.
+A search moves many parameters at once, and most of these changes have no effect.  Backward elimination (Kohavi & John,
+Artificial Intelligence 97 (1997), section 3) repeatedly resets one group of parameters (a service) to its defaults:
+the one with the least predicted loss.  The model proposes; a measurement has to decide.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-MIN_CONFIGURATIONS = 5  # configurations with a value below which a model says nothing
-TOLERANCES = (0.05, 0.02, 0.0)  # what the model may expect to be lost, for the smallest candidate first
+MIN_CONFIGURATIONS = 5  # configurations with a value; with fewer there is no model
+TOLERANCES = (0.05, 0.02, 0.0)  # predicted relative losses, for the smallest candidate first
 
 
 @dataclass(frozen=True)
 class Smaller:
-    """A recommendation with less changed.  ``back``: the groups (or parameters) that went back to their defaults.
+    """A recommendation with fewer changes.  ``back``: the groups (or parameters) reset to their defaults.
 
-    ``expected``: the model's log ratio of its value to the full recommendation's; positive is worse.
+    ``expected``: the predicted log ratio of its value to that of the full recommendation; positive is worse.
     """
 
     configuration: Configuration
@@ -37,7 +37,7 @@ class Smaller:
 def smaller(
     space: SearchSpace, observations: Iterable[Observation], full: Configuration, *, most: int = 3
 ) -> list[Smaller]:
-    """At most ``most`` candidates, the smallest first; empty where the model knows none or there is nothing to shrink.
+    """Return at most ``most`` candidates, the smallest first; none where there is no model or nothing to reset.
 
     Parts are groups, or single parameters where only one group is changed.  Values must be above 0.
     """
@@ -56,7 +56,7 @@ def smaller(
 
 
 def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]]:
-    """Name of a part -> the parameters of it that differ from their defaults."""
+    """Return the parts by name: the parameters of each that differ from their defaults."""
     default = space.default()
     changed = [name for name in space.names if full[name] != default[name]]
     groups: dict[str, tuple[str, ...]] = {}
@@ -68,7 +68,7 @@ def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]
 def _eliminated(
     space: SearchSpace, model: _Model, full: Configuration, parts: dict[str, tuple[str, ...]]
 ) -> list[Smaller]:
-    """Return the steps of the elimination, down to a single part that is left."""
+    """Return the steps of the elimination, until a single part is left."""
     default, current, left = space.default(), full, dict(parts)
     [reference] = model.expect([full])
     steps: list[Smaller] = []
@@ -122,6 +122,6 @@ class _Model:
         return cls(encoder, process, spread)
 
     def expect(self, configurations: Sequence[Configuration]) -> Array:
-        """Return the mean of log(value) up to a constant, (n,)."""
+        """Return the predicted mean of log(value), up to a constant, (n,)."""
         mean, _ = self.process.predict(self.encoder.encode(self.encoder.units(configurations)))
         return np.asarray(mean * self.spread)

@@ -1,4 +1,4 @@
-"""What a run was made by, as digests: kept runs hold as long as their optimizer and their problem stay the same."""
+"""Origin of a run: digests of the optimizer's code and of the problem.  Stored runs are valid while both are equal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ import numpy as np
 from optimizer.benchmark.problem import Problem
 from optimizer.sampling import uniform
 
-TRIED = 3  # configurations, beside the default
+TRIED = 3  # configurations in addition to the default
 DIGITS = 6  # of a value
-_DISTRIBUTIONS = cache(packages_distributions)  # it reads what all of them hold
+_DISTRIBUTIONS = cache(packages_distributions)  # it reads the files of all distributions
 
 
 def code_of(kind: type) -> str:
-    """Of the code that a class is made of: its module, what that imports of its own package and of this one, however
-    deep and without comments, and the versions of all other libraries on the way.
+    """Return a digest of a class's code, without comments.
+
+    It covers the class's module, all direct and indirect imports from its own package and from this one, and the
+    versions of all other libraries that these modules import.
     """
     packages = {kind.__module__.partition(".")[0], __name__.partition(".")[0]}
     parts, libraries, queue = {}, set(), [kind.__module__]
@@ -38,13 +40,13 @@ def code_of(kind: type) -> str:
                 parts[module] = hashlib.sha256(path.read_bytes()).hexdigest()
                 continue
             tree = ast.parse(path.read_text())
-            parts[module] = _said(tree)
+            parts[module] = _code_of_tree(tree)
             queue += _imported(tree, module, package=path.name == "__init__.py")
     return _digest([kind.__qualname__, *(f"{name}\n{parts[name]}" for name in sorted(parts)), *_versions(libraries)])
 
 
 def identity_of(problem: Problem) -> str:
-    """Of a problem: its space, and what it says of the default and of a few other configurations."""
+    """Return a digest of a problem: its space, and its answers for the default and a few other configurations."""
     rng = np.random.default_rng(0)
     tried = [problem.space.default(), *(uniform(problem.space, rng) for _ in range(TRIED))]
     truths = [problem.truth(configuration) for configuration in tried]
@@ -60,7 +62,7 @@ def _digest(parts: list[str]) -> str:
 
 
 def _source(module: str) -> Path | None:
-    """None where it is a name in a module, and no module."""
+    """Return the file of a module; None for a name that is no module."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:
@@ -68,8 +70,8 @@ def _source(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
-def _said(tree: ast.Module) -> str:
-    """Return a module without comments, docstrings and layout."""
+def _code_of_tree(tree: ast.Module) -> str:
+    """Return the text of a module without comments, docstrings and layout."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -77,7 +79,7 @@ def _said(tree: ast.Module) -> str:
 
 
 def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
-    """What a module imports, wherever in it: modules, and names that may be modules."""
+    """Yield the imports of a module, at any depth: modules, and names that may be modules."""
     inside = module if package else module.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

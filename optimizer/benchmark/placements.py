@@ -1,4 +1,4 @@
-"""Random placement problems, and the truth about small ones by looking at every placement."""
+"""Random placement problems, and the least cost of small ones by enumeration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RESOURCES = ("core", "memory", "cache")
 def random_placement(
     rng: np.random.Generator, services: int, domains: int, *, room: float = 1.5, wishes: bool = False
 ) -> SearchSpace:
-    """Return a space of placement on identical domains whose default fits.
+    """Return a placement space with identical domains whose default fits.
 
-    ``room``: capacity of all domains over the need.  ``wishes``: the first service is held to the first domain and
-    apart from the second service, which may leave nothing that fits.
+    ``room``: total capacity over total need.  ``wishes``: the first service is pinned to the first domain and kept
+    apart from the second service; perhaps nothing fits then.
     """
     names = [f"s{number}" for number in range(services)]
     places = tuple(f"node{number // 2}.{number % 2}" for number in range(domains))
@@ -42,7 +42,7 @@ def random_placement(
 
 
 def least_of_all(problem: Assignment) -> float:
-    """Return the least cost over all placements that fit, by looking at each; infinite where none does."""
+    """Return the least cost over all placements that fit, by enumeration; infinite where none fits."""
     least = np.inf
     for places in itertools.product(range(len(problem.domains)), repeat=len(problem.services)):
         at = np.array(places)

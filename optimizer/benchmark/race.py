@@ -1,4 +1,4 @@
-"""One run of one optimizer on one problem, as a study would go: the default first, then ask, measure, tell."""
+"""One run of one optimizer on one problem, in the order of a study: the default, then ask, measure, tell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from optimizer.space import Configuration, Value
 
 @dataclass(frozen=True)
 class Run:
-    """``values``: true value of what the optimizer would recommend, after the default (index 0) and each evaluation.
+    """One run.  ``values``: true value of the recommendation, after the default (index 0) and each evaluation.
 
-    ``ask_s``: seconds of each ask, the first one with what the optimizer imports.  ``failures``: failed trials.
-    ``origin``: of the code and the problem that made it (``optimizer.benchmark.origin``), where somebody said so.
+    ``ask_s``: seconds of each ask, the first one with the optimizer's imports.  ``failures``: number of failed trials.
+    ``origin``: digest of code and problem (``optimizer.benchmark.origin``), where it is known.
     """
 
     optimizer: str
@@ -48,13 +48,12 @@ def run(
     modelled: Sequence[Modelled] = (),
     label: str = "",
 ) -> Run:
-    """``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.
+    """Run an optimizer on a problem.
 
-    ``modelled``: what a model of the problem says, for an optimizer that learns from one.
-
-    ``label``: what to call it in tables, where it has options.
-
-    All optimizers see the same noise at the same evaluation (common random numbers).
+    ``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.  ``modelled``:
+    predictions of a model of the problem, for an optimizer that learns from one.  ``label``: its name in tables,
+    where it has options.  All optimizers see the same noise at the same evaluation (common random numbers).  Raises
+    PluginError, InvalidInput.
     """
     default = problem.space.default()
     known: dict[str, Any] = {**(options or {}), **({"modelled": modelled} if modelled else {})}
@@ -82,7 +81,7 @@ def run(
 
 
 def kind_of(optimizer: str) -> type[Optimizer]:
-    """Return the class of a plug-in's name or of "module:Class".  Raises PluginError, UnknownOptimizer."""
+    """Return the class for a plug-in's name or for "module:Class".  Raises PluginError, UnknownOptimizer."""
     if ":" not in optimizer:
         return registry.load(optimizer)
     entry = EntryPoint(optimizer.rpartition(":")[2], optimizer, registry.GROUP)

@@ -1,9 +1,9 @@
-"""A recorded study as a problem: what was measured is answered as measured, everything else by a forest.
+"""A recorded study as a problem: measured configurations have their measured values, all others a forest's.
 
 The model is scikit-learn's random forest on the logarithms of the values, as in Eggensperger, Hutter, Hoos &
 Leyton-Brown, "Efficient benchmarking of hyperparameter optimizers via surrogates", AAAI 2015: none of the optimizers
-here uses the same model, so that it favours none of them (``bo-rf`` comes near).  A forest never answers with less than
-the best that was measured: a replay says how soon an optimizer finds what the study found, not whether there is better.
+here uses the same model, so that it favours none of them (``bo-rf`` comes near).  A forest never predicts less than the
+best measured value: a replay shows how soon an optimizer gets as far as the study, not whether there is better.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TREES = 200
 
 @dataclass(frozen=True)
 class Result:
-    """One trial of the record.  ``value``: None where it failed.  ``error``: standard error of log(value)."""
+    """One recorded trial.  ``value``: None where it failed.  ``error``: standard error of log(value)."""
 
     values: Mapping[str, Value]
     value: float | None
@@ -32,7 +32,7 @@ class Result:
 
 
 class Replay:
-    """A Problem.  ``explained``: R^2 of log(value) on trials that the forest's trees had not seen (out of bag).
+    """A Problem from a record.  ``explained``: R^2 of log(value) on trials that the trees had not seen (out of bag).
 
     Raises InvalidInput where fewer than 10 configurations have a value, or one is not above 0.
     """
@@ -40,7 +40,7 @@ class Replay:
     family = "recorded"
 
     def __init__(self, name: str, space: SearchSpace, results: Sequence[Result]) -> None:
-        from sklearn.ensemble import RandomForestRegressor  # here: an `import optimizer` must not pay for it
+        from sklearn.ensemble import RandomForestRegressor  # imported here: it takes a second
 
         self.name = name
         self.space = space
@@ -72,7 +72,7 @@ class Replay:
 
     @property
     def statement(self) -> str:
-        """How configurations are answered that were not measured."""
+        """Description of the problem: which values are measured and which are predicted."""
         return (
             f"{self.name}: {len(self._measured)} measured configurations are answered as measured, all others by a "
             f"random forest that explains {max(0.0, self.explained):.0%} of the variance of trials it has not seen "

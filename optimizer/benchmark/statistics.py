@@ -1,4 +1,4 @@
-"""Many runs in numbers: ranks over problems, and which differences between optimizers are more than chance.
+"""Statistics of many runs: ranks over problems, and tests of the differences between optimizers.
 
 The unit is the problem: a problem's value is the mean over its seeds of the logarithm of the true value found, so that
 seeds do not count as independent evidence.  Sources: Demsar, JMLR 7 (2006) (ranks, Wilcoxon); Holm, Scand. J. Stat. 6
@@ -19,7 +19,7 @@ from optimizer.benchmark.race import Run
 
 @dataclass(frozen=True)
 class Standing:
-    """``levels[i, j]``: mean log value of optimizer i on problem j; ``ranks`` alike (1 is best, ties share)."""
+    """``levels[i, j]``: mean log value of optimizer i on problem j.  ``ranks[i, j]``: its rank (1 is best)."""
 
     optimizers: tuple[str, ...]
     problems: tuple[str, ...]
@@ -28,14 +28,18 @@ class Standing:
 
     @property
     def mean_ranks(self) -> Mapping[str, float]:
-        """Mean over the problems, the best first."""
+        """Mean ranks over the problems by optimizer, the best first."""
         means = dict(zip(self.optimizers, self.ranks.mean(axis=1).tolist(), strict=True))
         return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``ratio``: geometric mean over problems of ours to theirs, below 1 where ours is better; ``p``: Holm-adjusted."""
+    """Our values against those of ``optimizer``.
+
+    ``ratio``: geometric mean over problems of ours to theirs, below 1 where ours is better.  ``wins``, ``losses``:
+    numbers of problems.  ``p``: Holm-adjusted.
+    """
 
     optimizer: str
     ratio: float
@@ -45,9 +49,9 @@ class Difference:
 
 
 def standing(runs: Iterable[Run], evaluations: int) -> Standing:
-    """Levels and ranks after so many evaluations, over the problems that every optimizer ran that far.
+    """Return levels and ranks after so many evaluations, over the problems with such runs of every optimizer.
 
-    Raises ValueError where there is none.
+    Raises ValueError where there is no such problem.
     """
     logs: dict[tuple[str, str], list[float]] = {}
     for run in runs:
@@ -59,13 +63,13 @@ def standing(runs: Iterable[Run], evaluations: int) -> Standing:
     if not problems:
         raise ValueError(f"no problem was run by every optimizer for {evaluations} evaluations")
     levels = np.array([[float(np.mean(logs[o, p])) for p in problems] for o in optimizers])
-    from scipy.stats import rankdata  # here: a second that only those who use it should pay
+    from scipy.stats import rankdata  # imported here: it takes a second
 
     return Standing(optimizers, problems, levels, np.apply_along_axis(rankdata, 0, levels))
 
 
 def against(table: Standing, ours: str, others: Sequence[str] | None = None) -> tuple[Difference, ...]:
-    """Ours against each other optimizer: Wilcoxon's signed-rank test over problems, adjusted by Holm's procedure."""
+    """Compare ours with each other optimizer: Wilcoxon's signed-rank test over problems, adjusted by Holm's method."""
     from scipy.stats import wilcoxon
 
     mine = table.levels[table.optimizers.index(ours)]

@@ -1,4 +1,4 @@
-"""Ridge regression whose rows err differently: in a second round they weigh by what the first left.
+"""Ridge regression for rows with different errors: a second round weights them by the first round's residuals.
 
 Sources: Hoerl & Kennard, Technometrics 12(1) (1970); Carroll & Ruppert, "Transformation and Weighting in Regression"
 (1988), section 2.
@@ -18,11 +18,11 @@ MIN_DEVIATION = 0.01  # standard deviation of a row's error
 
 
 def ridge(design: Array, y: Array, kinds: NDArray[Any], prior: Array, own: int) -> tuple[Array, Array]:
-    """Coefficients of the columns of ``design`` (n, k) and their standard errors, both (k,).
+    """Return the coefficients of the columns of ``design`` (n, k) and their standard errors, both (k,).
 
-    ``kinds``: (n,), rows of one kind err alike.  ``prior``: (k,), standard deviations of the coefficients around 0
-    before anything is known.  ``own``: the first so many columns cost a kind that has them a degree of freedom; the
-    others are shared by all.
+    ``y``: (n,), the response.  ``kinds``: (n,), rows of one kind have errors of one size.  ``prior``: (k,), prior
+    standard deviations of the coefficients around 0.  ``own``: number of leading columns that cost a kind that has
+    them a degree of freedom; all kinds share the others.
     """
     deviation = np.full(len(y), 0.1)
     for _ in range(2):

@@ -1,8 +1,8 @@
-"""What a model of the application says of configurations before any is measured.
+"""Prior mean from a model of the application (the twin), known before any configuration is measured.
 
-It is an idea of the shape, to be trusted as far as measurements agree: what is measured is modelled as rho times the
-belief and a process for the rest (Kennedy & O'Hagan, Biometrika 87(1) (2000), equation 1 [KO00]).  rho is 1 where the
-belief is right and is drawn to 0 by measurements that contradict it.
+It counts as far as measurements agree with it: measured values are modelled as rho times the prior mean, and a process
+for the rest (Kennedy & O'Hagan, Biometrika 87(1) (2000), equation 1 [KO00]).  rho is 1 where the model is right;
+measurements that contradict it draw rho to 0.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 
 RHO_SPREAD = 0.5  # standard deviation of rho around 1 before anything is measured
-LOG_ERROR = 0.02  # of a modelled logarithm: a simulation's own noise
+LOG_ERROR = 0.02  # standard deviation of a modelled logarithm: the simulation's noise
 
 
 class Modelled(NamedTuple):
-    """A configuration and the logarithm of what a model says of it over what it says of the default."""
+    """A configuration and the logarithm of its predicted value over that of the default."""
 
     configuration: Configuration
     log_ratio: float
 
 
 class SimulatorPrior:
-    """An additive process through modelled points, on the scale of logarithms.
+    """An additive process through modelled points, on a logarithmic scale.
 
-    Raises InvalidInput for fewer than 2 points or one that is not finite; InvalidValue for one of another space.
+    Raises InvalidInput for fewer than 2 points or one that is not finite, InvalidValue for one of another space.
     """
 
     def __init__(self, space: SearchSpace, points: Sequence[Modelled]) -> None:
         if len(points) < 2 or not all(math.isfinite(point.log_ratio) for point in points):
-            raise InvalidInput("a belief takes at least 2 modelled points with finite logarithms")
+            raise InvalidInput("a simulator prior needs at least 2 modelled points with finite logarithms")
         self._encoder = Encoder(space)
         self.points = sorted(
             (Modelled(space.validate(point.configuration), point.log_ratio) for point in points),
@@ -52,12 +52,12 @@ class SimulatorPrior:
             self._process = AdditiveProcess(layout, x, (y - self._mean) / self._spread, noise)
 
     def at(self, x: Array) -> Array:
-        """Return the logarithm at encoded configurations (m, columns), (m,)."""
+        """Return the predicted logarithm at encoded configurations (m, columns), (m,)."""
         mean, _ = self._process.predict(x)
         return self._mean + self._spread * mean
 
     def best(self, count: int) -> list[Configuration]:
-        """The lowest of the modelled points that differ from each other: each later one in another parameter too."""
+        """Return the lowest modelled points, at most ``count``, that differ in more than a tenth of the parameters."""
         chosen: list[Configuration] = []
         for point in self.points:
             distance = min((_distance(point.configuration, other) for other in chosen), default=1.0)
@@ -69,9 +69,9 @@ class SimulatorPrior:
 
 
 def fitted_rho(predicted: Array, measured: Array) -> float:
-    """[KO00]: rho of measured logarithms (n,) over believed ones (n,), by least squares drawn to 1; from 0 to 1.5.
+    """Return rho [KO00] of measured logarithms (n,) over predicted ones (n,): least squares drawn to 1, from 0 to 1.5.
 
-    The variance of what rho does not explain is estimated with it, in turns.
+    rho and the residual variance are estimated in turns.
     """
     g, y = predicted - predicted.mean(), measured - measured.mean()
     if len(g) < 2 or not np.any(g):

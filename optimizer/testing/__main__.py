@@ -1,4 +1,4 @@
-"""Runs the kit's fixed conversation in a process of its own: ``python -m optimizer.testing module:Class options``."""
+"""Run the kit's fixed conversation in a separate process: ``python -m optimizer.testing module:Class options``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optimizer.testing.problems import Maker, script
 
 
 def main(name: str, options: str) -> None:
-    """Print the suggestions as JSON."""
+    """Print the suggestions as JSON; ``options``: a JSON object.  Raises SystemExit where ``name`` is no Optimizer."""
     module, _, qualname = name.partition(":")
     loaded: object = importlib.import_module(module)
     for part in qualname.split("."):
