@@ -1,10 +1,10 @@
-"""The door that every optimizer fits: ask for suggestions, tell observations.
+"""The interface of every optimizer: ask for suggestions, tell observations.
 
 An optimizer is a function of (space, options, start, seed, budget, history), where the history is the sequence of
 its asks and tells.  So a study resumes by replaying them, nothing is pickled, and every ask draws from a random
 generator of its own (seed and number of the ask), never from one that is handed on.
 
-An algorithm implements ``_suggest``; this class keeps the books, checks what comes in and what goes out.
+An algorithm implements ``_suggest``; the base class keeps the history and checks all input and output.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
-from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the door
+from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the interface
 from optimizer.models.simulator_prior import Modelled, SimulatorPrior
 from optimizer.pareto import undominated
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
 
 PRIOR = "prior"
-"""The attribute of a parameter that says how much is expected of it, from 0; 1 where it says nothing."""
+"""Attribute of a parameter: its prior weight in the search, from 0; 1 where it is not set."""
 
 PATH_ORDER = "path_order"
-"""The attribute of a parameter that says where its group stands on the path, from the front end to the stores."""
+"""Attribute of a parameter: the position of its group on the path, from the front end to the stores."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of an algorithm: its default, what it does, and what it may be (as for a Parameter)."""
+    """One option of an algorithm: its default, its description and its allowed values (as for a Parameter)."""
 
     default: Value
     description: str
@@ -45,7 +45,7 @@ class Option:
     choices: tuple[Value, ...] = ()
 
     def validate(self, name: str, value: object) -> Value:
-        """The value in the option's kind.  Raises InvalidOption."""
+        """Return the value in the option's kind.  Raises InvalidOption."""
         shape = Parameter(name, self.kind, self.default, low=self.low, high=self.high, choices=self.choices)
         try:
             return shape.validate(value)
@@ -56,8 +56,7 @@ class Option:
 class Scored(NamedTuple):
     """A configuration with the mean of the values told for it.
 
-    ``violation``: by how much its measured constraints are broken in all, 0 where they hold (their means over the
-    observations, those above 0 added up).
+    ``violation``: the sum of the means of its measured constraints that lie above 0; 0 where all hold.
     """
 
     configuration: Configuration
@@ -66,21 +65,20 @@ class Scored(NamedTuple):
 
 
 class Optimizer(ABC):
-    """An algorithm behind the door.  It always minimises.
+    """Base class of optimizers.  They always minimise.
 
-    ``start`` is where the search starts: a configuration whose told value is the first incumbent (it is suggested
-    first where no value has been told), or None for a design of the algorithm's own.  Every completed observation
-    counts, imported ones too, so a caller who wants a start without the default does not tell the default.
-    ``budget`` is the number of suggestions that will be asked for.  ``modelled``: what a model of the application says
-    of some configurations (see ``simulator_prior``); only an algorithm that ``uses_simulator_prior`` takes it.  Raises
-    InvalidInput.
+    ``start``: the first incumbent, a configuration that is suggested first unless its value has been told; None: the
+    algorithm's own start-up design.  Every completed observation counts, imported ones too, so a caller who wants to
+    start without the default does not tell the default.  ``budget``: the number of suggestions that will be asked for.
+    ``modelled``: predictions of a model of the application for some configurations (see ``simulator_prior``); only an
+    algorithm that ``uses_simulator_prior`` takes them.  Raises InvalidInput.
     """
 
     name: ClassVar[str]  # as in the entry-point group tailor.optimizers
     summary: ClassVar[str]  # one line
     source: ClassVar[str]  # the paper or library that it follows
     suits: ClassVar[str] = ""  # when to use it
-    budgeting: ClassVar[str] = ""  # what it makes of the budget
+    budgeting: ClassVar[str] = ""  # how it uses the budget
     options_known: ClassVar[Mapping[str, Option]] = {}
 
     needs_budget: ClassVar[bool] = False  # its moves depend on how many are left
@@ -89,13 +87,11 @@ class Optimizer(ABC):
     tell_order_matters: ClassVar[bool] = False  # between two asks
     uses_noise: ClassVar[bool] = False  # it weighs values by their standard errors
     uses_failures: ClassVar[bool] = False  # trials without a value change what it suggests
-    uses_priors: ClassVar[bool] = False  # it looks more where the traces say that the time goes
-    uses_simulator_prior: ClassVar[bool] = (
-        False  # it learns from what a model of the application says; others start at its best
-    )
-    uses_costs: ClassVar[bool] = False  # it learns from what trials took of each group (a service's CPU time)
+    uses_priors: ClassVar[bool] = False  # it searches more in the services where the traces show the time is spent
+    uses_simulator_prior: ClassVar[bool] = False  # it learns from ``modelled``; others start at the best of it
+    uses_costs: ClassVar[bool] = False  # it learns from the costs of trials by group (a service's CPU time)
     handles_constraints: ClassVar[bool] = False  # it learns measured constraints; others rank by Deb's rules
-    handles_objectives: ClassVar[bool] = False  # it looks for the Pareto set; others minimise ``value`` alone
+    handles_objectives: ClassVar[bool] = False  # it searches the Pareto set; others minimise ``value`` alone
     one_shot: ClassVar[bool] = False  # it solves at once, suggests, then raises SearchExhausted
     places: ClassVar[bool] = False  # it takes spaces of placement only (see ``assignment``)
 
@@ -124,13 +120,13 @@ class Optimizer(ABC):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
         if modelled and not self.uses_simulator_prior:
             raise InvalidInput(f"{self.name} does not learn from a model of the application; start it at its best")
-        self._believed = tuple(modelled)
+        self._modelled_points = tuple(modelled)
         self._asks = 0
         self._start_asked = False
         self._pending: dict[int, Configuration] = {}
         self._seen: set[Configuration] = set()
         self._observations: list[Observation] = []
-        self._ordered: tuple[Observation, ...] | None = None  # these two: until more is told
+        self._ordered: tuple[Observation, ...] | None = None  # this cache and the next hold until more is told
         self._ranked: list[Scored] | None = None
 
     @classmethod
@@ -143,10 +139,10 @@ class Optimizer(ABC):
             name: option.validate(name, options.get(name, option.default)) for name, option in cls.options_known.items()
         }
 
-    # ------------------------------------------------------------------ the door
+    # ------------------------------------------------------------------ for callers
 
     def ask(self, n: int = 1) -> list[Suggestion]:
-        """The next ``n`` suggestions; fewer if the space ends among them.  Raises SearchExhausted if there is none.
+        """Return the next ``n`` suggestions, fewer if the space is used up.  Raises SearchExhausted if there is none.
 
         May be called again before anything is told.  No configuration is suggested twice, nor one already told.
         """
@@ -183,7 +179,7 @@ class Optimizer(ABC):
         return Suggestion(index, configuration, note)
 
     def tell(self, observations: Iterable[Observation]) -> None:
-        """Take in results, in any order, of any configuration of the space, all of them or (on an error) none.
+        """Take in results, in any order, of any configurations of the space; on an error none of them is taken.
 
         An observation that carries an ask number which this instance has not reached moves the count of asks past
         it: a history told as observations continues where it ended.  Raises InvalidValue, InvalidObservation.
@@ -194,10 +190,10 @@ class Optimizer(ABC):
                 raise InvalidObservation(f"expected an Observation, found {observation!r}")
             accepted.append((observation, self.space.validate(observation.configuration)))
         told = [*self._observations, *(observation for observation, _ in accepted)]
-        named = {tuple(sorted(one.others)) for one in told if one.value is not None}
-        if len(named) > 1:
+        objectives = {tuple(sorted(observation.others)) for observation in told if observation.value is not None}
+        if len(objectives) > 1:
             raise InvalidObservation(
-                f"observations of one study name the same further objectives, found {sorted(named)}"
+                f"observations of one study name the same further objectives, found {sorted(objectives)}"
             )
         for observation, configuration in accepted:
             checked = replace(observation, configuration=configuration)
@@ -207,46 +203,46 @@ class Optimizer(ABC):
             if checked.ask is not None:
                 self._asks = max(self._asks, checked.ask + 1)
                 self._start_asked = self._start_asked or configuration == self.start
-            self._ordered = self._ranked = None  # an algorithm may look in between
+            self._ordered = self._ranked = None  # the algorithm may read both in _observed
             self._observed(checked)
 
     def _settle(self, observation: Observation) -> None:
-        """Whatever was waiting for this result, by its number or by its configuration, waits no longer."""
+        """Remove from the pending suggestions those with this result's number or configuration."""
         for ask, configuration in list(self._pending.items()):
             if ask == observation.ask or configuration == observation.configuration:
                 del self._pending[ask]
 
-    # ------------------------------------------------------------------ what an algorithm fills in
+    # ------------------------------------------------------------------ for algorithms to implement
 
     @abstractmethod
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """A feasible configuration that is not in ``seen``, and why, in a phrase.
+        """Return a feasible configuration that is not in ``seen``, and why, in a phrase.
 
         ``index`` counts the asks from 0; ``rng`` belongs to this ask alone.  Raises SearchExhausted.
         """
 
     def _observed(self, observation: Observation) -> None:  # noqa: B027 - a hook: most algorithms need none
-        """Called once per observation, for algorithms that keep a state (a swarm, a library's own optimizer)."""
+        """Take in one observation, for algorithms that keep a state (a swarm, a library's own optimizer)."""
 
-    # ------------------------------------------------------------------ what an algorithm may look at
+    # ------------------------------------------------------------------ for algorithms to read
 
     def stream(self, *key: int) -> np.random.Generator:
-        """A random generator of its own for a purpose; (0, i) is ask i's.  The same key, the same numbers."""
+        """Return a random generator for this key; equal keys give equal numbers.  (0, i) belongs to ask i."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     @cached_property
     def simulator_prior(self) -> SimulatorPrior | None:
-        """What a model of the application says; None where none was asked."""
-        return SimulatorPrior(self.space, self._believed) if self._believed else None
+        """A process through the ``modelled`` predictions; None where there are none."""
+        return SimulatorPrior(self.space, self._modelled_points) if self._modelled_points else None
 
     @property
     def start_asks(self) -> int:
-        """How many of the asks went to ``start`` itself: 0 or 1."""
+        """Number of asks that suggested ``start`` itself: 0 or 1."""
         return int(self._start_asked)
 
     @property
     def asks(self) -> int:
-        """How many suggestions have been asked for: the number of the next one."""
+        """Number of suggestions so far, and so the number of the next one."""
         return self._asks
 
     @property
@@ -256,76 +252,81 @@ class Optimizer(ABC):
 
     @property
     def pending(self) -> tuple[Suggestion, ...]:
-        """Suggestions that nothing has been told about yet, oldest first."""
+        """Suggestions without a result yet, oldest first."""
         return tuple(Suggestion(ask, self._pending[ask]) for ask in sorted(self._pending))
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """Everything told, in an order that does not depend on the order of telling (except ``tell_order_matters``)."""
+        """All observations, in an order independent of that of the tells (unless ``tell_order_matters``)."""
         if self._ordered is None:
             told = self._observations if self.tell_order_matters else sorted(self._observations, key=_canonical)
             self._ordered = tuple(told)
         return self._ordered
 
     def scores(self) -> list[Scored]:
-        """Completed configurations, each once with the mean of its values, best first; ties by configuration.
+        """Return each completed configuration once, with the mean of its values, best first; ties by configuration.
 
-        Those that keep the measured constraints come before those that break them, which are ordered by how much
-        (Deb, Computer Methods in Applied Mechanics and Engineering 186 (2000), section 3).
+        Those that keep the measured constraints come first, then the others by their violation (Deb, Computer Methods
+        in Applied Mechanics and Engineering 186 (2000), section 3).
         """
         if self._ranked is None:
             told: dict[Configuration, list[Observation]] = {}
             for observation in self.observations:
                 if observation.state is ObservationState.COMPLETED:
                     told.setdefault(observation.configuration, []).append(observation)
-            scored = [Scored(one, _mean_value(found), _violation(found)) for one, found in told.items()]
-            self._ranked = sorted(scored, key=lambda one: (one.violation, one.value, one.configuration.key()))
+            scored = [
+                Scored(configuration, _mean_value(observations), _violation(observations))
+                for configuration, observations in told.items()
+            ]
+            self._ranked = sorted(scored, key=lambda score: (score.violation, score.value, score.configuration.key()))
         return list(self._ranked)
 
     def best(self) -> Scored | None:
-        """The best completed configuration so far."""
+        """Return the best completed configuration so far; None where nothing has a value."""
         scores = self.scores()
         return scores[0] if scores else None
 
     def recommend(self) -> Configuration | None:
-        """The configuration to take if the search ended now; None where nothing has a value.
+        """Return the configuration to take if the search ended now; None where nothing has a value.
 
-        Here the one with the lowest mean of its values; an algorithm with a model of the noise can do better.
+        The base class takes the lowest mean of the values; an algorithm with a model of the noise can do better.
         """
         best = self.best()
         return best.configuration if best is not None else None
 
     def pareto(self) -> list[Configuration]:
-        """The completed configurations that keep the constraints and that none beats in everything, best value first.
+        """Return the Pareto set of the completed configurations that keep the constraints, lowest ``value`` first.
 
         Objectives are compared by their means over the observations, ``value`` among them.
         """
         objectives: dict[Configuration, list[tuple[float, ...]]] = {}
-        for one in self.observations:
-            if one.value is not None:
-                row = (one.value, *(one.others[name] for name in sorted(one.others)))
-                objectives.setdefault(one.configuration, []).append(row)
+        for observation in self.observations:
+            if observation.value is not None:
+                row = (observation.value, *(observation.others[name] for name in sorted(observation.others)))
+                objectives.setdefault(observation.configuration, []).append(row)
         kept = [scored.configuration for scored in self.scores() if scored.violation == 0]
         if not kept:
             return []
-        best = undominated(np.array([np.mean(objectives[one], axis=0) for one in kept]))
-        return [one for one, unbeaten in zip(kept, best, strict=True) if unbeaten]
+        best = undominated(np.array([np.mean(objectives[configuration], axis=0) for configuration in kept]))
+        return [configuration for configuration, unbeaten in zip(kept, best, strict=True) if unbeaten]
 
     def own_priors(self) -> NDArray[np.float64]:
-        """What whoever defined the space expects of each parameter (its attribute ``prior``), (d,); 1 where unsaid."""
-        return np.array([one.attributes.get(PRIOR, 1.0) for one in self.space.parameters])
+        """Return the attribute ``prior`` of each parameter, (d,); 1 where the author of the space set none."""
+        return np.array([parameter.attributes.get(PRIOR, 1.0) for parameter in self.space.parameters])
 
     def priors(self) -> NDArray[np.float64] | None:
-        """A weight for each parameter, in the order of the space, with a mean of one; None where nothing is known.
+        """Return a weight for each parameter, (d,), with a mean of one; None where nothing is known.
 
-        The weight of its group times its own.  A group's comes with the latest observation of the best configuration so
-        far that has any, or else of the others: where its time goes is where it can still be improved; a group without
-        one has the mean.  A parameter's own is the attribute ``prior``, which whoever defines the space may set.
+        It is the weight of the parameter's group times the parameter's own (``own_priors``).  Groups have their weights
+        from the latest observation with priors, of the best configuration so far if it has any: it can still be
+        improved where its time is spent.  A group without a weight has the mean.
         """
         best = self.best()
-        told = [one for one in self.observations if one.priors]
-        mine = [one for one in told if best is not None and one.configuration == best.configuration] or told
-        weights = mine[-1].priors if mine else {}
+        told = [observation for observation in self.observations if observation.priors]
+        of_best = [
+            observation for observation in told if best is not None and observation.configuration == best.configuration
+        ] or told
+        weights = of_best[-1].priors if of_best else {}
         known = [weights.get(parameter.group) for parameter in self.space.parameters]
         given = [weight for weight in known if weight is not None]
         mean = math.fsum(given) / len(given) if given else 0.0
@@ -338,20 +339,22 @@ class Optimizer(ABC):
         return own * (len(own) / total) if total > 0 else None
 
 
-def _mean_value(told: list[Observation]) -> float:
-    values = [one.value for one in told if one.value is not None]
+def _mean_value(observations: list[Observation]) -> float:
+    values = [observation.value for observation in observations if observation.value is not None]
     return math.fsum(values) / len(values)
 
 
-def _violation(told: list[Observation]) -> float:
-    """What the means of the constraints lie above 0, added up."""
-    names = sorted({name for one in told for name in one.constraints})
-    means = (math.fsum(found) / len(found) for name in names if (found := _measured(told, name)))
+def _violation(observations: list[Observation]) -> float:
+    """Return the sum of the constraints' means that lie above 0."""
+    names = sorted({name for observation in observations for name in observation.constraints})
+    means = (math.fsum(values) / len(values) for name in names if (values := _measured(observations, name)))
     return math.fsum(max(0.0, mean) for mean in means)
 
 
-def _measured(told: list[Observation], constraint: str) -> list[float]:
-    return [one.constraints[constraint] for one in told if constraint in one.constraints]
+def _measured(observations: list[Observation], constraint: str) -> list[float]:
+    return [
+        observation.constraints[constraint] for observation in observations if constraint in observation.constraints
+    ]
 
 
 def _canonical(observation: Observation) -> tuple[float, str, str, float, float]:

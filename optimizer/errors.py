@@ -1,4 +1,4 @@
-"""What can go wrong in the optimizer library, named by what the caller does next.
+"""Errors of the optimizer library, named by what the caller does next.
 
 OptimizerError
 ├── InvalidInput                refuse to start: the caller mends what it passed in
@@ -6,7 +6,7 @@ OptimizerError
 │   ├── InvalidValue            a value outside its parameter
 │   ├── InvalidObservation      an observation that contradicts itself
 │   ├── InvalidOption           an option that the algorithm does not have, or a value it does not take
-│   ├── NotOfThisSpace           a known result that is no point of the space; leave it out
+│   ├── NotOfThisSpace          a known result that is no point of the space: leave it out
 │   ├── LibraryMissing          an algorithm's library is not installed; the message says how to get it
 │   └── UnknownOptimizer        a name that no plug-in has; the known ones are listed
 ├── PluginError                 refuse to start with this plug-in: uninstall it or have it mended
@@ -35,7 +35,7 @@ class InvalidSpace(InvalidInput):
 
 
 class InvalidValue(InvalidInput):
-    """A value does not fit its parameter: names the parameter, what was found and what is allowed."""
+    """A value does not fit its parameter.  The message names the parameter, the value and the allowed ones."""
 
     def __init__(self, parameter: str, found: object, allowed: str) -> None:
         self.parameter, self.found, self.allowed = parameter, found, allowed
@@ -77,11 +77,11 @@ class NameCollision(PluginError):
 
 
 class PluginBroken(PluginError):
-    """A plug-in cannot be imported or is not an Optimizer; names its distribution."""
+    """A plug-in cannot be imported or is not an Optimizer.  The message names its distribution."""
 
 
 class InvalidSuggestion(PluginError):
-    """An algorithm suggested something outside the space, infeasible, or suggested before: its bug."""
+    """An algorithm suggested a configuration that is outside the space, infeasible or a repetition: its bug."""
 
 
 class SearchExhausted(OptimizerError):

@@ -1,8 +1,7 @@
-"""Other people's optimizers behind this library's door: what their adapters share.
+"""Base class for adapters of other libraries' optimizers.
 
-Such an optimizer keeps a state.  Here it is built by what the instance was asked and told, in an order of its own (asks
-as they come, the observations between two asks sorted), so that a replay brings it back and the order of telling does
-not matter.
+Such an optimizer keeps a state.  The adapter builds it from its asks and tells in a fixed order (asks as they come,
+the observations between two asks sorted), so that a replay restores it and the order of tells does not matter.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from optimizer.sampling import unseen
 from optimizer.space import Configuration, Parameter, Value
 from optimizer.trial import Observation, ObservationState
 
-_DRAWS = 50  # candidates that were seen before or break a constraint, until a uniform draw replaces them
+_DRAWS = 50  # repeated or infeasible candidates after which a uniform draw is suggested
 
 
 def library(name: str, package: str = "") -> ModuleType:
-    """The module ``name``, imported now.  ``package``: what brings it, if called otherwise.  Raises LibraryMissing."""
+    """Import the module ``name``.  ``package``: its package, if the name differs.  Raises LibraryMissing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -39,38 +38,38 @@ def library(name: str, package: str = "") -> ModuleType:
 
 
 class LibraryOptimizer(Optimizer):
-    """An adapter fills in three methods; this class keeps the library from repeating itself and from being confused."""
+    """An adapter implements three methods; this class filters repeated and infeasible candidates of the library."""
 
     uses_failures = True
-    widest_grid: ClassVar[float] = math.inf  # values of an integer that the library sees as an integer
+    widest_grid: ClassVar[float] = math.inf  # an integer with more values than this is a real number to the library
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._told: list[Observation] = []  # since the last ask
-        self._tokens: dict[int, Any] = {}  # ask -> what the library calls its candidate
+        self._tokens: dict[int, Any] = {}  # ask -> the library's handle of its candidate
         seed = int(self.stream(1).integers(2**31))
-        with _alone(seed):
+        with _isolated(seed):
             self._open(seed)
 
     @abstractmethod
     def _open(self, seed: int) -> None:
-        """Make the library's optimizer.  Raises LibraryMissing."""
+        """Create the library's optimizer.  Raises LibraryMissing."""
 
     @abstractmethod
     def _candidate(self) -> tuple[Any, Configuration] | None:
-        """The library's next candidate: what it calls it, and the configuration it stands for; None: it has none."""
+        """Return the library's next candidate: its handle and its configuration; None where it has none."""
 
     @abstractmethod
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
-        """Tell the library of a candidate, or where ``token`` is None of a configuration that it did not suggest.
+        """Tell the library a result of its candidate ``token``; None: of a configuration that it did not suggest.
 
-        ``value``: the observation's, or the worst one told where it has none.
+        ``value``: that of the observation, or the worst one told where it has none.
         """
 
     def in_cells(self, parameter: Parameter) -> bool:
-        """Whether the library sees the unit interval, in cells.
+        """Return whether the library sees the parameter as the unit interval, divided into cells.
 
-        It knows no uneven steps, special values or constants, and may be slow with integers of many values.
+        Libraries have no uneven steps, special values or constants, and may be slow with integers of many values.
         """
         if not parameter.ordered:
             return False
@@ -78,13 +77,13 @@ class LibraryOptimizer(Optimizer):
         return not known or (parameter.kind == "integer" and parameter.cardinality > self.widest_grid)
 
     def to_value(self, parameter: Parameter, drawn: Any) -> Value:
-        """The parameter's value of what the library drew."""
+        """Return the parameter's value for a value in the library's terms."""
         if self.in_cells(parameter):
             return parameter.from_unit(float(drawn))
         return parameter.validate(bool(drawn) if parameter.kind == "boolean" else drawn)
 
     def to_drawn(self, parameter: Parameter, value: Value) -> Any:
-        """What the library would have drawn for a value."""
+        """Return the value in the library's terms for a parameter's value."""
         return parameter.to_unit(value) if self.in_cells(parameter) else value
 
     def _observed(self, observation: Observation) -> None:
@@ -92,9 +91,12 @@ class LibraryOptimizer(Optimizer):
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         seen = self.seen
-        with _alone(int(rng.integers(2**31))):
+        with _isolated(int(rng.integers(2**31))):
             self._catch_up()
-            known = {one.configuration: (one, value) for one, value in worst_for_failed(self.observations)}
+            known = {
+                observation.configuration: (observation, value)
+                for observation, value in worst_for_failed(self.observations)
+            }
             for _ in range(_DRAWS):
                 candidate = self._candidate()
                 if candidate is None:
@@ -103,32 +105,32 @@ class LibraryOptimizer(Optimizer):
                 if configuration not in seen and self.space.is_feasible(configuration):
                     self._tokens[index] = token
                     return configuration, self.summary
-                if known:  # what was measured is not measured again, and what cannot run is as bad as the worst
+                if known:  # a repetition gets its known value, an infeasible candidate the worst one
                     worst = max(value for _, value in known.values())
                     failed = Observation(configuration, ObservationState.FAILED, reason="breaks a constraint")
                     self._inform(token, *known.get(configuration, (failed, worst)))
         return unseen(self.space, rng, seen), f"uniform: {self.name} suggests nothing new"
 
     def _catch_up(self) -> None:
-        """Tell the library what was told since the last ask."""
-        values = {id(one): value for one, value in worst_for_failed(self.observations)}
-        if not values:  # a failed trial waits until there is a worst value to take
+        """Tell the library the observations since the last ask."""
+        values = {id(observation): value for observation, value in worst_for_failed(self.observations)}
+        if not values:  # a failed trial waits until there is a worst value for it
             return
-        new = {id(one) for one in self._told}
+        new = {id(observation) for observation in self._told}
         self._told = []
-        for one in self.observations:
-            value = values.get(id(one))
-            if id(one) not in new or value is None:  # None: aborted
+        for observation in self.observations:
+            value = values.get(id(observation))
+            if id(observation) not in new or value is None:  # None: aborted
                 continue
-            token = self._tokens.pop(one.ask, None) if one.ask is not None else None
-            self._inform(token, one, value)
+            token = self._tokens.pop(observation.ask, None) if observation.ask is not None else None
+            self._inform(token, observation, value)
 
 
 @contextmanager
-def _alone(seed: int) -> Iterator[None]:
-    """Without a library's advice about budgets and settings (what is run here is run on purpose), on one thread.
+def _isolated(seed: int) -> Iterator[None]:
+    """Run a library on one thread, without its warnings about budgets and settings, which are intended here.
 
-    A library that draws from the global generators finds them seeded, and they are as before afterwards.
+    The global random generators are seeded for it, and restored afterwards.
     """
     kept = random.getstate(), np.random.get_state()
     random.seed(seed)

@@ -1,4 +1,4 @@
-"""What solvers of placements share: they state the problem, solve it once, and say that they are done."""
+"""Base class of placement solvers: state the problem, solve it once, suggest the solution, stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimizer.space import Configuration
 
 
 class PlacementSolver(Optimizer):
-    """An algorithm fills in ``_solve``; this class keeps it from suggesting what does not fit, or anything twice."""
+    """An algorithm implements ``_solve``; this class suggests its placement once, and only if it fits."""
 
     budgeting = "one suggestion"
     one_shot: ClassVar[bool] = True
@@ -24,21 +24,24 @@ class PlacementSolver(Optimizer):
 
     @abstractmethod
     def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
-        """The domain of each service, (n,), and why, in a phrase; None where it has no placement."""
+        """Return the domain of each service, (n,), and why, in a phrase; None where it has no placement."""
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         problem = assignment_of(self.space)
         solved = self._solve(problem)
         if solved is None or (solved[0] < 0).any() or not problem.fits(solved[0]):
             raise SearchExhausted(f"{self.name} has no placement that fits the capacities")
-        found = problem.configuration(solved[0])
-        if found in self.seen:
+        configuration = problem.configuration(solved[0])
+        if configuration in self.seen:
             raise SearchExhausted(f"{self.name} has one placement")
-        return found, solved[1]
+        return configuration, solved[1]
 
     def recommend(self) -> Configuration | None:
-        """The placement where it was measured, even if the start measured better: one trial of each decides nothing,
-        and what is recommended is what a verdict compares with the start.
+        """Return the solver's placement once it was measured, even if the start measured better.
+
+        One trial of each decides nothing; the verdict compares the recommendation with the start.
         """
         start = self.space.default()
-        return next((one.configuration for one in self.scores() if one.configuration != start), super().recommend())
+        return next(
+            (score.configuration for score in self.scores() if score.configuration != start), super().recommend()
+        )

@@ -1,4 +1,4 @@
-"""Which of several points none beats: the Pareto set, all objectives minimised."""
+"""The Pareto set of several points, all objectives minimised."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 
 def undominated(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Of points (n, k) those than which no other is at least as low in every objective and lower in one, (n,)."""
+    """Return which points (n, k) are in the Pareto set, (n,).
+
+    A point is out if another one is at least as low in every objective and lower in one.
+    """
     no_worse = (points[:, None, :] <= points[None, :, :]).all(axis=2)  # row against column
     lower = (points[:, None, :] < points[None, :, :]).any(axis=2)
     return np.asarray(~(no_worse & lower).any(axis=0))

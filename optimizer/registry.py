@@ -1,4 +1,4 @@
-"""Optimizers by name: plug-ins in the entry-point group ``tailor.optimizers``, the built-in ones through the same door.
+"""Optimizers by name: plug-ins in the entry-point group ``tailor.optimizers``, also the built-in ones.
 
 A plug-in is a class that some installed distribution names in its ``pyproject.toml``; nothing is imported until it
 is asked for by name.  Two plug-ins of one name are an error; one that cannot be imported hides no other.
@@ -16,7 +16,7 @@ from optimizer.errors import InvalidOption, NameCollision, PluginBroken, Unknown
 
 GROUP = "tailor.optimizers"
 
-# What the import of someone else's module may raise, short of asking the interpreter to stop.
+# Errors that importing a plug-in's module may raise; requests to stop the interpreter are not among them.
 _IMPORT_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -35,22 +35,22 @@ _IMPORT_ERRORS = (
 
 @dataclass(frozen=True)
 class Plugins:
-    """Every plug-in that is installed: those that work, and those that do not with the reason."""
+    """Every installed plug-in: those that work, and for the others the reason why not."""
 
     working: dict[str, type[Optimizer]]
     broken: dict[str, PluginBroken]
 
 
 def names(entries: Iterable[EntryPoint] | None = None) -> tuple[str, ...]:
-    """The names of all plug-ins, sorted, without importing any.  Raises NameCollision.
+    """Return the names of all plug-ins, sorted, without importing any.  Raises NameCollision.
 
-    ``entries`` stands for the installed entry points where a caller has others.
+    ``entries``: entry points to look through instead of the installed ones.
     """
     return tuple(sorted(_by_name(entries)))
 
 
 def load(name: str, entries: Iterable[EntryPoint] | None = None) -> type[Optimizer]:
-    """The optimizer of this name.  Raises UnknownOptimizer, NameCollision, PluginBroken."""
+    """Return the optimizer of this name.  Raises UnknownOptimizer, NameCollision, PluginBroken."""
     known = _by_name(entries)
     if name not in known:
         raise UnknownOptimizer(name, known)
@@ -58,7 +58,7 @@ def load(name: str, entries: Iterable[EntryPoint] | None = None) -> type[Optimiz
 
 
 def load_all(entries: Iterable[EntryPoint] | None = None) -> Plugins:
-    """All plug-ins, each imported; a broken one is reported beside the others.  Raises NameCollision."""
+    """Import all plug-ins and return them; a broken one is reported and hides no other.  Raises NameCollision."""
     working: dict[str, type[Optimizer]] = {}
     broken: dict[str, PluginBroken] = {}
     for name, entry in sorted(_by_name(entries).items()):
@@ -70,7 +70,7 @@ def load_all(entries: Iterable[EntryPoint] | None = None) -> Plugins:
 
 
 def check_options(kind: type[Optimizer], names: Iterable[str]) -> None:
-    """Raises InvalidOption for one that the optimizer does not have, whatever else its constructor takes."""
+    """Raise InvalidOption for a name that is no option of the optimizer, even if its constructor takes it."""
     for name in names:
         if name not in kind.options_known:
             known = ", ".join(sorted(kind.options_known)) or "none"
@@ -78,17 +78,17 @@ def check_options(kind: type[Optimizer], names: Iterable[str]) -> None:
 
 
 def _by_name(entries: Iterable[EntryPoint] | None) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     installed = importlib.metadata.entry_points(group=GROUP) if entries is None else entries
     for entry in installed:
-        other = found.get(entry.name)
+        other = by_name.get(entry.name)
         if other is not None:
             raise NameCollision(
                 f"two plug-ins are called {entry.name!r}: {other.value} of {_distribution(other)} "
                 f"and {entry.value} of {_distribution(entry)}; uninstall one of them"
             )
-        found[entry.name] = entry
-    return found
+        by_name[entry.name] = entry
+    return by_name
 
 
 def _load(entry: EntryPoint) -> type[Optimizer]:
@@ -99,7 +99,7 @@ def _load(entry: EntryPoint) -> type[Optimizer]:
 
 
 def load_entry(entry: EntryPoint) -> type[Optimizer]:
-    """The class that an entry names, whatever it calls itself.  Raises PluginBroken."""
+    """Return the class that an entry names, whatever it calls itself.  Raises PluginBroken."""
     where = _where(entry)
     try:
         loaded = entry.load()

@@ -1,4 +1,4 @@
-"""Drawing configurations: uniformly, as a Latin hypercube, near another one, and never one that was seen before.
+"""Draws of configurations: uniform, as a Latin hypercube, near another one; ``unseen`` never repeats one.
 
 Sources: steps of reals: Tolson & Shoemaker, Water Resources Research 43 (2007) W01413 [TS07]; of integers and stepped
 parameters: Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (2009) W12416 [T09], the discrete DDS.
@@ -16,26 +16,26 @@ from optimizer.errors import SearchExhausted
 from optimizer.models.tied_parameters import TiedParameters
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
-_DRAWS = 1000  # uniform draws before a space is taken to be (almost) used up
+_DRAWS = 1000  # uniform draws after which a space counts as (almost) used up
 _COUNTABLE = 100_000  # spaces up to this size are then listed, so that every last configuration is found
 
 
 def design_size(dimensions: int, budget: int | None) -> int:
-    """Number of points to begin with: one more than the dimensions, at least 5, never above a third of the budget.
+    """Return the number of start-up points: one more than the dimensions, at least 5, at most a third of the budget.
 
-    d + 1 points determine a linear trend; without a budget the number is at most 10, what libraries commonly take.
+    d + 1 points determine a linear trend; without a budget the number is at most 10, as in most libraries.
     """
     wanted = max(5, dimensions + 1)
     return max(1, min(wanted, 10 if budget is None else budget // 3))
 
 
 def uniform(space: SearchSpace, rng: np.random.Generator) -> Configuration:
-    """One configuration, uniform on the unit cube; it may break constraints."""
+    """Return one configuration, uniform on the unit cube; it may break constraints."""
     return space.from_unit(rng.random(len(space)))
 
 
 def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Configuration]) -> Configuration:
-    """A feasible configuration that is not in ``seen``, uniform on these.
+    """Return a feasible configuration that is not in ``seen``, uniform on these.
 
     Raises SearchExhausted if there is none, or if a space too large to list has none in 1000 draws.
     """
@@ -45,14 +45,18 @@ def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Config
             return drawn
     if space.cardinality > _COUNTABLE:
         raise SearchExhausted(f"no feasible configuration in {_DRAWS} draws: the constraints leave almost nothing")
-    left = [one for one in every(space) if one not in seen and space.is_feasible(one)]
+    left = [
+        configuration
+        for configuration in every(space)
+        if configuration not in seen and space.is_feasible(configuration)
+    ]
     if not left:
         raise SearchExhausted("every configuration of the space has been suggested or told")
     return left[int(rng.integers(len(left)))]
 
 
 def every(space: SearchSpace) -> list[Configuration]:
-    """All configurations of a countable space, constraints aside; empty where a parameter is continuous."""
+    """Return all configurations of a countable space, constraints aside; empty where a parameter is continuous."""
     columns = [parameter.values() for parameter in space.parameters]
     listed = [column for column in columns if column is not None]
     if len(listed) < len(columns):
@@ -62,9 +66,9 @@ def every(space: SearchSpace) -> list[Configuration]:
 
 
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:
-    """``count`` configurations, one in each of ``count`` strata of every parameter (McKay, Beckman & Conover 1979).
+    """Return ``count`` configurations, one in each stratum of every parameter (McKay, Beckman & Conover 1979).
 
-    Points that coincide on a coarse space or break a constraint are kept: the caller replaces what it cannot use.
+    Points that coincide on a coarse space or break a constraint are kept: the caller replaces those that it cannot use.
     """
     return [space.from_unit(point) for point in strata(len(space), count, rng)]
 
@@ -72,22 +76,22 @@ def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) ->
 def grouped_design(
     space: SearchSpace, sets: Sequence[TiedParameters], count: int, rng: np.random.Generator
 ) -> list[Configuration]:
-    """The same with a stratum for each set: tied parameters have one value, as far as their bounds allow."""
+    """Return a Latin hypercube over sets of tied parameters; those of a set have one value, within their bounds."""
     points = np.empty((count, len(space)))
-    for one, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
-        points[:, one.members] = one.units(at)
+    for tied, at in zip(sets, strata(len(sets), count, rng).T, strict=True):
+        points[:, tied.members] = tied.units(at)
     return [space.from_unit(point) for point in points]
 
 
 def strata(dimensions: int, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A Latin hypercube, (count, dimensions)."""
-    from scipy.stats import qmc  # here, because it costs a second that only those who use it should pay
+    """Return a Latin hypercube, (count, dimensions)."""
+    from scipy.stats import qmc  # imported here: it takes a second
 
     return np.asarray(qmc.LatinHypercube(d=dimensions, rng=rng).random(count))
 
 
 def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Generator) -> Value:
-    """Another value near ``value``; ``step`` in ranges of the parameter.
+    """Return another value near ``value``; ``step`` in ranges of the parameter.
 
     Reals: [TS07] step 3, a normal step, reflected at the bounds.  Integers and steps: [T09], the same step between
     half a cell below the first and above the last value, rounded; if that gives the value again, a uniform draw of
@@ -103,16 +107,16 @@ def neighbour(parameter: Parameter, value: Value, step: float, rng: np.random.Ge
 
 
 def another(parameter: Parameter, value: Value, rng: np.random.Generator) -> Value:
-    """A uniform draw of the parameter's other values."""
+    """Return a uniform draw of the parameter's other values."""
     values = parameter.values()
-    if values is None:  # a real that rounded back to itself: any draw will do
+    if values is None:  # a real that was rounded to its old value: any draw will do
         return parameter.from_unit(float(rng.random()))
     others = [other for other in values if other != value]
     return others[int(rng.integers(len(others)))] if others else value
 
 
 def reflect(unit: float) -> float:
-    """[TS07] step 3: mirror a coordinate that left [0, 1]; if the image left it on the other side, take the bound."""
+    """Mirror a coordinate that left [0, 1]; if the image is outside too, take the bound ([TS07] step 3)."""
     if unit < 0.0:
         return 0.0 if -unit > 1.0 else -unit
     if unit > 1.0:
@@ -123,15 +127,17 @@ def reflect(unit: float) -> float:
 def perturbed(
     space: SearchSpace, centre: Configuration, chosen: Iterable[int], step: float, rng: np.random.Generator
 ) -> Configuration:
-    """``centre`` with the parameters of these positions moved to a neighbour."""
+    """Return ``centre`` with the parameters at the positions ``chosen`` moved to a neighbour."""
     moved = (space.parameters[j] for j in chosen)
-    return space.canonical(centre.replace({one.name: neighbour(one, centre[one.name], step, rng) for one in moved}))
+    return space.canonical(
+        centre.replace({parameter.name: neighbour(parameter, centre[parameter.name], step, rng) for parameter in moved})
+    )
 
 
 def mutated(
     space: SearchSpace, centre: Configuration, probability: float, step: float, rng: np.random.Generator
 ) -> Configuration:
-    """Each parameter with this probability moved to a neighbour, and one at random if there would be none."""
+    """Move each parameter to a neighbour with this probability, and one at random if none was chosen."""
     chosen = np.flatnonzero(rng.random(len(space)) < probability)
     if chosen.size == 0:
         chosen = rng.integers(len(space), size=1)

@@ -1,7 +1,7 @@
-"""Results of another study as observations of this one: of an edited space, of another day, of a similar application.
+"""Results of another study as observations of this one: an edited space, another day, a similar application.
 
 Levels differ from day to day and from machine to machine, ratios to the default less so (Abedi & Brecht, ICPE 2017):
-what is carried over is the logarithm of the ratio, with an error that says that it was not measured here.
+the logarithm of the ratio is carried over, with a larger error because it was not measured here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from optimizer.errors import InvalidValue, NotOfThisSpace
 from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState
 
-ELSEWHERE = 0.1  # standard deviation of a log ratio between two days, beside its own error
+ELSEWHERE = 0.1  # standard deviation of a log ratio between two days, added to its own error
 
 
 @dataclass(frozen=True)
 class Known:
-    """A configuration measured elsewhere: log(value / the default's value there), and the error of that."""
+    """A configuration measured in another study: log(value / the default's value there), and its standard error."""
 
     values: Mapping[str, Value]
     log_ratio: float
@@ -27,10 +27,10 @@ class Known:
 
 
 def carried(space: SearchSpace, values: Mapping[str, Value], default_there: Mapping[str, Value]) -> Configuration:
-    """The configuration of ``space`` that ``values`` stand for.
+    """Return the configuration of ``space`` that ``values`` stand for.
 
-    What ``space`` does not have must stand at its default there, since that is what it does here; what only ``space``
-    has stood at its default there.  Raises NotOfThisSpace.
+    Parameters that ``space`` lacks must be at ``default_there``, the default of the other study, since they are at it
+    here.  Parameters that only ``space`` has get their default.  Raises NotOfThisSpace.
     """
     for name, value in values.items():
         if name not in space and default_there.get(name) != value:
@@ -42,7 +42,7 @@ def carried(space: SearchSpace, values: Mapping[str, Value], default_there: Mapp
 
 
 def observed(configuration: Configuration, known: Known, default_value: float) -> Observation:
-    """As an observation on the scale of a default that has this value here (above 0)."""
+    """Return a known result as an observation; ``default_value`` (above 0) is the default's value in this study."""
     value = default_value * math.exp(known.log_ratio)
     error = value * math.hypot(known.error, ELSEWHERE)
     return Observation(configuration, ObservationState.COMPLETED, value, error, reason="measured elsewhere")

@@ -1,4 +1,4 @@
-"""What passes through the optimizer's door: suggestions out, observations in."""
+"""Data that an optimizer exchanges with its caller: suggestions out, observations in."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ class ObservationState(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """What a trial tells the optimizer.
+    """The result of a trial, as the optimizer is told it.
 
-    ``value`` (minimised) and its ``standard_error`` are in the objective's unit; only a completed trial has them,
-    every other state is a state and never a magic number.  ``ask`` is the suggestion's number, None for results
-    that no suggestion led to (the default configuration, imports).  ``constraints``: name -> by how much a measured
-    quantity passes its limit, at most 0 where the limit holds; divided by the limit, so that they can be compared.
-    ``others``: further objectives, minimised too, the same names in every observation of a study.  ``priors``: what
-    the trial's traces say of where to look next: a weight from 0 for groups of parameters (a service's share of the
-    critical path).  ``costs``: what the trial took of each group (a service's CPU time per request), above 0.  Raises
-    InvalidObservation.
+    ``value`` (minimised) and its ``standard_error`` are in the objective's unit; only a completed trial has them.
+    ``ask`` is the suggestion's number, None for results without a suggestion (the default configuration, imports).
+    ``constraints``: name -> (measured quantity - limit) / limit, at most 0 where the limit holds.  ``others``: further
+    objectives, minimised too, with the same names in every observation of a study.  ``priors``: group of parameters
+    -> weight from 0, from the trial's traces (a service's share of the critical path); the search looks more where it
+    is large.  ``costs``: group -> cost of the trial there (a service's CPU time per request), above 0.
+    Raises InvalidObservation.
     """
 
     configuration: Configuration

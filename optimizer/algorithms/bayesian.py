@@ -53,7 +53,7 @@ class _Bayesian(Optimizer):
 
     @abstractmethod
     def _model(self, x: Array, y: Array, seed: int) -> Surrogate:
-        """The model fitted to encoded configurations x (n, width) with values y (n,)."""
+        """Return the model fitted to encoded configurations x (n, width) with values y (n,)."""
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         seen = self.seen
@@ -63,16 +63,18 @@ class _Bayesian(Optimizer):
             if design[index] not in seen and self.space.is_feasible(design[index]):
                 return design[index], f"Latin hypercube, {index + 1} of {size}"
             return unseen(self.space, rng, seen), "uniform, in place of a point of the Latin hypercube"
-        told = worst_for_failed(self.observations)
-        if len({observation.configuration for observation, _ in told}) < 2:
+        known = worst_for_failed(self.observations)
+        if len({observation.configuration for observation, _ in known}) < 2:
             return unseen(self.space, rng, seen), "uniform: too little is known for a model"
         return self._most_promising(
-            [observation.configuration for observation, _ in told], [value for _, value in told], rng
+            [observation.configuration for observation, _ in known], [value for _, value in known], rng
         )
 
     def _elsewhere(self) -> int:
         """How many configurations were told that nobody asked for, but for the start: they make up for a design."""
-        return len({one.configuration for one in self.observations if one.ask is None} - {self.start})
+        return len(
+            {observation.configuration for observation in self.observations if observation.ask is None} - {self.start}
+        )
 
     def _most_promising(
         self, configurations: list[Configuration], values: list[float], rng: np.random.Generator

@@ -37,7 +37,7 @@ class CMAES(LibraryOptimizer):
     def _open(self, seed: int) -> None:
         cmaes = library("cmaes")
         parameters = self.space.parameters
-        steps = np.array([_step(one) for one in parameters])
+        steps = np.array([_step(parameter) for parameter in parameters])
         half = steps / 2  # the middles of the first and the last cell
         start = self.space.to_unit(self.start) if self.start is not None else np.full(len(parameters), 0.5)
         usual = 4 + int(3 * np.log(max(1, len(parameters))))

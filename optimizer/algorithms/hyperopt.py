@@ -38,7 +38,9 @@ class _Hyperopt(Optimizer):
         for _ in range(_DRAWS):
             [document] = self._propose(trials, len(trials.trials), int(rng.integers(2**31)))
             drawn = document["misc"]["vals"]
-            values = {one.name: _value(one, drawn[one.name][0]) for one in self.space.parameters}
+            values = {
+                parameter.name: _value(parameter, drawn[parameter.name][0]) for parameter in self.space.parameters
+            }
             configuration = self.space.validate(values)
             if configuration not in seen and self.space.is_feasible(configuration):
                 return configuration, f"hyperopt, from {len(trials.trials)} trials"
@@ -57,9 +59,12 @@ class _Hyperopt(Optimizer):
                 "tid": number,
                 "cmd": None,
                 "idxs": {label: [number] for label in labels},
-                "vals": {one.name: [_coordinate(one, seen.configuration[one.name])] for one in self.space.parameters},
+                "vals": {
+                    parameter.name: [_coordinate(parameter, observation.configuration[parameter.name])]
+                    for parameter in self.space.parameters
+                },
             }
-            for number, (seen, _) in enumerate(told)
+            for number, (observation, _) in enumerate(told)
         ]
         results = [{"status": STATUS_OK, "loss": value} for _, value in told]
         trials = Trials()
@@ -72,14 +77,16 @@ class _Hyperopt(Optimizer):
         return trials
 
     def domain(self) -> Any:
-        """The space as hyperopt describes it; made once, since that takes longer than a suggestion."""
+        """Return the space as hyperopt describes it; made once, since that takes longer than a suggestion."""
         if self._domain is None:
             from hyperopt import hp
             from hyperopt.base import Domain
 
             described = {
-                one.name: hp.uniform(one.name, 0.0, 1.0) if one.ordered else hp.choice(one.name, list(one.choices))
-                for one in self.space.parameters
+                parameter.name: hp.uniform(parameter.name, 0.0, 1.0)
+                if parameter.ordered
+                else hp.choice(parameter.name, list(parameter.choices))
+                for parameter in self.space.parameters
             }
             self._domain = Domain(lambda _: 0.0, described)
         return self._domain

@@ -52,7 +52,7 @@ def best_load(weights: NDArray[np.float64], values: NDArray[np.float64], capacit
         added = [(w + weight, v + value, bits | 1 << item) for w, v, bits in states if w + weight <= slack]
         best = -1.0
         kept = []
-        for state in sorted(states + added, key=lambda one: (one[0], -one[1], one[2])):
+        for state in sorted(states + added, key=lambda entry: (entry[0], -entry[1], entry[2])):
             if state[1] > best:
                 kept.append(state)
                 best = state[1]

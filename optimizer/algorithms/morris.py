@@ -47,7 +47,7 @@ class Morris(Optimizer):
         raise SearchExhausted("every step of the trajectories has been suggested")
 
     def _design(self) -> Iterator[tuple[Configuration, str]]:
-        """All points in order; the same for every ask."""
+        """Return all points in order; the same for every ask."""
         groups = list(self.space.groups.values())
         place = {name: j for j, name in enumerate(self.space.names)}
         budget = self.budget if self.budget is not None else 0  # the base class refuses None where needs_budget

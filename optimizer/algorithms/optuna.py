@@ -32,7 +32,8 @@ class _Optuna(LibraryOptimizer):
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna = optuna
         self._distributions = {
-            one.name: _distribution(optuna, one, self.in_cells(one)) for one in self.space.parameters
+            parameter.name: _distribution(optuna, parameter, self.in_cells(parameter))
+            for parameter in self.space.parameters
         }
         self._seed = seed
         self._others: tuple[str, ...] = ()  # names of the further objectives
@@ -48,7 +49,10 @@ class _Optuna(LibraryOptimizer):
 
     def _candidate(self) -> tuple[Any, Configuration]:
         trial: Any = self._study.ask(self._distributions)
-        values = {one.name: self.to_value(one, trial.params[one.name]) for one in self.space.parameters}
+        values = {
+            parameter.name: self.to_value(parameter, trial.params[parameter.name])
+            for parameter in self.space.parameters
+        }
         return trial, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
@@ -66,7 +70,8 @@ class _Optuna(LibraryOptimizer):
             self._study.tell(token, values, state.COMPLETE if completed else state.FAIL)
         elif completed:
             params = {
-                one.name: self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters
+                parameter.name: self.to_drawn(parameter, observation.configuration[parameter.name])
+                for parameter in self.space.parameters
             }
             known = {"params": params, "distributions": self._distributions, "constraints": limits}
             self._study.add_trial(self._optuna.trial.create_trial(values=values, **known))
@@ -77,7 +82,7 @@ class _Optuna(LibraryOptimizer):
         return [known, *(observation.others[name] for name in self._others)]
 
     def _with_objectives(self, names: tuple[str, ...]) -> None:
-        """A new study in as many directions; what the old one knew had fewer values and cannot be told to it."""
+        """Return a new study in as many directions; what the old one knew had fewer values and cannot be told to it."""
         self._others = names
         directions = ["minimize"] * (1 + len(names))
         self._study = self._optuna.create_study(directions=directions, sampler=self._sampler(self._optuna, self._seed))

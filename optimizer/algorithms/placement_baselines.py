@@ -25,7 +25,7 @@ class PlacementSpread(PlacementSolver):
         def least_full(places: NDArray[np.int64]) -> list[int]:
             here = places >= 0
             loads = np.bincount(places[here], weights=weights[here], minlength=len(problem.domains))
-            return [int(one) for one in np.argsort(loads, kind="stable")]
+            return [int(domain) for domain in np.argsort(loads, kind="stable")]
 
         places = _one_by_one(problem, np.argsort(-weights, kind="stable").tolist(), least_full)
         return None if places is None else (places, "the heaviest first, where most is free")

@@ -67,7 +67,7 @@ class PlacementCPSAT(PlacementSolver):
     def _searched(
         self, problem: Assignment, known: NDArray[np.int64] | None, linear: int
     ) -> tuple[str, NDArray[np.int64] | None, float]:
-        """The solver's status, the better of what it found and what was known, and its bound."""
+        """Return the solver's status, the better of what it found and what was known, and its bound."""
         model, at = self._model(problem)
         if known is not None:
             for s, d in itertools.product(range(len(at)), range(len(at[0]))):
@@ -80,10 +80,12 @@ class PlacementCPSAT(PlacementSolver):
         status = solver.status_name(solver.solve(model))
         if status not in ("OPTIMAL", "FEASIBLE"):
             return status, known, solver.best_objective_bound / SCALE
-        found = np.argmax(np.array([[solver.value(one) for one in row] for row in at]), axis=1).astype(np.int64)
-        if known is not None and self._cost(problem, known) < self._cost(problem, found):
-            found = known
-        return status, found, solver.best_objective_bound / SCALE
+        places = np.argmax(np.array([[solver.value(variable) for variable in row] for row in at]), axis=1).astype(
+            np.int64
+        )
+        if known is not None and self._cost(problem, known) < self._cost(problem, places):
+            places = known
+        return status, places, solver.best_objective_bound / SCALE
 
     def _knapsack(self, problem: Assignment) -> NDArray[np.int64] | None:
         """Where the knapsack puts the services, to begin with; None where it has no placement."""

@@ -38,7 +38,7 @@ class PlacementExact(PlacementSolver):
 
 
 def solve(problem: Assignment) -> NDArray[np.int64] | None:
-    """The domain of each service, (n,); None where nothing fits."""
+    """Return the domain of each service, (n,); None where nothing fits."""
     count, tables = len(problem.domains), _tables(problem)
     everything = (1 << len(problem.services)) - 1
     if count == 1:
@@ -65,25 +65,25 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
     cost = _sums(np.zeros(len(problem.services)), problem.interference)
     apart = _sums(np.zeros(len(problem.services)), problem.apart.astype(np.float64))
     loads = [_sums(limit.weights, nothing) for limit in problem.limits]
-    made: dict[tuple[float, ...], NDArray[np.float64]] = {}
-    found = []
+    by_key: dict[tuple[float, ...], NDArray[np.float64]] = {}
+    tables = []
     for domain in range(len(problem.domains)):
         bounds = tuple(float(limit.bounds[domain]) for limit in problem.limits)
         absent = (~problem.allowed[:, domain]).astype(np.float64)
         key = (*bounds, *absent.tolist())
-        if key not in made:
+        if key not in by_key:
             fits = (apart == 0) & (_sums(absent, nothing) == 0)
             for load, bound in zip(loads, bounds, strict=True):
                 fits &= load <= bound + 1e-9 * max(1.0, abs(bound))
-            made[key] = np.where(fits, cost, np.inf)
-        found.append(made[key])
-    return found
+            by_key[key] = np.where(fits, cost, np.inf)
+        tables.append(by_key[key])
+    return tables
 
 
 def _fold(
     domains: tuple[int, ...], tables: list[NDArray[np.float64]], folded: dict[tuple[int, ...], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """The least cost of every set of services in some domains; the same capacities are folded once."""
+    """Return the least cost of every set of services in some domains; the same capacities are folded once."""
     if domains not in folded:
         before = _fold(domains[:-1], tables, folded)
         alike = next((known for known in folded if len(known) == len(domains) and _same(known, domains, tables)), None)
@@ -148,12 +148,12 @@ def _convolve(before: NDArray[np.float64], last: NDArray[np.float64], alike: boo
 
 @numba.njit(cache=True)
 def _part(before: NDArray[np.float64], last: NDArray[np.float64], members: int) -> int:
-    """The T in S for which ``_convolve`` found its minimum."""
-    best, found, inside = np.inf, 0, members
+    """Return the T in S for which ``_convolve`` found its minimum."""
+    best, part, inside = np.inf, 0, members
     while True:
         total = before[members ^ inside] + last[inside]
         if total < best:
-            best, found = total, inside
+            best, part = total, inside
         if inside == 0:
-            return found
+            return part
         inside = (inside - 1) & members

@@ -55,15 +55,15 @@ class Serial(Optimizer):
         searched = index - self.start_asks
         for stage in range(min(searched // each, len(groups) - 1), len(groups)):
             try:
-                found = self._inner_suggestion(stage, groups[stage], each)
+                configuration = self._inner_suggestion(stage, groups[stage], each)
             except SearchExhausted:
                 continue  # a small group is used up before its share of the budget is
-            return found, f"service {stage + 1} of {len(groups)}: {groups[stage]}"
+            return configuration, f"service {stage + 1} of {len(groups)}: {groups[stage]}"
         return unseen(self.space, rng, self.seen), "uniform: every service is used up"
 
     def _groups(self) -> list[str]:
         """Along the path; reversed where that is wanted."""
-        place = {one.group: one.attributes.get(PATH_ORDER, 0.0) for one in self.space.parameters}
+        place = {parameter.group: parameter.attributes.get(PATH_ORDER, 0.0) for parameter in self.space.parameters}
         along = sorted(self.space.groups, key=lambda group: place[group])  # stable: else the order of the space
         return along[::-1] if self.options["direction"] == "reverse" else along
 
@@ -72,7 +72,7 @@ class Serial(Optimizer):
         return int(self.options["per_group"]) or max(1, budget // len(self.space.groups))
 
     def _inner_suggestion(self, stage: int, group: str, each: int) -> Configuration:
-        """The next suggestion of the inner optimizer, brought to where its stage stands by what was told."""
+        """Return the next suggestion of the inner optimizer, brought to where its stage stands by what was told."""
         first = stage * each + self.start_asks
         context = self._context(first)
         names = self.space.groups[group]
@@ -91,12 +91,19 @@ class Serial(Optimizer):
         raise SearchExhausted(f"{group}: {_DRAWS} suggestions were not new or broke a constraint")
 
     def _context(self, first: int) -> Configuration:
-        """The best configuration told before ask ``first``, those that no ask led to included."""
-        before = [one for one in self.observations if one.ask is None or one.ask < first]
+        """Return the best configuration told before ask ``first``, those that no ask led to included."""
+        before = [
+            observation for observation in self.observations if observation.ask is None or observation.ask < first
+        ]
         valued = [
-            (not one.keeps_limits, one.value, one.configuration.key(), one.configuration)
-            for one in before
-            if one.value is not None
+            (
+                not observation.keeps_limits,
+                observation.value,
+                observation.configuration.key(),
+                observation.configuration,
+            )
+            for observation in before
+            if observation.value is not None
         ]
         if valued:
             return min(valued)[3]
@@ -106,13 +113,13 @@ class Serial(Optimizer):
         """What was told of configurations that differ from the context in the group's parameters only."""
         chosen = set(names)
         others = [name for name in self.space.names if name not in chosen]
-        found = []
-        for one in self.observations:
-            if one.state is ObservationState.ABORTED or any(
-                one.configuration[name] != context[name] for name in others
+        projected = []
+        for observation in self.observations:
+            if observation.state is ObservationState.ABORTED or any(
+                observation.configuration[name] != context[name] for name in others
             ):
                 continue
-            part = Configuration({name: one.configuration[name] for name in names})
-            ask = one.ask - first if one.ask is not None and one.ask >= first else None
-            found.append(replace(one, configuration=part, ask=ask))
-        return found
+            part = Configuration({name: observation.configuration[name] for name in names})
+            ask = observation.ask - first if observation.ask is not None and observation.ask >= first else None
+            projected.append(replace(observation, configuration=part, ask=ask))
+        return projected

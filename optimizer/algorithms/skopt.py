@@ -27,18 +27,27 @@ class SkoptGP(LibraryOptimizer):
     def _open(self, seed: int) -> None:
         skopt = library("skopt", "scikit-optimize")
         design = 10 if self.budget is None else min(10, design_size(len(self.space), self.budget))
-        dimensions = [_dimension(library("skopt.space"), one, self.in_cells(one)) for one in self.space.parameters]
+        dimensions = [
+            _dimension(library("skopt.space"), parameter, self.in_cells(parameter))
+            for parameter in self.space.parameters
+        ]
         self._library: Any = skopt.Optimizer(dimensions, "GP", n_initial_points=design, random_state=seed)
 
     def _candidate(self) -> tuple[Any, Configuration]:
         waiting = len(self.pending)  # it repeats itself until it is told, unless asked for several at once
         point = self._library.ask() if not waiting else self._library.ask(n_points=waiting + 1)[-1]
-        values = {one.name: self.to_value(one, drawn) for one, drawn in zip(self.space.parameters, point, strict=True)}
+        values = {
+            parameter.name: self.to_value(parameter, drawn)
+            for parameter, drawn in zip(self.space.parameters, point, strict=True)
+        }
         return point, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            token = [self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters]
+            token = [
+                self.to_drawn(parameter, observation.configuration[parameter.name])
+                for parameter in self.space.parameters
+            ]
         self._library.tell(token, value)
 
 

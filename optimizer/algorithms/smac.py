@@ -34,7 +34,9 @@ class SMAC(LibraryOptimizer):
         directory = tempfile.mkdtemp(prefix="tailor-smac-")  # it insists on writing its results
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._described = self._spaces.ConfigurationSpace(seed=seed)
-        self._described.add([_hyperparameter(self._spaces, one, self.in_cells(one)) for one in self.space.parameters])
+        self._described.add(
+            [_hyperparameter(self._spaces, parameter, self.in_cells(parameter)) for parameter in self.space.parameters]
+        )
         budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
         scenario = smac.Scenario(
             self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=directory
@@ -57,12 +59,18 @@ class SMAC(LibraryOptimizer):
             trial = self._smac.ask()
         except (self._exhausted, StopIteration):  # a small space that it has been through
             return None
-        values = {one.name: self.to_value(one, trial.config[one.name]) for one in self.space.parameters}
+        values = {
+            parameter.name: self.to_value(parameter, trial.config[parameter.name])
+            for parameter in self.space.parameters
+        }
         return trial, self.space.validate(values)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            drawn = {one.name: self.to_drawn(one, observation.configuration[one.name]) for one in self.space.parameters}
+            drawn = {
+                parameter.name: self.to_drawn(parameter, observation.configuration[parameter.name])
+                for parameter in self.space.parameters
+            }
             token = self._records.TrialInfo(self._spaces.Configuration(self._described, drawn), seed=0)
         completed = observation.state is ObservationState.COMPLETED
         status = self._status.SUCCESS if completed else self._status.CRASHED
@@ -76,7 +84,7 @@ def _ordered(local_search: Any) -> None:
     """
     chosen = local_search._get_init_points_from_previous_configs
     local_search._get_init_points_from_previous_configs = lambda *given: sorted(
-        chosen(*given), key=lambda one: one.get_array().tolist()
+        chosen(*given), key=lambda configuration: configuration.get_array().tolist()
     )
 
 

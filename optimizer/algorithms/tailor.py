@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from optimizer.base import Optimizer, Option, Scored
 from optimizer.models.additive import AdditiveProcess, Array, Layout
-from optimizer.models.resource_model import FEWEST, ResourceModel
-from optimizer.models.simulator_prior import SimulatorPrior, trusted
+from optimizer.models.resource_model import MIN_TRIALS, ResourceModel
+from optimizer.models.simulator_prior import SimulatorPrior, fitted_rho
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
 from optimizer.sampling import grouped_design, unseen
@@ -31,11 +31,11 @@ from optimizer.space import Configuration
 from optimizer.trial import ObservationState
 
 _CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average
-_KEPT = 8  # candidates from which the second round starts
-_TOGETHER = 0.3  # of the candidates: tied parameters move together
-_SMALLEST = 0.05  # region, in ranges
+_MOST_CENTRES = 8  # candidates from which the second round starts
+_TIED_SHARE = 0.3  # of the candidates: tied parameters move together
+_SMALLEST_REGION = 0.05  # region, in ranges
 _DOUBT = 0.05  # variance of a trial's success or failure about what is expected of its configuration
-_NOTHING = 1e9  # variance of what says nothing
+_UNINFORMATIVE = 1e9  # variance of what says nothing
 _REACH = 0.3  # of the start-up design, as a part of the way to points that fill the whole space
 
 
@@ -76,14 +76,14 @@ class Tailor(Optimizer):
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         scores = self.scores()
-        searched = index - self.start_asks
-        if searched < self._design() or len(scores) < 2:
-            return self._first(searched, rng)
+        search_asks = index - self.start_asks
+        if search_asks < self._design() or len(scores) < 2:
+            return self._start_up(search_asks, rng)
         with one_thread():
             return self._modelled(scores, rng)
 
     def recommend(self) -> Configuration | None:
-        """The configuration that was measured, keeps the constraints, and has the lowest posterior mean."""
+        """Return the configuration that was measured, keeps the constraints, and has the lowest posterior mean."""
         scores = self.scores()
         if len(scores) < 3:
             return super().recommend()
@@ -98,48 +98,48 @@ class Tailor(Optimizer):
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
         """Whether a part of the way between two values means something; (d,)."""
-        return np.array([one.ordered for one in self.space.parameters])
+        return np.array([parameter.ordered for parameter in self.space.parameters])
 
     @property
-    def _good(self) -> list[Configuration]:
+    def _best_modelled(self) -> list[Configuration]:
         """What a model says is best."""
         return self.simulator_prior.best(int(self.options["believed"])) if self.simulator_prior is not None else []
 
     @property
-    def _follows(self) -> bool:
+    def _trusts_model(self) -> bool:
         """Whether there is a model, and nothing that it called good has turned out worse than the default."""
         value = {scored.configuration: scored.value for scored in self.scores()}
         level = value.get(self.space.default())
-        told = [value[one] for one in self._good if one in value]
+        told = [value[configuration] for configuration in self._best_modelled if configuration in value]
         return self.simulator_prior is not None and not (told and level is not None and min(told) >= level)
 
     def _design(self) -> int:
-        wanted = int(self.options["believed" if self._follows else "design"])
+        wanted = int(self.options["believed" if self._trusts_model else "design"])
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
-    def _first(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """The start-up design: on the way from the best so far to points that fill the whole space.
+    def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
+        """Return the start-up design: on the way from the best so far to points that fill the whole space.
 
         All parameters move, so that it says which services matter, but not so far that most points are bad.
         Where a model has said which configurations are good, these, as long as they are.
         """
         size = self._design()
-        if self._follows:
-            good = self._good
+        if self._trusts_model:
+            good = self._best_modelled
             if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
                 return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
-            point = self._middle() if number == 0 else self._towards(self._start(size)[number], number)
+            point = self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
 
-    def _start(self, size: int) -> list[Configuration]:
-        """The design but for its first point: what tied parameters do is tried together."""
+    def _design_points(self, size: int) -> list[Configuration]:
+        """Return the design but for its first point: what tied parameters do is tried together."""
         return grouped_design(self.space, tied_parameters(self.space, self.encoder.columns), size, self.stream(1))
 
-    def _towards(self, point: Configuration, number: int) -> Configuration:
-        """Part of the way from the best so far; a choice is the point's with that probability, tied or not."""
+    def _part_of_the_way(self, point: Configuration, number: int) -> Configuration:
+        """Return part of the way from the best so far; a choice is the point's with that probability, tied or not."""
         scores = self.scores()
         here = self.space.to_unit(scores[0].configuration if scores else self.space.default())
         there = self.space.to_unit(point)
@@ -150,7 +150,7 @@ class Tailor(Optimizer):
     def _middle(self) -> Configuration:
         """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
         default = self.space.default()
-        middles = {one.name: one.from_unit(0.5) for one in self.space.parameters if one.ordered}
+        middles = {parameter.name: parameter.from_unit(0.5) for parameter in self.space.parameters if parameter.ordered}
         return self.space.canonical(default.replace(middles))
 
     def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -162,12 +162,12 @@ class Tailor(Optimizer):
         points = model.near([self.space.to_unit(centre)], size, count, rng)
         points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
         if self.simulator_prior is not None:
-            modelled = [self.space.to_unit(one) for one in self.simulator_prior.best(_KEPT)]
+            modelled = [self.space.to_unit(configuration) for configuration in self.simulator_prior.best(_MOST_CENTRES)]
             points = np.concatenate([points, model.near(modelled, size, count // 2, rng)])
         gain = model.gain(points)
-        best = points[np.argsort(-gain, kind="stable")[:_KEPT]]
-        again = model.near(list(best), 0.5 * size, count // 2, rng)
-        points, gain = np.concatenate([points, again]), np.concatenate([gain, model.gain(again)])
+        best = points[np.argsort(-gain, kind="stable")[:_MOST_CENTRES]]
+        refined = model.near(list(best), 0.5 * size, count // 2, rng)
+        points, gain = np.concatenate([points, refined]), np.concatenate([gain, model.gain(refined)])
         for row in np.argsort(-gain, kind="stable"):
             configuration = self.space.from_unit(points[row])
             if configuration not in seen and self.space.is_feasible(configuration):
@@ -183,17 +183,19 @@ class Tailor(Optimizer):
         size = float(self.options["region"])
         patience = max(3, min(10, round(math.sqrt(len(self.space)))))
         wins = losses = 0
-        known = [one for one in self.observations if one.ask is None and one.keeps_limits]
-        lowest = min((one.value for one in known if one.value is not None), default=math.inf)
-        for one in (one for one in self.observations if one.ask is not None):
-            better = one.value is not None and one.keeps_limits and one.value < lowest
-            if better and one.value is not None:
-                lowest = one.value
+        known = [
+            observation for observation in self.observations if observation.ask is None and observation.keeps_limits
+        ]
+        lowest = min((observation.value for observation in known if observation.value is not None), default=math.inf)
+        for observation in (observation for observation in self.observations if observation.ask is not None):
+            better = observation.value is not None and observation.keeps_limits and observation.value < lowest
+            if better and observation.value is not None:
+                lowest = observation.value
             wins, losses = (wins + 1, 0) if better else (0, losses + 1)
             if wins == 3:
                 size, wins = min(1.0, 2.0 * size), 0
             elif losses == patience:
-                size, losses = max(_SMALLEST, 0.5 * size), 0
+                size, losses = max(_SMALLEST_REGION, 0.5 * size), 0
         return size
 
 
@@ -214,20 +216,20 @@ class _Model:
         own = optimizer.own_priors()
         self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05))
         first = np.arange(len(self.space))  # of its set of tied parameters
-        for one in self.layout.sets:
-            first[one.members] = one.members[0]
+        for tied in self.layout.sets:
+            first[tied.members] = tied.members[0]
         _, self._set = np.unique(first, return_inverse=True)
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
-        self.belief: SimulatorPrior | ResourceModel | None = None
+        self.prior: SimulatorPrior | ResourceModel | None = None
         if all(scored.value > 0 for scored in scores):
-            self.belief = optimizer.simulator_prior or self._costs(optimizer)
+            self.prior = optimizer.simulator_prior or self._costs(optimizer)
         if rng is not None and others.size:
             y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
-            self.belief = None  # it is of the value alone
-        self._fit(y, noise, [one.configuration for one in optimizer.pending])
+            self.prior = None  # it is of the value alone
+        self._fit(y, noise, [suggestion.configuration for suggestion in optimizer.pending])
         kept = np.array([scored.violation == 0 for scored in scores])
         self.lowest = float(self.means[kept].min()) if kept.any() else None
         # Where nothing keeps the constraints yet: what breaks them least (scores come in this order).
@@ -237,67 +239,70 @@ class _Model:
         self._failures(optimizer, configurations)
 
     def _costs(self, optimizer: Tailor) -> ResourceModel | None:
-        told = [one for one in optimizer.observations if one.costs]
-        if len(told) < FEWEST:
+        observations = [observation for observation in optimizer.observations if observation.costs]
+        if len(observations) < MIN_TRIALS:
             return None
-        x = self.encoder.encode(self.encoder.units([one.configuration for one in told]))
-        return ResourceModel(self.space, self.encoder.columns, x, [one.costs for one in told])
+        x = self.encoder.encode(self.encoder.units([observation.configuration for observation in observations]))
+        return ResourceModel(self.space, self.encoder.columns, x, [observation.costs for observation in observations])
 
     def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
         spread = float(np.std(y)) or 1.0
         scaled = np.minimum((y - float(np.mean(y))) / spread, 2.5)  # a disaster says no more than a bad value
         x = self.encoder.encode(self.units)
-        if self.belief is not None:
-            believed = self.belief.at(x)
-            self.trust = trusted(believed, y) / spread
-            self.level = float(believed.mean())
-        left = scaled - self._believed(x)
-        self.process = AdditiveProcess(self.layout, x, left, noise / spread**2)
-        self.means = self._believed(x) + self.process.means
+        if self.prior is not None:
+            prior_mean = self.prior.at(x)
+            self.rho = fitted_rho(prior_mean, y) / spread
+            self.prior_level = float(prior_mean.mean())
+        residuals = scaled - self._prior_mean(x)
+        self.process = AdditiveProcess(self.layout, x, residuals, noise / spread**2)
+        self.means = self._prior_mean(x) + self.process.means
         if pending:  # [G10]: as if they had returned what is expected of them
             waiting = self.encoder.encode(self.encoder.units(pending))
             expected, _ = self.process.predict(waiting)
             self.process = self.process.with_more(waiting, expected)
 
-    def _believed(self, x: Array) -> Array:
-        """The part of the values, as they are scaled, that the model or the costs explain; (m,)."""
-        return np.zeros(len(x)) if self.belief is None else self.trust * (self.belief.at(x) - self.level)
+    def _prior_mean(self, x: Array) -> Array:
+        """Return the part of the values, as they are scaled, that the model or the costs explain; (m,)."""
+        return np.zeros(len(x)) if self.prior is None else self.rho * (self.prior.at(x) - self.prior_level)
 
     def _predicted(self, x: Array) -> tuple[Array, Array, Array]:
         """Mean and standard deviation of the values, and the probability of success, each (m,)."""
         if self.success is None:
             mean, deviation = self.process.predict(x)
-            return self._believed(x) + mean, deviation, np.ones(len(x))
+            return self._prior_mean(x) + mean, deviation, np.ones(len(x))
         mean, deviation, failing = self.process.predict_both(self.success, x)
-        return self._believed(x) + mean, deviation, np.clip(1.0 + failing, 0.05, 1.0)
+        return self._prior_mean(x) + mean, deviation, np.clip(1.0 + failing, 0.05, 1.0)
 
     def _failures(self, optimizer: Tailor, configurations: list[Configuration]) -> None:
-        """A process for success (0) and failure (-1) with the hyperparameters of the values' process.
+        """Return a process for success (0) and failure (-1) with the hyperparameters of the values' process.
 
         It is asked beside that one, so what is pending is a point of it too, one that says nothing.
         """
         bad = [
-            one.configuration
-            for one in optimizer.observations
-            if one.state in (ObservationState.FAILED, ObservationState.INFEASIBLE)
+            observation.configuration
+            for observation in optimizer.observations
+            if observation.state in (ObservationState.FAILED, ObservationState.INFEASIBLE)
         ]
         self.success: AdditiveProcess | None = None
         if bad:
             good, waiting = np.zeros(len(configurations)), np.zeros(len(optimizer.pending))
             y = np.concatenate([good, waiting, np.full(len(bad), -1.0)])
-            noise = np.concatenate([good + _DOUBT, waiting + _NOTHING, np.full(len(bad), _DOUBT)])
+            noise = np.concatenate([good + _DOUBT, waiting + _UNINFORMATIVE, np.full(len(bad), _DOUBT)])
             self.success = self.process.widened(self.encoder.encode(self.encoder.units(bad)), y, noise)
 
     def _limits(self, optimizer: Tailor, scores: list[Scored]) -> None:
         """[G14] section 3: for each measured constraint a process, and where its limit lies on the scale of that."""
         self.limits: list[tuple[AdditiveProcess, float]] = []
         told: dict[Configuration, list[Mapping[str, float]]] = {}
-        for one in optimizer.observations:
-            if one.value is not None:
-                told.setdefault(one.configuration, []).append(one.constraints)
+        for observation in optimizer.observations:
+            if observation.value is not None:
+                told.setdefault(observation.configuration, []).append(observation.constraints)
         x = self.encoder.encode(self.units)
-        for name in sorted({name for found in told.values() for one in found for name in one}):
-            rows = [[one[name] for one in told[scored.configuration] if name in one] for scored in scores]
+        for name in sorted({name for observed in told.values() for constraints in observed for name in constraints}):
+            rows = [
+                [constraints[name] for constraints in told[scored.configuration] if name in constraints]
+                for scored in scores
+            ]
             known = np.array([bool(row) for row in rows])
             y = np.array([float(np.mean(row)) for row in rows if row])
             spread = float(np.std(y))
@@ -328,7 +333,7 @@ class _Model:
 
         In a part of them tied parameters move together.
         """
-        tied = round(_TOGETHER * count)
+        tied = round(_TIED_SHARE * count)
         middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])
         alone = self._moved(middle[tied:], size, np.arange(len(self.space)), rng)
         return self.encoder.snap(np.concatenate([alone, self._moved(middle[:tied], size, self._set, rng)]))
@@ -347,19 +352,19 @@ class _Model:
             moved < 0.0, np.minimum(-moved, 1.0), np.where(moved > 1.0, np.maximum(2.0 - moved, 0.0), moved)
         )
         fresh = rng.random((count, parts))[:, part]
-        anew = self._unordered[None, :] | (rng.random((count, parts)) < 0.1)[:, part]
-        return np.where(chosen[:, part], np.where(anew, fresh, moved), middle)
+        redrawn = self._unordered[None, :] | (rng.random((count, parts)) < 0.1)[:, part]
+        return np.where(chosen[:, part], np.where(redrawn, fresh, moved), middle)
 
 
 def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
     """What is modelled for each configuration and the variance of its error, both (n,)."""
     variances: dict[Configuration, list[float]] = {}
-    for one in optimizer.observations:
-        if one.value is not None:
-            variances.setdefault(one.configuration, []).append((one.standard_error or 0.0) ** 2)
+    for observation in optimizer.observations:
+        if observation.value is not None:
+            variances.setdefault(observation.configuration, []).append((observation.standard_error or 0.0) ** 2)
     y = np.array([scored.value for scored in scores])
-    told = [variances[scored.configuration] for scored in scores]
-    noise = np.array([math.fsum(found) / len(found) ** 2 for found in told])
+    by_configuration = [variances[scored.configuration] for scored in scores]
+    noise = np.array([math.fsum(errors) / len(errors) ** 2 for errors in by_configuration])
     if y.min() > 0:
         return np.log(y), noise / y**2  # delta method
     return y, noise
@@ -368,13 +373,13 @@ def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
 def _others(optimizer: Optimizer, scores: list[Scored]) -> Array:
     """The further objectives of each configuration, (n, k), their means; logarithms of those that are above 0."""
     told: dict[Configuration, list[Mapping[str, float]]] = {}
-    for one in optimizer.observations:
-        if one.value is not None:
-            told.setdefault(one.configuration, []).append(one.others)
-    names = sorted({name for found in told.values() for one in found for name in one})
+    for observation in optimizer.observations:
+        if observation.value is not None:
+            told.setdefault(observation.configuration, []).append(observation.others)
+    names = sorted({name for observed in told.values() for others in observed for name in others})
     columns = []
     for name in names:
-        means = np.array([float(np.mean([one[name] for one in told[scored.configuration]])) for scored in scores])
+        means = np.array([float(np.mean([others[name] for others in told[scored.configuration]])) for scored in scores])
         columns.append(np.log(means) if means.min() > 0 else means)
     return np.column_stack(columns) if columns else np.empty((len(scores), 0))
 

@@ -1,1 +1,1 @@
-"""What told values say: importance, and which changes are needed."""
+"""Analysis of observations: the importance of parameters, and the changes that a recommendation needs."""

@@ -1,8 +1,8 @@
-"""How much of a recommendation is needed: its parts go back to their defaults, on a model of what was measured.
+"""Backward elimination: which changes of a recommendation are needed, by a model of the observations.
 
-A search moves many parameters at once, and most of what it moved does not matter.  Backward elimination (Kohavi & John,
-Artificial Intelligence 97 (1997), section 3): again and again the group of parameters (a service) goes back to its
-defaults that the model misses least.  The model proposes; a measurement has to decide.
+A search moves many parameters at once, and most of these changes have no effect.  Backward elimination (Kohavi & John,
+Artificial Intelligence 97 (1997), section 3) repeatedly resets one group of parameters (a service) to its defaults:
+the one with the least predicted loss.  The model proposes; a measurement has to decide.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-FEWEST = 5  # configurations with a value below which a model says nothing
-TOLERANCES = (0.05, 0.02, 0.0)  # what the model may expect to be lost, for the smallest candidate first
+MIN_CONFIGURATIONS = 5  # configurations with a value; with fewer there is no model
+TOLERANCES = (0.05, 0.02, 0.0)  # predicted relative losses, for the smallest candidate first
 
 
 @dataclass(frozen=True)
 class Smaller:
-    """A recommendation with less changed.  ``back``: the groups (or parameters) that went back to their defaults.
+    """A recommendation with fewer changes.  ``back``: the groups (or parameters) reset to their defaults.
 
-    ``expected``: the model's log ratio of its value to the full recommendation's; positive is worse.
+    ``expected``: the predicted log ratio of its value to that of the full recommendation; positive is worse.
     """
 
     configuration: Configuration
@@ -37,7 +37,7 @@ class Smaller:
 def smaller(
     space: SearchSpace, observations: Iterable[Observation], full: Configuration, *, most: int = 3
 ) -> list[Smaller]:
-    """At most ``most`` candidates, the smallest first; empty where the model knows none or there is nothing to shrink.
+    """Return at most ``most`` candidates, the smallest first; none where there is no model or nothing to reset.
 
     Parts are groups, or single parameters where only one group is changed.  Values must be above 0.
     """
@@ -47,16 +47,16 @@ def smaller(
         return []
     with one_thread():
         steps = _eliminated(space, model, full, parts)
-    found: dict[Configuration, Smaller] = {}
+    candidates: dict[Configuration, Smaller] = {}
     for tolerance in TOLERANCES:
         kept = [step for step in steps if step.expected <= math.log1p(tolerance)]
         if kept:
-            found.setdefault(kept[-1].configuration, kept[-1])
-    return list(found.values())[:most]
+            candidates.setdefault(kept[-1].configuration, kept[-1])
+    return list(candidates.values())[:most]
 
 
 def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]]:
-    """Name of a part -> the parameters of it that differ from their defaults."""
+    """Return the parts by name: the parameters of each that differ from their defaults."""
     default = space.default()
     changed = [name for name in space.names if full[name] != default[name]]
     groups: dict[str, tuple[str, ...]] = {}
@@ -68,7 +68,7 @@ def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]
 def _eliminated(
     space: SearchSpace, model: _Model, full: Configuration, parts: dict[str, tuple[str, ...]]
 ) -> list[Smaller]:
-    """The steps of the elimination, down to a single part that is left."""
+    """Return the steps of the elimination, until a single part is left."""
     default, current, left = space.default(), full, dict(parts)
     [reference] = model.expect([full])
     steps: list[Smaller] = []
@@ -78,7 +78,7 @@ def _eliminated(
             part: space.canonical(current.replace({name: default[name] for name in names}))
             for part, names in left.items()
         }
-        allowed = {part: one for part, one in tried.items() if space.is_feasible(one)}
+        allowed = {part: configuration for part, configuration in tried.items() if space.is_feasible(configuration)}
         if not allowed:
             break
         expected = model.expect(list(allowed.values()))
@@ -100,20 +100,28 @@ class _Model:
 
     @classmethod
     def of(cls, space: SearchSpace, observations: Iterable[Observation]) -> _Model | None:
-        known = [one for one in observations if one.value is not None]
-        if len({one.configuration for one in known}) < FEWEST or any((one.value or 0.0) <= 0 for one in known):
+        known = [observation for observation in observations if observation.value is not None]
+        if len({observation.configuration for observation in known}) < MIN_CONFIGURATIONS or any(
+            (observation.value or 0.0) <= 0 for observation in known
+        ):
             return None
-        y = np.log([one.value for one in known if one.value is not None])
-        noise = np.array([((one.standard_error or 0.0) / one.value) ** 2 for one in known if one.value is not None])
+        y = np.log([observation.value for observation in known if observation.value is not None])
+        noise = np.array(
+            [
+                ((observation.standard_error or 0.0) / observation.value) ** 2
+                for observation in known
+                if observation.value is not None
+            ]
+        )
         encoder = Encoder(space)
         layout = Layout.of(space, encoder.columns, np.ones(len(space)))
         spread = float(np.std(y)) or 1.0
-        x = encoder.encode(encoder.snap(encoder.units([one.configuration for one in known])))
+        x = encoder.encode(encoder.snap(encoder.units([observation.configuration for observation in known])))
         with one_thread():
             process = AdditiveProcess(layout, x, (y - float(np.mean(y))) / spread, noise / spread**2)
         return cls(encoder, process, spread)
 
     def expect(self, configurations: Sequence[Configuration]) -> Array:
-        """The mean of log(value) up to a constant, (n,)."""
+        """Return the predicted mean of log(value), up to a constant, (n,)."""
         mean, _ = self.process.predict(self.encoder.encode(self.encoder.units(configurations)))
         return np.asarray(mean * self.spread)

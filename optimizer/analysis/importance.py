@@ -1,8 +1,8 @@
-"""Which parameters mattered: from the trials of any search, or from a screening design.
+"""Importance of parameters: from the trials of any search, or from a screening design.
 
-``permutation``: a random forest is fitted to the finished trials, and one parameter's (or one group's) values are
-shuffled among trials that it has not seen: how much worse it then predicts is how much the parameter matters (Breiman,
-Machine Learning 45 (2001), section 10).  Fitted anew to bootstrap samples of the trials, which gives the intervals.
+``permutation``: a random forest is fitted to the finished trials, and the values of one parameter (or group) are
+shuffled among trials outside the fit.  The importance is the loss of accuracy (Breiman, Machine Learning 45 (2001),
+section 10).  The fit is repeated on bootstrap samples of the trials, which gives the intervals.
 ``effects``: mean absolute elementary effects of a Morris design (mu* of Campolongo, Cariboni & Saltelli 2007).
 """
 
@@ -21,16 +21,15 @@ from optimizer.space import Configuration, SearchSpace
 RESAMPLES = 40
 TREES = 40
 SHUFFLES = 5
-FEWEST = 8  # trials below which nothing is said
+MIN_TRIALS = 8  # with fewer there is no result
 
 
 @dataclass(frozen=True)
 class Importance:
-    """One parameter or group.  ``value`` with its 95 % interval; ``count``: resamples or effects behind it.
+    """Importance of one parameter or group: ``value`` with its 95 % interval, from ``count`` resamples or effects.
 
     ``permutation``: the fraction of the variance of log(value) that is lost without it.  ``effects``: mean absolute
-    change of log(value) when it moves by two thirds of its range; an interval of infinity where one effect is all
-    there is.
+    change of log(value) when it moves by two thirds of its range; the interval is infinite with a single effect.
     """
 
     name: str
@@ -42,9 +41,9 @@ class Importance:
 
 @dataclass(frozen=True)
 class Explained:
-    """``parameters`` and ``groups`` by importance, largest first; ``explained``: R^2 on trials that were not fitted.
+    """``parameters`` and ``groups`` by importance, largest first; ``explained``: R^2 on trials outside the fit.
 
-    Where ``explained`` is at or below zero, the forest predicts no better than the mean and nothing follows.
+    Where ``explained`` is at or below zero, the forest predicts no better than the mean: no conclusion is possible.
     """
 
     trials: int
@@ -56,12 +55,15 @@ class Explained:
 def permutation(
     space: SearchSpace, results: Sequence[tuple[Mapping[str, object], float]], *, seed: int = 0
 ) -> Explained | None:
-    """``results``: configurations with their values; None where fewer than 8 are there or all values are equal."""
-    from sklearn.ensemble import RandomForestRegressor  # here: an `import optimizer` must not pay for it
+    """Return the permutation importance; None for fewer than 8 results or equal values.
 
-    configurations = [Configuration({name: one[name] for name in space.names}) for one, _ in results]
+    ``results``: configurations with their values.
+    """
+    from sklearn.ensemble import RandomForestRegressor  # imported here: it takes a second
+
+    configurations = [Configuration({name: values[name] for name in space.names}) for values, _ in results]
     y = _scale([value for _, value in results])
-    if len(y) < FEWEST or float(np.ptp(y)) == 0:
+    if len(y) < MIN_TRIALS or float(np.ptp(y)) == 0:
         return None
     encoder = Encoder(space)
     x = encoder.encode(encoder.snap(encoder.units(configurations)))
@@ -84,7 +86,7 @@ def permutation(
         variance = float(np.mean((y[rest] - y[chosen].mean()) ** 2)) or 1.0
         error = float(np.mean((y[rest] - forest.predict(x[rest])) ** 2))
         explained.append(1 - error / variance)
-        # One large prediction for all shuffles: a forest costs a millisecond a call, whatever it predicts.
+        # One prediction for all shuffles: each call of a forest takes a millisecond, whatever its size.
         blocks, names = [], []
         for name, members in sets.items():
             for _ in range(SHUFFLES):
@@ -97,47 +99,47 @@ def permutation(
         predicted = forest.predict(np.concatenate(blocks)).reshape(len(blocks), len(rest))
         worse = np.mean((predicted - y[rest]) ** 2, axis=1) - error
         for name in sets:
-            of_it = [w for w, n in zip(worse, names, strict=True) if n == name]
-            lost[name].append(float(np.mean(of_it)) / variance)
-    found = {name: _interval(name.removeprefix("\0"), values) for name, values in lost.items()}
+            losses = [loss for loss, member in zip(worse, names, strict=True) if member == name]
+            lost[name].append(float(np.mean(losses)) / variance)
+    importances = {name: _interval(name.removeprefix("\0"), values) for name, values in lost.items()}
     return Explained(
         trials=len(y),
         explained=float(np.mean(explained)),
-        parameters=_ordered(found[name] for name in space.names),
-        groups=_ordered(one for name, one in found.items() if name.startswith("\0")),
+        parameters=_ordered(importances[name] for name in space.names),
+        groups=_ordered(importance for name, importance in importances.items() if name.startswith("\0")),
     )
 
 
 def effects(space: SearchSpace, results: Sequence[tuple[Mapping[str, object], float]]) -> tuple[Importance, ...]:
-    """Of each group that alone differs between two results that follow each other; largest first.
+    """Return the importance of each group that alone differs between two consecutive results; largest first.
 
-    ``results``: in the order of the asks; those without a value are left out, with the two steps that they are part
-    of, since then more than one group differs.
+    ``results``: in the order of the asks, without the failed ones.  The two steps of a missing result do not count,
+    since more than one group differs then.
     """
     y = _scale([value for _, value in results])
-    found: dict[str, list[float]] = {}
+    changes: dict[str, list[float]] = {}
     for number in range(1, len(results)):
         before, after = results[number - 1][0], results[number][0]
         groups = {space[name].group for name in space.names if before[name] != after[name]}
         if len(groups) == 1:
-            found.setdefault(groups.pop(), []).append(abs(float(y[number] - y[number - 1])))
-    return _ordered(_mean(name, values) for name, values in found.items())
+            changes.setdefault(groups.pop(), []).append(abs(float(y[number] - y[number - 1])))
+    return _ordered(_mean(name, values) for name, values in changes.items())
 
 
 def _scale(values: Sequence[float]) -> NDArray[np.float64]:
-    """Logarithms, since runs differ by factors; values as they stand where some are not positive."""
+    """Return logarithms, since runs differ by factors; the values themselves where some are not positive."""
     y = np.asarray(values, dtype=np.float64)
     return np.log(y) if len(y) and (y > 0).all() else y
 
 
 def _columns(space: SearchSpace, widths: Sequence[int]) -> Mapping[str, list[int]]:
-    """Parameter -> its columns in the encoding."""
+    """Return the columns of each parameter in the encoding."""
     ends = np.cumsum(widths)
     return {name: list(range(end - width, end)) for name, end, width in zip(space.names, ends, widths, strict=True)}
 
 
 def _interval(name: str, values: Sequence[float]) -> Importance:
-    low, high = (float(one) for one in np.quantile(values, (0.025, 0.975)))
+    low, high = (float(quantile) for quantile in np.quantile(values, (0.025, 0.975)))
     return Importance(name, float(np.mean(values)), low, high, len(values))
 
 
@@ -151,5 +153,5 @@ def _mean(name: str, values: Sequence[float]) -> Importance:
     return Importance(name, mean, max(0.0, mean - half), mean + half, len(values))
 
 
-def _ordered(found: Iterable[Importance]) -> tuple[Importance, ...]:
-    return tuple(sorted(found, key=lambda one: (-one.value, one.name)))
+def _ordered(importances: Iterable[Importance]) -> tuple[Importance, ...]:
+    return tuple(sorted(importances, key=lambda importance: (-importance.value, importance.name)))

@@ -1,1 +1,1 @@
-"""Problems on which optimizers are compared, a run of one optimizer on one of them, and the statistics of many runs."""
+"""Benchmark of optimizers: problems, a run of one optimizer on one problem, and statistics of many runs."""

@@ -1,4 +1,4 @@
-"""The functions of COCO, noisy: bbob (continuous) and bbob-mixint (mixed integer), from the library coco-experiment.
+"""Functions of COCO with noise: bbob (continuous) and bbob-mixint (mixed integer), from the library coco-experiment.
 
 Source: Hansen, Auger, Ros, Mersmann, Tusar & Brockhoff, Optimization Methods and Software 36(1) (2021); mixed integer:
 Tusar, Brockhoff & Hansen, GECCO 2019.
@@ -20,7 +20,7 @@ from optimizer.library_optimizer import library
 from optimizer.space import Configuration, Parameter, SearchSpace
 
 FLOOR = 1e-2
-"""Added to the distance from the optimum, so that values stay above 0 and noise has something to act on."""
+"""Added to the distance from the optimum, so that values, and the noise on them, stay above 0."""
 
 
 class Coco:
@@ -65,7 +65,7 @@ class Coco:
 
 
 def _best(problem: Any) -> NDArray[np.float64]:
-    """Where a function has its optimum; coco-experiment tells it by a file in the working directory only."""
+    """Return the optimum, (d,); coco-experiment gives it only as a file in the working directory."""
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         problem._best_parameter("print")
         [path] = Path(directory).iterdir()

@@ -1,4 +1,4 @@
-"""Which problems: one list to develop on, another for claims.  Written before Tailor's optimizer was tuned.
+"""Lists of problems: one for development, another for claims.  Written before Tailor's optimizer was tuned.
 
 A problem is a line of text: "microservices SEED SERVICES SHAPE DIMENSIONS" or "SUITE FUNCTION DIMENSIONS INSTANCE".
 """
@@ -52,7 +52,7 @@ HELD_OUT = (
     "bbob 23 10 5",
 )
 
-APPLICATIONS = (  # to develop on, too: those of the first list, and other seeds and shapes
+APPLICATIONS = (  # for development, too: those of the first list, and other seeds and shapes
     *(line for line in DEVELOPMENT if line.startswith("microservices")),
     "microservices 11 6 fan-out 30",
     "microservices 12 9 chain 40",
@@ -68,12 +68,12 @@ LISTS: Mapping[str, Sequence[str]] = {
 
 
 def fingerprint(lines: Sequence[str]) -> str:
-    """SHA-256 of a list, 16 hexadecimal digits."""
+    """Return 16 hexadecimal digits of a list's SHA-256."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def problem(line: str) -> Problem:
-    """The problem of a line.  Raises InvalidInput, LibraryMissing."""
+    """Return the problem that a line names.  Raises InvalidInput, LibraryMissing."""
     kind, *rest = line.split()
     try:
         if kind == "microservices":

@@ -1,7 +1,8 @@
 """Synthetic microservice applications: p95 latency by queueing formulas over chains and fan-outs.
 
-What real ones have and test functions lack: parameters that hardly matter, optima at defaults, saturation, cliffs
-(memory that runs out), pools that must fit each other, policies without order, noise that grows with load, failures.
+They have features of real applications that test functions lack: parameters of little effect, optima at defaults,
+saturation, cliffs (memory that runs out), pools that must match, unordered policies, noise that grows with load,
+failures.
 
 Sources: waiting time in M/M/c: Sakasegawa, Annals of the Institute of Statistical Mathematics 29 (1977); hit ratio of a
 cache under Zipf popularity: the power law of Che, Tung & Wang, IEEE JSAC 20(7) (2002), simplified.  The rest is ours.
@@ -20,7 +21,7 @@ from optimizer.space import Configuration, Parameter, SearchSpace
 
 FULL = 0.97  # utilisation above which a queue is taken to grow without end
 TAIL = 1.645  # standard deviations from the mean to the 95 % quantile of a normal distribution
-THRASHING = 1.15  # memory over its limit by this factor: the kernel kills
+THRASHING = 1.15  # memory over its limit by this factor: the kernel kills processes
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class _Saturated(Exception):
 
 @dataclass(frozen=True)
 class _Service:
-    """``demand``: ms of CPU per visit; ``visits``: per request; ``calls``: services that it calls, at once or not."""
+    """One service.  ``demand``: ms of CPU per visit; ``visits``: per request; ``calls``: the services that it calls."""
 
     name: str
     kind: str
@@ -52,9 +53,10 @@ class _Service:
 
 
 class Microservices:
-    """One application; ``seed`` draws its hidden coefficients, so that another seed is another problem.
+    """One synthetic application; ``seed`` draws its hidden coefficients, so that another seed is another problem.
 
-    ``services``: at least 3.  ``shape``: "chain" or "fan-out".  ``dimensions``: parameters, the rest of them inert.
+    ``services``: at least 3.  ``shape``: "chain" or "fan-out".  ``dimensions``: number of parameters; those that the
+    services do not have are inert.
     """
 
     family = "microservices"
@@ -66,11 +68,13 @@ class Microservices:
         self.rate = 0.0  # requests per second; see _set_rate
         self.cores = int(self._rng.integers(4, 17))
         self.services = {service.name: service for service in self._build(services)}
-        parameters = [one for service in self.services.values() for one in _PARAMETERS[service.kind](service)]
+        parameters = [
+            parameter for service in self.services.values() for parameter in _PARAMETERS[service.kind](service)
+        ]
         if len(parameters) > dimensions:
             parameters = parameters[:dimensions]
-        # Bounds of their own: otherwise the middle of the space would be a good place in every application.
-        parameters = [self._bounded(one) for one in parameters]
+        # Own bounds for each application: otherwise the middle of the space would be good in all of them.
+        parameters = [self._bounded(parameter) for parameter in parameters]
         parameters += [self._inert(index) for index in range(dimensions - len(parameters))]
         self.space = SearchSpace(parameters)
         self._defaults = self.space.default().to_dict()
@@ -78,15 +82,15 @@ class Microservices:
         self._last: tuple[Configuration, _Evaluation] | None = None
         self._set_rate()
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ construction
 
     def _build(self, count: int) -> list[_Service]:
-        """The first is a proxy, a quarter are caches, a quarter stores; each cache stands before a store."""
+        """Return the services: a proxy, logic, and each a quarter caches and stores; each cache calls a store."""
         rng = self._rng
         pairs = max(1, count // 4)
         logic = max(1, count - 1 - 2 * pairs)
         names = [f"logic{i}" for i in range(logic)]
-        made = [self._service("proxy", "proxy", 1.0, (names[0],), False)]
+        services = [self._service("proxy", "proxy", 1.0, (names[0],), False)]
         owners = [int(i) for i in rng.integers(logic, size=pairs)]
         for index, name in enumerate(names):
             below: tuple[str, ...]
@@ -95,13 +99,13 @@ class Microservices:
                 below = (names[index + 1],) if index + 1 < logic else ()
             else:
                 below = tuple(names[1:]) if index == 0 else ()
-            made.append(
+            services.append(
                 self._service(name, "logic", float(rng.uniform(0.5, 1.5)), below + stores, self._shape != "chain")
             )
         for j in range(pairs):
-            made.append(self._service(f"cache{j}", "cache", float(rng.uniform(1, 4)), (f"store{j}",), False))
-            made.append(self._service(f"store{j}", "store", 1.0, (), False))
-        return made
+            services.append(self._service(f"cache{j}", "cache", float(rng.uniform(1, 4)), (f"store{j}",), False))
+            services.append(self._service(f"store{j}", "store", 1.0, (), False))
+        return services
 
     def _service(self, name: str, kind: str, visits: float, calls: tuple[str, ...], parallel: bool) -> _Service:
         demand = {"proxy": 0.1, "logic": 0.6, "cache": 0.03, "store": 0.5}[kind] * float(self._rng.lognormal(0.0, 0.5))
@@ -109,7 +113,7 @@ class Microservices:
         return _Service(name, kind, demand, visits, calls, parallel, character)
 
     def _bounded(self, parameter: Parameter) -> Parameter:
-        """With bounds drawn anew: each up to half of the way (in the parameter's scale) towards the default."""
+        """Return the parameter with random bounds, each up to half of the way (in its scale) towards the default."""
         if not parameter.ordered:
             return parameter
         first, last = float(parameter.low or 0), float(parameter.high or 0)
@@ -134,7 +138,7 @@ class Microservices:
         return Parameter(name, "categorical", "a", choices=("a", "b", "c"), group=group)
 
     def _set_rate(self) -> None:
-        """So that the busiest queue of the default is used to 40 to 85 %: bisection, since use grows with the rate."""
+        """Set the rate that uses the busiest queue of the default to 40 to 85 %, by bisection."""
         wanted = float(self._rng.uniform(0.4, 0.85))
         low, high = 1e-2, 1e5
         for _ in range(60):
@@ -151,11 +155,11 @@ class Microservices:
         return self._evaluated(configuration).value
 
     def noise(self, configuration: Configuration) -> float:
-        """2 % on an idle system, up to 11 % on a full one."""
+        """Return the noise: 2 % on an idle system, up to 11 % on a full one."""
         return 0.02 + 0.1 * self._evaluated(configuration).busiest ** 4
 
     def priors(self, configuration: Configuration) -> Mapping[str, float]:
-        """Each service's own time in the sum of all."""
+        """Return each service's share of the sum of all services' own times."""
         own = self._evaluated(configuration).own
         total = math.fsum(own.values())
         return {name: time / total for name, time in own.items()} if total > 0 else {}
@@ -167,9 +171,9 @@ class Microservices:
 
 
 class _Evaluation:
-    """One configuration worked out.
+    """The evaluation of one configuration.
 
-    ``value``: ms, None where it fails.  ``use``: of each queue, from 0 to 1.  ``own``: ms of each service per request.
+    ``value``: ms, None where it fails.  ``use``: utilisation by queue, 0 to 1.  ``own``: ms per request by service.
     """
 
     def __init__(self, application: Microservices, values: Mapping[str, Any]) -> None:
@@ -193,7 +197,7 @@ class _Evaluation:
         return max(self.use.values(), default=0.0)
 
     def _response(self, name: str, share: float) -> _Time:
-        """Response time of one visit and all below it; ``share`` of the visits that come here at all."""
+        """Return the response time of one visit, with all calls below it; ``share`` of the visits get here."""
         service = self._by_name[name]
         get, hidden = _getter(name, self._values), service.character
         below = share
@@ -252,20 +256,20 @@ class _Evaluation:
         checkpoint = (0.2 + 2 * hidden["e"]) * (300 / float(get("checkpoint_s", 300))) ** 0.5
         return _Time(own.mean, own.variance + checkpoint * checkpoint)
 
-    def _pool(self, service: _Service, get: Callable[[str, Any], Any], held: _Time, share: float) -> _Time:
-        """Waiting for one of ``connections``, each held for as long as the calls below take."""
+    def _pool(self, service: _Service, get: Callable[[str, Any], Any], holding: _Time, share: float) -> _Time:
+        """Return the wait for a connection of the pool; ``holding``: the time for which a visit holds one."""
         size = int(get("connections", 4))
         arrivals = self.rate * service.visits * share
-        return _waiting(f"{service.name}.pool", held.mean, size, arrivals, self.use)
+        return _waiting(f"{service.name}.pool", holding.mean, size, arrivals, self.use)
 
     def _queue(self, service: _Service, demand: float, servers: int, share: float) -> _Time:
-        """M/M/c: the wait, and the service itself."""
+        """Return the response time of an M/M/c queue: waiting and service time."""
         arrivals = self.rate * service.visits * share
         return _waiting(service.name, demand, servers, arrivals, self.use) + _Time(demand, demand * demand)
 
 
 def memory(services: Iterable[_Service], values: Mapping[str, Any]) -> float:
-    """MiB in use."""
+    """Return the memory in use, in MiB."""
     used = 0.0
     for service in services:
         get = _getter(service.name, values)
@@ -279,7 +283,10 @@ def memory(services: Iterable[_Service], values: Mapping[str, Any]) -> float:
 
 
 def _waiting(name: str, demand: float, servers: int, arrivals: float, use: dict[str, float]) -> _Time:
-    """Sakasegawa 1977: Wq = demand * rho ^ (sqrt(2 (c + 1)) - 1) / (c (1 - rho)).  Raises _Saturated."""
+    """Return the waiting time Wq = demand * rho ^ (sqrt(2 (c + 1)) - 1) / (c (1 - rho)) (Sakasegawa 1977).
+
+    Raises _Saturated.
+    """
     rho = arrivals * demand / 1000.0 / servers
     use[name] = max(use.get(name, 0.0), rho)
     if rho >= FULL:
@@ -289,29 +296,29 @@ def _waiting(name: str, demand: float, servers: int, arrivals: float, use: dict[
 
 
 def _joined(children: list[_Time], parallel: bool) -> _Time:
-    """One after the other, or all at once: then the slowest counts, and a little of how many there are."""
+    """Return the time of calls in sequence (the sum), or in parallel (the slowest, and more for many of them)."""
     if not children:
         return _Time(0.0, 0.0)
     if not parallel:
-        return _Time(math.fsum(one.mean for one in children), math.fsum(one.variance for one in children))
-    slowest = max(children, key=lambda one: one.mean)
-    spread = math.sqrt(max(one.variance for one in children))
+        return _Time(math.fsum(child.mean for child in children), math.fsum(child.variance for child in children))
+    slowest = max(children, key=lambda child: child.mean)
+    spread = math.sqrt(max(child.variance for child in children))
     return _Time(slowest.mean + 0.3 * spread * math.log(len(children)), spread * spread)
 
 
 def _weighted(time: _Time, weight: float) -> _Time:
-    """Where only a part of the visits take this time: mean and variance of the mixture with zero."""
+    """Return the time if only a fraction ``weight`` of the visits takes it: a mixture with zero."""
     return _Time(weight * time.mean, weight * (time.variance + (1 - weight) * time.mean**2))
 
 
 def _hit_ratio(memory: float, half: float, policy: str, hidden: Mapping[str, float]) -> float:
-    """Half of the requests hit at ``half`` MiB; policies differ by what the load happens to be like."""
+    """Return the hit ratio of a cache: a half at ``half`` MiB; the best policy depends on the hidden load."""
     factor = {"lru": 1.0, "lfu": 0.7 + 0.8 * hidden["c"], "fifo": 0.8, "random": 0.75}[policy]
     return 1 - math.pow(1 + memory * factor / half, -(0.6 + 0.6 * hidden["d"]))
 
 
 def _threads(threads: int, cores: int, hidden: Mapping[str, float]) -> int:
-    """More threads than cores take from each other."""
+    """Return the effective number of threads: more threads than cores slow each other down."""
     return max(1, round(min(threads, cores) / (1 + 0.3 * hidden["e"] * max(0, threads - cores) / cores)))
 
 

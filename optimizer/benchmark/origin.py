@@ -1,4 +1,4 @@
-"""What a run was made by, as digests: kept runs hold as long as their optimizer and their problem stay the same."""
+"""Origin of a run: digests of the optimizer's code and of the problem.  Stored runs are valid while both are equal."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ import numpy as np
 from optimizer.benchmark.problem import Problem
 from optimizer.sampling import uniform
 
-TRIED = 3  # configurations, beside the default
+TRIED = 3  # configurations in addition to the default
 DIGITS = 6  # of a value
-_DISTRIBUTIONS = cache(packages_distributions)  # it reads what all of them hold
+_DISTRIBUTIONS = cache(packages_distributions)  # it reads the files of all distributions
 
 
 def code_of(kind: type) -> str:
-    """Of the code that a class is made of: its module, what that imports of its own package and of this one, however
-    deep and without comments, and the versions of all other libraries on the way.
+    """Return a digest of a class's code, without comments.
+
+    It covers the class's module, all direct and indirect imports from its own package and from this one, and the
+    versions of all other libraries that these modules import.
     """
-    mine = {kind.__module__.partition(".")[0], __name__.partition(".")[0]}
+    packages = {kind.__module__.partition(".")[0], __name__.partition(".")[0]}
     parts, libraries, queue = {}, set(), [kind.__module__]
     while queue:
         module = queue.pop()
         if module in parts:
             continue
-        if module.partition(".")[0] not in mine:
+        if module.partition(".")[0] not in packages:
             libraries.add(module.partition(".")[0])
         elif (path := _source(module)) is not None:
             if path.suffix != ".py":  # compiled
                 parts[module] = hashlib.sha256(path.read_bytes()).hexdigest()
                 continue
             tree = ast.parse(path.read_text())
-            parts[module] = _said(tree)
+            parts[module] = _code_of_tree(tree)
             queue += _imported(tree, module, package=path.name == "__init__.py")
     return _digest([kind.__qualname__, *(f"{name}\n{parts[name]}" for name in sorted(parts)), *_versions(libraries)])
 
 
 def identity_of(problem: Problem) -> str:
-    """Of a problem: its space, and what it says of the default and of a few other configurations."""
+    """Return a digest of a problem: its space, and its answers for the default and a few other configurations."""
     rng = np.random.default_rng(0)
     tried = [problem.space.default(), *(uniform(problem.space, rng) for _ in range(TRIED))]
-    truths = [problem.truth(one) for one in tried]
-    said = [
-        "fails" if truth is None else f"{truth:.{DIGITS}g} {problem.noise(one):.{DIGITS}g}"
-        for one, truth in zip(tried, truths, strict=True)
+    truths = [problem.truth(configuration) for configuration in tried]
+    values = [
+        "fails" if truth is None else f"{truth:.{DIGITS}g} {problem.noise(configuration):.{DIGITS}g}"
+        for configuration, truth in zip(tried, truths, strict=True)
     ]
-    return _digest([problem.name, problem.space.content_hash, *said])
+    return _digest([problem.name, problem.space.content_hash, *values])
 
 
 def _digest(parts: list[str]) -> str:
@@ -60,16 +62,16 @@ def _digest(parts: list[str]) -> str:
 
 
 def _source(module: str) -> Path | None:
-    """None where it is a name in a module, and no module."""
+    """Return the file of a module; None for a name that is no module."""
     try:
-        found = find_spec(module)
+        spec = find_spec(module)
     except ModuleNotFoundError:
         return None
-    return Path(found.origin) if found is not None and found.origin is not None else None
+    return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
-def _said(tree: ast.Module) -> str:
-    """A module without comments, docstrings and layout."""
+def _code_of_tree(tree: ast.Module) -> str:
+    """Return the text of a module without comments, docstrings and layout."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -77,18 +79,21 @@ def _said(tree: ast.Module) -> str:
 
 
 def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
-    """What a module imports, wherever in it: modules, and names that may be modules."""
+    """Yield the imports of a module, at any depth: modules, and names that may be modules."""
     inside = module if package else module.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), inside) if node.level else node.module or ""
             yield base
-            yield from (f"{base}.{one.name}" for one in node.names)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def _versions(libraries: set[str]) -> list[str]:
     known = _DISTRIBUTIONS()
     outside = sorted(libraries - sys.stdlib_module_names)
-    return [f"{name} {', '.join(version(one) for one in sorted(set(known.get(name, ()))))}" for name in outside]
+    return [
+        f"{name} {', '.join(version(distribution) for distribution in sorted(set(known.get(name, ()))))}"
+        for name in outside
+    ]

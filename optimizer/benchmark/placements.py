@@ -1,4 +1,4 @@
-"""Random placement problems, and the truth about small ones by looking at every placement."""
+"""Random placement problems, and the least cost of small ones by enumeration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RESOURCES = ("core", "memory", "cache")
 def random_placement(
     rng: np.random.Generator, services: int, domains: int, *, room: float = 1.5, wishes: bool = False
 ) -> SearchSpace:
-    """A space of placement on identical domains whose default fits.
+    """Return a placement space with identical domains whose default fits.
 
-    ``room``: capacity of all domains over the need.  ``wishes``: the first service is held to the first domain and
-    apart from the second service, which may leave nothing that fits.
+    ``room``: total capacity over total need.  ``wishes``: the first service is pinned to the first domain and kept
+    apart from the second service; perhaps nothing fits then.
     """
     names = [f"s{number}" for number in range(services)]
     places = tuple(f"node{number // 2}.{number % 2}" for number in range(domains))
@@ -29,8 +29,8 @@ def random_placement(
     parameters = []
     for number, name in enumerate(names):
         attributes = {"score": float(rng.uniform(0, 5)), "latency": float(rng.uniform(1, 9))}
-        attributes |= {SENSITIVITY + one: float(rng.exponential()) for one in RESOURCES}
-        attributes |= {PRESSURE + one: float(rng.exponential()) for one in RESOURCES}
+        attributes |= {SENSITIVITY + resource: float(rng.exponential()) for resource in RESOURCES}
+        attributes |= {PRESSURE + resource: float(rng.exponential()) for resource in RESOURCES}
         attributes[CALLS + names[rng.integers(services)]] = 1.0
         if wishes and number == 0:
             attributes[ONLY + places[0]] = 1.0
@@ -42,7 +42,7 @@ def random_placement(
 
 
 def least_of_all(problem: Assignment) -> float:
-    """The least cost over all placements that fit, by looking at each; infinite where none does."""
+    """Return the least cost over all placements that fit, by enumeration; infinite where none fits."""
     least = np.inf
     for places in itertools.product(range(len(problem.domains)), repeat=len(problem.services)):
         at = np.array(places)

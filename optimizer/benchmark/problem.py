@@ -1,4 +1,4 @@
-"""What an optimizer is compared on: a space, the true value of each configuration, and how noisily it is measured."""
+"""The interface of benchmark problems: a space, the true value of each configuration, and the noise."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class Problem(Protocol):
 
     @property
     def name(self) -> str:
-        """Says all: problems of one name are the same problem."""
+        """A unique name: problems of one name are the same problem."""
 
     @property
     def family(self) -> str:
-        """Problems of one kind, for tables."""
+        """The name of its kind, for tables."""
 
     @property
     def space(self) -> SearchSpace:
-        """Its default is the first point of every run."""
+        """The space to search; its default is the first point of every run."""
 
     def truth(self, configuration: Configuration) -> float | None:
-        """The value without noise, above 0, to be minimised; None where the configuration fails."""
+        """Return the value without noise, above 0, to be minimised; None where the configuration fails."""
 
     def noise(self, configuration: Configuration) -> float:
-        """Standard deviation of the logarithm of one measurement."""
+        """Return the standard deviation of the logarithm of one measurement."""
 
     def priors(self, configuration: Configuration) -> Mapping[str, float]:
-        """Group -> share of the value that it accounts for, as traces would tell; empty where nothing tells."""
+        """Return each group's share of the value, as traces would show it; empty where unknown."""
 
 
 def measured(
@@ -45,11 +45,11 @@ def measured(
     *,
     guided: bool = False,
 ) -> Observation:
-    """One measurement: log-normal about the truth, with the standard error that repetitions would have found.
+    """Measure once: log-normal about the truth, with the standard error that repetitions would estimate.
 
-    ``guided``: with the priors that traces would tell.
+    ``guided``: with the priors that traces would show.
     """
-    deviation = float(rng.standard_normal())  # drawn for failures too: what follows does not depend on them
+    deviation = float(rng.standard_normal())  # drawn for failures too: later draws do not depend on them
     truth = problem.truth(configuration)
     if truth is None:
         return Observation(configuration, ObservationState.FAILED, ask=ask, reason="the configuration fails")

@@ -1,4 +1,4 @@
-"""One run of one optimizer on one problem, as a study would go: the default first, then ask, measure, tell."""
+"""One run of one optimizer on one problem, in the order of a study: the default, then ask, measure, tell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from optimizer.space import Configuration, Value
 
 @dataclass(frozen=True)
 class Run:
-    """``values``: true value of what the optimizer would recommend, after the default (index 0) and each evaluation.
+    """One run.  ``values``: true value of the recommendation, after the default (index 0) and each evaluation.
 
-    ``ask_s``: seconds of each ask, the first one with what the optimizer imports.  ``failures``: failed trials.
-    ``origin``: of the code and the problem that made it (``optimizer.benchmark.origin``), where somebody said so.
+    ``ask_s``: seconds of each ask, the first one with the optimizer's imports.  ``failures``: number of failed trials.
+    ``origin``: digest of code and problem (``optimizer.benchmark.origin``), where it is known.
     """
 
     optimizer: str
@@ -48,26 +48,25 @@ def run(
     modelled: Sequence[Modelled] = (),
     label: str = "",
 ) -> Run:
-    """``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.
+    """Run an optimizer on a problem.
 
-    ``modelled``: what a model of the problem says, for an optimizer that learns from one.
-
-    ``label``: what to call it in tables, where it has options.
-
-    All optimizers see the same noise at the same evaluation (common random numbers).
+    ``optimizer``: a plug-in's name, or "module:Class".  ``guided``: the optimizer is told the priors.  ``modelled``:
+    predictions of a model of the problem, for an optimizer that learns from one.  ``label``: its name in tables,
+    where it has options.  All optimizers see the same noise at the same evaluation (common random numbers).  Raises
+    PluginError, InvalidInput.
     """
     default = problem.space.default()
     known: dict[str, Any] = {**(options or {}), **({"modelled": modelled} if modelled else {})}
     kind = kind_of(optimizer)
     registry.check_options(kind, options or {})
-    made = kind(problem.space, seed=seed, budget=evaluations, start=default, **known)
+    search = kind(problem.space, seed=seed, budget=evaluations, start=default, **known)
     key = zlib.crc32(problem.name.encode())
-    made.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
+    search.tell([measured(problem, default, np.random.default_rng([key, seed, 0]), guided=guided)])
     values, ask_s, failures = [_truth(problem, default)], [], 0
     for index in range(1, evaluations + 1):
         began = time.perf_counter()
         try:
-            [suggestion] = made.ask()
+            [suggestion] = search.ask()
         except SearchExhausted:
             values += [values[-1]] * (evaluations + 1 - index)
             break
@@ -75,14 +74,14 @@ def run(
         rng = np.random.default_rng([key, seed, index])
         observation = measured(problem, suggestion.configuration, rng, suggestion.ask, guided=guided)
         failures += observation.value is None
-        made.tell([observation])
-        best = made.recommend()
+        search.tell([observation])
+        best = search.recommend()
         values.append(_truth(problem, default if best is None else best))
     return Run(label or optimizer, problem.name, problem.family, seed, tuple(values), tuple(ask_s), failures)
 
 
 def kind_of(optimizer: str) -> type[Optimizer]:
-    """The class of a plug-in's name or of "module:Class".  Raises PluginError, UnknownOptimizer."""
+    """Return the class for a plug-in's name or for "module:Class".  Raises PluginError, UnknownOptimizer."""
     if ":" not in optimizer:
         return registry.load(optimizer)
     entry = EntryPoint(optimizer.rpartition(":")[2], optimizer, registry.GROUP)

@@ -1,9 +1,9 @@
-"""A recorded study as a problem: what was measured is answered as measured, everything else by a forest.
+"""A recorded study as a problem: measured configurations have their measured values, all others a forest's.
 
 The model is scikit-learn's random forest on the logarithms of the values, as in Eggensperger, Hutter, Hoos &
 Leyton-Brown, "Efficient benchmarking of hyperparameter optimizers via surrogates", AAAI 2015: none of the optimizers
-here uses the same model, so that it favours none of them (``bo-rf`` comes near).  A forest never answers with less than
-the best that was measured: a replay says how soon an optimizer finds what the study found, not whether there is better.
+here uses the same model, so that it favours none of them (``bo-rf`` comes near).  A forest never predicts less than the
+best measured value: a replay shows how soon an optimizer gets as far as the study, not whether there is better.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from optimizer.errors import InvalidInput
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace, Value
 
-FEWEST = 10  # configurations with a value
+MIN_VALUES = 10  # configurations with a value
 TREES = 200
 
 
 @dataclass(frozen=True)
 class Result:
-    """One trial of the record.  ``value``: None where it failed.  ``error``: standard error of log(value)."""
+    """One recorded trial.  ``value``: None where it failed.  ``error``: standard error of log(value)."""
 
     values: Mapping[str, Value]
     value: float | None
@@ -32,7 +32,7 @@ class Result:
 
 
 class Replay:
-    """A Problem.  ``explained``: R^2 of log(value) on trials that the forest's trees had not seen (out of bag).
+    """A Problem from a record.  ``explained``: R^2 of log(value) on trials that the trees had not seen (out of bag).
 
     Raises InvalidInput where fewer than 10 configurations have a value, or one is not above 0.
     """
@@ -40,27 +40,27 @@ class Replay:
     family = "recorded"
 
     def __init__(self, name: str, space: SearchSpace, results: Sequence[Result]) -> None:
-        from sklearn.ensemble import RandomForestRegressor  # here: an `import optimizer` must not pay for it
+        from sklearn.ensemble import RandomForestRegressor  # imported here: it takes a second
 
         self.name = name
         self.space = space
         measured: dict[Configuration, list[float]] = {}
         self._failed: set[Configuration] = set()
-        for one in results:
-            configuration = space.validate({**space.default(), **one.values})
-            if one.value is None:
+        for result in results:
+            configuration = space.validate({**space.default(), **result.values})
+            if result.value is None:
                 self._failed.add(configuration)
-            elif one.value > 0:
-                measured.setdefault(configuration, []).append(math.log(one.value))
+            elif result.value > 0:
+                measured.setdefault(configuration, []).append(math.log(result.value))
             else:
-                raise InvalidInput(f"{name}: found a value of {one.value}; allowed: above 0")
-        if len(measured) < FEWEST or space.default() not in measured:
+                raise InvalidInput(f"{name}: found a value of {result.value}; allowed: above 0")
+        if len(measured) < MIN_VALUES or space.default() not in measured:
             raise InvalidInput(
-                f"{name}: {len(measured)} configurations with a value; a replay takes {FEWEST}, the default among them"
+                f"{name}: {len(measured)} configurations with a value; a replay needs {MIN_VALUES}, with the default"
             )
         self._failed -= measured.keys()
         self._measured = {configuration: float(np.mean(values)) for configuration, values in measured.items()}
-        errors = [one.error for one in results if one.error]
+        errors = [result.error for result in results if result.error]
         self._noise = float(np.median(errors)) if errors else 0.0
         self._encoder = Encoder(space)
         x = self._encoder.encode(self._encoder.units(list(self._measured)))
@@ -72,7 +72,7 @@ class Replay:
 
     @property
     def statement(self) -> str:
-        """How configurations are answered that were not measured."""
+        """Description of the problem: which values are measured and which are predicted."""
         return (
             f"{self.name}: {len(self._measured)} measured configurations are answered as measured, all others by a "
             f"random forest that explains {max(0.0, self.explained):.0%} of the variance of trials it has not seen "

@@ -1,1 +1,1 @@
-"""Models of what was measured, and of what is believed before."""
+"""Models of measured values, and prior models of them."""

@@ -1,9 +1,9 @@
-"""A Gaussian process for configurations of many services: a joint part, and parts for groups and for tied parameters.
+"""Additive Gaussian process for many services: a joint part, and parts for groups and for tied parameters.
 
-The tail latency of a request is nearly a sum over the services that it waits for, and a service's parameters act on its
-own term first.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g) + sum over sets of
-tied parameters v_s f_s(x) f_s(x'), m the Matern 5/2 function, r the scaled distance in all parameters or in those of
-the group, f the features of ``tied_parameters``.  Without groups only the joint part is left.
+The tail latency of a request is nearly a sum over the services that it waits for, and a service's parameters mainly
+change its own term.  So the covariance is a sum too: k(x, x') = v_0 m(r_0) + sum over groups v_g m(r_g) + sum over sets
+of tied parameters v_s f_s(x) f_s(x'), with m the Matern 5/2 function, r the scaled distance in all parameters or in
+those of the group, and f the features of ``tied_parameters``.  Without groups only the joint part is left.
 
 Sources: Rasmussen & Williams 2006 [RW06], algorithm 2.1 and section 5.4.1; additive: Duvenaud, Nickisch & Rasmussen,
 NIPS 2011, and Kandasamy, Schneider & Poczos, ICML 2015; length scales that grow with the square root of the number of
@@ -24,23 +24,24 @@ from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
 
-SHORTER = -0.8  # of the logarithms of the length scales: half of what [H24] expects
-DOUBT = 1.0  # their standard deviation
-BY_NAME = 0.7  # share of the variance that all sets of tied parameters have together
-BY_GROUP = 0.6  # share of the rest that all groups have together; these four from the development problems
-FEWEST = 2  # members of a set of tied parameters
+# The first four were chosen on the development problems.
+LENGTH_SHIFT = -0.8  # added to the logarithm of the length scales of [H24], which about halves them
+LENGTH_DEVIATION = 1.0  # standard deviation of that logarithm
+TIED_SHARE = 0.7  # share of the variance for all sets of tied parameters
+GROUP_SHARE = 0.6  # share of the remaining variance for all groups
+MIN_MEMBERS = 2  # of a set of tied parameters
 JITTER = 1e-6
-ROWS = 128  # of a large covariance at once: as many as stay in the processor's cache
-FITTED = 64  # points at most that hyperparameters are fitted to; more changed nothing on the development problems
+BLOCK_ROWS = 128  # rows of a large covariance computed at once: as many as stay in the processor's cache
+MAX_FITTED = 64  # points for fitting hyperparameters; more changed nothing on the development problems
 STEPS = 40  # of L-BFGS; more changed nothing on the development problems
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of the encoded configurations (see ``surrogate.Encoder``): ``parameter[j]`` and ``group[p]``.
+    """Structure of the encoded configurations (see ``surrogate.Encoder``).
 
-    ``weight[p]``: how much is expected of a parameter before anything is known, with a mean of one.  ``sets``: those
-    tied parameters whose effects are modelled together.
+    ``parameter[j]``: the parameter of column j.  ``group[p]``: the group of parameter p.  ``weight[p]``: the prior
+    weight of parameter p, with a mean of one.  ``sets``: tied parameters whose effects are modelled as one part.
     """
 
     parameter: NDArray[np.int64]
@@ -50,10 +51,10 @@ class Layout:
 
     @classmethod
     def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
-        """``columns``: of each parameter in the encoding; ``weight``: of each parameter, whatever its mean."""
+        """Return the layout of a space.  ``columns``: number per parameter; ``weight``: per parameter, of any mean."""
         number = {group: index for index, group in enumerate(space.groups)}
-        group = np.array([number[one.group] for one in space.parameters])
-        sets = tuple(one for one in tied_parameters(space, columns) if len(one.members) >= FEWEST)
+        group = np.array([number[parameter.group] for parameter in space.parameters])
+        sets = tuple(tied for tied in tied_parameters(space, columns) if len(tied.members) >= MIN_MEMBERS)
         return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean(), sets)
 
     @property
@@ -65,15 +66,15 @@ class Layout:
         return int(self.group.max()) + 1 if len(self.group) else 0
 
     def features(self, x: Array) -> list[Array]:
-        """Of each set of tied parameters, (n, k); a set counts as one parameter, shared by its members' weights."""
-        return [one.features(x, self.weight[one.members] / self.weight[one.members].sum()) for one in self.sets]
+        """Return the features of each set of tied parameters, (n, k); members share the effect of one parameter."""
+        return [tied.features(x, self.weight[tied.members] / self.weight[tied.members].sum()) for tied in self.sets]
 
 
 class AdditiveProcess:
-    """Fitted to x (n, columns) and y (n,), the latter standardised by the caller; ``noise`` (n,): known variances of y.
+    """A process fitted to x (n, columns) and standardised y (n,); ``noise`` (n,): known variances of y.
 
-    Hyperparameters are the maximum of the posterior: length scale of each parameter, variance of each part and of each
-    set of tied parameters, and a further noise variance.
+    Hyperparameters maximise the posterior: length scale of each parameter, variance of each part and of each set of
+    tied parameters, and an additional noise variance.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class AdditiveProcess:
         y: Array,
         noise: Array,
         theta: Array | None = None,
-        among: Array | None = None,
+        leading: Array | None = None,
     ) -> None:
-        """``theta``: hyperparameters that are not fitted; ``among``: the covariance of the first points, if known."""
+        """Fit the process.  ``theta``: known hyperparameters; ``leading``: known covariance of the first points."""
         self.layout = layout
         self._x, self._y, self._noise = x, y, noise
         self._parts = _parts(layout)
@@ -94,39 +95,39 @@ class AdditiveProcess:
         self._centre, self._spread = _prior(layout, len(self._parts))
         self._theta = self._fitted() if theta is None else theta
         self.inverse, self.variances, self.amounts, self._extra = self._split(self._theta)
-        self._among = self._covariance(among)
+        self._noise_free = self._covariance(leading)
         self._factorise()
 
     def widened(self, x: Array, y: Array, noise: Array) -> AdditiveProcess:
-        """With its hyperparameters, at the points of this one and after these at ``x``; both of all."""
-        return AdditiveProcess(self.layout, np.concatenate([self._x, x]), y, noise, self._theta, self._among)
+        """Return a process of the same hyperparameters with the points ``x`` added; ``y``, ``noise``: of all points."""
+        return AdditiveProcess(self.layout, np.concatenate([self._x, x]), y, noise, self._theta, self._noise_free)
 
     def with_more(self, x: Array, y: Array) -> AdditiveProcess:
-        """The same process with further points, without noise of their own."""
+        """Return the process with further points (m, columns) and their noise-free values (m,)."""
         return self.widened(x, np.concatenate([self._y, y]), np.concatenate([self._noise, np.zeros(len(y))]))
 
     # ------------------------------------------------------------------ fitting
 
     def _fitted(self) -> Array:
-        from scipy.optimize import minimize  # here: a second that only those who use it should pay
+        from scipy.optimize import minimize  # imported here: it takes a second
 
-        rows = _spread(self._y, FITTED)
-        known = _Known(self.layout, self._parts, self._x[rows], [one[rows] for one in self._features])
+        rows = _spread(self._y, MAX_FITTED)
+        known = _PairTerms(self.layout, self._parts, self._x[rows], [feature[rows] for feature in self._features])
         data = (known, self._y[rows], self._noise[rows])
         bounds = [(c - 4 * s, c + 4 * s) for c, s in zip(self._centre, self._spread, strict=True)]
         options = {"maxiter": STEPS}
-        found = minimize(self._loss, self._centre, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
-        return np.asarray(found.x)
+        optimum = minimize(self._loss, self._centre, data, "L-BFGS-B", jac=True, bounds=bounds, options=options)
+        return np.asarray(optimum.x)
 
     def _split(self, theta: Array) -> tuple[Array, Array, Array, float]:
-        """Inverse squared length scales (P,), variances of the parts and of the sets, noise variance."""
+        """Split theta: inverse squared length scales (P,), variances of the parts and of the sets, noise variance."""
         lengths, variances, amounts, extra = np.split(
             theta, np.cumsum([self.layout.parameters, len(self._parts), len(self.layout.sets)])
         )
         return np.exp(-2.0 * lengths), np.exp(variances), np.exp(amounts), float(np.exp(extra[0]))
 
-    def _loss(self, theta: Array, known: _Known, y: Array, noise: Array) -> tuple[float, Array]:
-        """Negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
+    def _loss(self, theta: Array, known: _PairTerms, y: Array, noise: Array) -> tuple[float, Array]:
+        """Return the negative log posterior and its gradient ([RW06] equations 2.30 and 5.9)."""
         from scipy.linalg import cho_solve
         from scipy.linalg.lapack import dpotri
 
@@ -138,16 +139,16 @@ class AdditiveProcess:
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(theta)
         alpha = cho_solve((factor, True), y, check_finite=False)
-        inverted, _ = dpotri(factor, lower=1)  # of a symmetric matrix: its diagonal and what is below it
+        inverted, _ = dpotri(factor, lower=1)  # only the lower triangle of the inverse
         off = (theta - self._centre) / self._spread
         value = 0.5 * float(y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
-        both = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
-        pull, own = 2.0 * known.pairs_of(both), np.diag(both)  # of pairs, each of which stands twice, and of the points
+        twice = inverted - np.outer(alpha, alpha)  # twice the derivative by the covariance
+        pull, own = 2.0 * known.pairs_of(twice), np.diag(twice)  # of the pairs, each counted twice, and of the points
         pulled = [pull * slope for slope in slopes]
         by_length = np.zeros(self.layout.parameters)
-        for index, (members, stack) in enumerate(known.stacks, start=1):  # each is in the joint part too
+        for index, (members, stack) in enumerate(known.stacks, start=1):  # a group is in the joint part too
             by_length[members] = stack @ (pulled[0] + pulled[index] if len(pulled) > 1 else pulled[0])
-        by_variance = np.array([pull @ one for one in covariances]) + variances * own.sum()
+        by_variance = np.array([pull @ covariance for covariance in covariances]) + variances * own.sum()
         by_amount = amounts * (known.products @ pull + known.squares @ own)
         by_noise = extra * float(own.sum())
         gradient = 0.5 * np.concatenate([inverse * by_length, by_variance, by_amount, [by_noise]])
@@ -157,38 +158,39 @@ class AdditiveProcess:
         from scipy.linalg import cho_factor, cho_solve
 
         self._errors = self._noise + self._extra + JITTER
-        self._factor = cho_factor(self._among + np.diag(self._errors), lower=True, overwrite_a=True)
+        self._factor = cho_factor(self._noise_free + np.diag(self._errors), lower=True, overwrite_a=True)
         self._alpha = cho_solve(self._factor, self._y)
 
-    def _covariance(self, among: Array | None) -> Array:
-        """Of the points with each other, (n, n); ``among``: of the first ones."""
-        if among is None:
+    def _covariance(self, leading: Array | None) -> Array:
+        """Return the covariance of the points, (n, n); ``leading``: that of the first ones, if known."""
+        if leading is None:
             return self._cross(self._x)[0]
-        known = len(among)
+        known = len(leading)
         more, _ = self._cross(self._x[known:])
-        return np.block([[among, more[:, :known].T], [more]])
+        return np.block([[leading, more[:, :known].T], [more]])
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ prediction
 
     @property
     def relevance(self) -> Array:
-        """How much each parameter moves the function, (P,), the largest 1: by length scales and variances of parts."""
-        found = np.zeros(self.layout.parameters)
+        """Effect of each parameter on the function, (P,), the largest 1: from length scales and variances of parts."""
+        squared = np.zeros(self.layout.parameters)
         for (members, factor), variance in zip(self._parts, self.variances, strict=True):
-            found[members] += variance * factor * self.inverse[members]
-        for one, amount in zip(self.layout.sets, self.amounts, strict=True):
-            weight = self.layout.weight[one.members]
-            found[one.members] += amount * (weight / weight.sum() / LENGTH) ** 2
-        return np.asarray(np.sqrt(found / found.max()))
+            squared[members] += variance * factor * self.inverse[members]
+        for tied, amount in zip(self.layout.sets, self.amounts, strict=True):
+            weight = self.layout.weight[tied.members]
+            squared[tied.members] += amount * (weight / weight.sum() / LENGTH) ** 2
+        return np.asarray(np.sqrt(squared / squared.max()))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
+        """Return mean and standard deviation of the noise-free function at x (m, columns), both (m,)."""
         return self._answer(*self._cross(x))
 
     def predict_both(self, wider: AdditiveProcess, x: Array) -> tuple[Array, Array, Array]:
-        """The same, and the mean of ``wider``, (m,): covariances, which take longest, are made once for both.
+        """Predict as ``predict`` does, and add the mean of ``wider``, (m,).
 
-        ``wider``: a process of the same hyperparameters whose points begin with those of this one.
+        ``wider``: a process of the same hyperparameters whose points begin with those of this one.  Covariances, which
+        take the most time, are computed once for both.
         """
         cross, features = wider._cross(x)
         return *self._answer(cross[:, : len(self._x)], features), cross @ wider._alpha
@@ -204,37 +206,37 @@ class AdditiveProcess:
 
     @property
     def means(self) -> Array:
-        """The mean of the noise-free function at the points themselves, (n,): what is not noise."""
+        """Mean of the noise-free function at the points themselves, (n,)."""
         return np.asarray(self._y - self._errors * self._alpha)
 
     def _cross(self, x: Array) -> tuple[Array, list[Array]]:
-        """Covariance of new points with those fitted, (m, n), and the features of the new ones with their amounts."""
+        """Return the covariance of new points with the fitted ones, (m, n), and the scaled features of the new ones."""
         total = np.zeros((len(x), len(self._x)))
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
         products = [_products(new[:, columns], old[:, columns]) for columns in self._columns]
-        for begin in range(0, len(x), ROWS):
-            rows = slice(begin, begin + ROWS)
-            found = total[rows]
-            squared = np.zeros_like(found)
+        for begin in range(0, len(x), BLOCK_ROWS):
+            rows = slice(begin, begin + BLOCK_ROWS)
+            block = total[rows]
+            squared = np.zeros_like(block)
             for index, (left, right) in enumerate(products, start=1):
-                one = left[rows] @ right
-                np.maximum(one, 0.0, out=one)
-                squared += one
+                distance = left[rows] @ right
+                np.maximum(distance, 0.0, out=distance)
+                squared += distance
                 if len(self._parts) > 1:
-                    found += _matern(one, self._parts[index][1], self.variances[index])
-            found += _matern(squared, self._parts[0][1], self.variances[0])
+                    block += _matern(distance, self._parts[index][1], self.variances[index])
+            block += _matern(squared, self._parts[0][1], self.variances[0])
         features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
-        for mine, theirs, amount in zip(features, self._features, self.amounts, strict=True):
-            total += mine @ (math.sqrt(amount) * theirs).T
+        for new_features, old_features, amount in zip(features, self._features, self.amounts, strict=True):
+            total += new_features @ (math.sqrt(amount) * old_features).T
         return total, features
 
 
-class _Known:
-    """What the covariance of fitted points is made of, before the hyperparameters, for each pair of them once.
+class _PairTerms:
+    """Terms of the covariance that do not depend on the hyperparameters, once for each pair of fitted points.
 
-    ``stacks``: for each group its parameters and their squared differences, (members, pairs).  ``products``: of the
-    features of each set, (sets, pairs); ``squares``: of a point with itself, (sets, n).
+    ``stacks``: for each group its parameters and their squared differences, (members, pairs).  ``products``: products
+    of the features of each set, (sets, pairs); ``squares``: those of a point with itself, (sets, n).
     """
 
     def __init__(
@@ -245,23 +247,25 @@ class _Known:
         self._rows, self._columns = np.tril_indices(len(x), -1)
         distances = _distances(layout, x[self._rows] - x[self._columns])
         self.stacks = [(members, distances[members]) for members, _ in _groups(parts)]
-        self.products = np.array([self.pairs_of(one @ one.T) for one in features])
+        self.products = np.array([self.pairs_of(feature @ feature.T) for feature in features])
         self.products = self.products.reshape(len(features), len(self._rows))
-        self.squares = np.array([(one * one).sum(axis=1) for one in features]).reshape(len(features), len(x))
+        self.squares = np.array([(feature * feature).sum(axis=1) for feature in features]).reshape(
+            len(features), len(x)
+        )
 
     def pairs_of(self, matrix: Array) -> Array:
-        """The part below the diagonal of a matrix (n, n), (pairs,)."""
+        """Return the part below the diagonal of a matrix (n, n), (pairs,)."""
         return np.asarray(matrix[self._rows, self._columns])
 
     def whole(self, covariances: list[Array], variances: Array, amounts: Array, noise: Array) -> Array:
-        """The covariance with its diagonal and what is below it, (n, n): all that its factorisation reads."""
-        found = np.zeros((self._count, self._count))
-        found[self._rows, self._columns] = np.sum(covariances, axis=0) + amounts @ self.products
-        np.fill_diagonal(found, variances.sum() + amounts @ self.squares + noise)
-        return found
+        """Return the lower triangle of the covariance, (n, n): its factorisation reads nothing else."""
+        covariance = np.zeros((self._count, self._count))
+        covariance[self._rows, self._columns] = np.sum(covariances, axis=0) + amounts @ self.products
+        np.fill_diagonal(covariance, variances.sum() + amounts @ self.squares + noise)
+        return covariance
 
     def covariances(self, inverse: Array, variances: Array) -> tuple[list[Array], list[Array]]:
-        """v m(r) of each part, and -2 v dm/d(r^2), of which derivatives are made."""
+        """Return v m(r) of each part and pair, and -2 v dm/d(r^2), which the gradient needs."""
         by_group = [inverse[members] @ stack for members, stack in self.stacks]
         distances = [np.sum(by_group, axis=0), *(by_group if len(self._parts) > 1 else ())]
         covariances, slopes = [], []
@@ -275,7 +279,7 @@ class _Known:
 
 
 def _spread(y: Array, count: int) -> NDArray[np.int64]:
-    """Rows of at most ``count`` of the values, evenly from the lowest to the highest."""
+    """Return the rows of at most ``count`` values, evenly spread from the lowest to the highest."""
     if len(y) <= count:
         return np.arange(len(y))
     places = np.linspace(0, len(y) - 1, count).round().astype(np.int64)
@@ -283,7 +287,7 @@ def _spread(y: Array, count: int) -> NDArray[np.int64]:
 
 
 def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
-    """The joint part and one for each group: its parameters, and the factor that makes distances comparable."""
+    """Return the parameters of the joint part and of each group, with factors that make distances comparable."""
     every = np.arange(layout.parameters)
     parts = [(every, 1.0)]
     if layout.groups > 1:
@@ -294,18 +298,18 @@ def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
 
 
 def _groups(parts: list[tuple[NDArray[np.int64], float]]) -> list[tuple[NDArray[np.int64], float]]:
-    """The parts that divide the parameters among themselves: those of the groups, or the joint one if it is alone."""
+    """Return the parts of the groups, or the joint part if there are none: each parameter is in exactly one."""
     return parts[1:] or parts
 
 
 def _products(a: Array, b: Array) -> tuple[Array, Array]:
-    """Two matrices (m, k + 2) and (k + 2, n) whose product is the squared distances of a (m, k) from b (n, k)."""
+    """Return two matrices (m, k + 2), (k + 2, n) whose product is the squared distances of a (m, k) and b (n, k)."""
     left = np.column_stack([-2.0 * a, (a * a).sum(axis=1), np.ones(len(a))])
     return left, np.column_stack([b, np.ones(len(b)), (b * b).sum(axis=1)]).T
 
 
 def _matern(squared: Array, factor: float, variance: float) -> Array:
-    """v m(r) for the squares of distances, which are lost: large arrays take longer to come by than to fill."""
+    """Return v m(r) in the array of the squared distances: allocating large arrays takes longer than filling them."""
     squared *= 5.0 * factor
     r = np.sqrt(squared)
     squared /= 3.0
@@ -317,30 +321,30 @@ def _matern(squared: Array, factor: float, variance: float) -> Array:
 
 
 def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
-    """Mean and standard deviation of the hyperparameters' logarithms, normal and independent.
+    """Return means and standard deviations of the hyperparameters' logarithms, which are normal and independent.
 
-    Length scales grow as in [H24] (the mode of its log-normal density), and are shorter for parameters of more weight.
-    Groups share their part of the variance according to the weight of their parameters.
+    Length scales grow as in [H24] (the mode of its log-normal density), and are shorter for parameters of larger
+    weight.  Groups share their part of the variance by the weights of their parameters.
     """
     count = layout.parameters
-    length = SHORTER + math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
+    length = LENGTH_SHIFT + math.sqrt(2.0) + 0.5 * math.log(count) - 3.0 - 0.5 * np.log(np.maximum(layout.weight, 0.05))
     if parts == 1:
         shares = np.array([1.0])
     else:
         by_group = np.bincount(layout.group, layout.weight) / layout.weight.sum()
-        shares = np.concatenate([[1 - BY_GROUP], BY_GROUP * np.maximum(by_group, 0.01)])
-    by_name = np.array([float(layout.weight[one.members].sum()) for one in layout.sets])
+        shares = np.concatenate([[1 - GROUP_SHARE], GROUP_SHARE * np.maximum(by_group, 0.01)])
+    by_name = np.array([float(layout.weight[tied.members].sum()) for tied in layout.sets])
     if layout.sets:
-        shares = (1 - BY_NAME) * shares
-        by_name = BY_NAME * by_name / by_name.sum()
+        shares = (1 - TIED_SHARE) * shares
+        by_name = TIED_SHARE * by_name / by_name.sum()
     centre = np.concatenate([length, np.log(shares), np.log(by_name), [-4.0]])
-    spread = np.concatenate([np.full(count, DOUBT), np.ones(parts), np.ones(len(by_name)), [1.0]])
+    spread = np.concatenate([np.full(count, LENGTH_DEVIATION), np.ones(parts), np.ones(len(by_name)), [1.0]])
     return centre, spread
 
 
 def _distances(layout: Layout, differences: Array) -> Array:
-    """Squares by parameter of differences (pairs, columns), (P, pairs); columns of a choice belong to one parameter."""
-    found = np.zeros((layout.parameters, len(differences)))
+    """Return the squared differences by parameter, (P, pairs), of differences (pairs, columns)."""
+    squared = np.zeros((layout.parameters, len(differences)))
     for column, parameter in enumerate(layout.parameter):
-        found[parameter] += differences[:, column] ** 2
-    return found
+        squared[parameter] += differences[:, column] ** 2
+    return squared

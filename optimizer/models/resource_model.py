@@ -1,11 +1,11 @@
-"""What trials took of each group of parameters, and how that follows the parameters.
+"""Model of the resource costs of trials by group of parameters (a service's CPU time per request).
 
-A trial has one value and noise on it.  What a service computes for a request is counted service by service, hardly
-errs, and depends on that service's own parameters; and where a machine is busy, latency follows the sum of it.  So the
-logarithm of what a group takes is modelled as a level of the group, a term for the trial (the machine's speed, the
-load), and a linear function of its parameters in which tied parameters have the same coefficients: thirty services are
-thirty witnesses of what one parameter costs.  The sum over the groups is then an idea of the values' shape, to be
-trusted as far as these agree (``simulator_prior.trusted``).
+A trial has one noisy value.  The CPU time of a service per request is measured for each service, is nearly free of
+noise, and depends on that service's own parameters; on a busy machine, latency follows the sum.  So the logarithm of a
+group's cost is modelled as a level of the group, a term of the trial (the machine's speed, the load), and a linear
+function of the group's parameters.  Tied parameters have the same coefficients, so that thirty services give thirty
+measurements of one parameter's cost.  The sum over the groups is a prior mean of the values, scaled by how well they
+agree with it (``simulator_prior.fitted_rho``).
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from optimizer.space import SearchSpace
 
 Array = NDArray[np.float64]
 
-FEWEST = 4  # trials from which anything is learnt
-LEAST_SHARE = 0.005  # of the whole; what a smaller group takes is noise
-EFFECT = 0.3  # standard deviation of a coefficient and of a trial's term, in logarithms, before anything is known
+MIN_TRIALS = 4  # with fewer the model is not used
+MIN_SHARE = 0.005  # of the total cost; smaller costs of a group are noise
+EFFECT = 0.3  # prior standard deviation of a coefficient and of a trial's term, in logarithms
 
 
 class ResourceModel:
-    """Fitted to x (n, columns), encoded, and what each of these trials took of each group, above 0."""
+    """The model fitted to encoded configurations x (n, columns) and the costs of these n trials by group, above 0."""
 
     def __init__(
         self, space: SearchSpace, columns: Sequence[int], x: Array, taken: Sequence[Mapping[str, float]]
     ) -> None:
-        self._groups = sorted({name for one in taken for name in one})
-        shared = _Shared(space, columns, self._groups)
+        self._groups = sorted({name for costs in taken for name in costs})
+        shared = _SharedCoefficients(space, columns, self._groups)
         rows = [
-            (trial, group, math.log(one[name]))
-            for trial, one in enumerate(taken)
+            (trial, group, math.log(costs[name]))
+            for trial, costs in enumerate(taken)
             for group, name in enumerate(self._groups)
-            if one.get(name, 0.0) > LEAST_SHARE * sum(one.values())
+            if costs.get(name, 0.0) > MIN_SHARE * sum(costs.values())
         ]
         trial = np.array([row[0] for row in rows], dtype=np.int64)
         group = np.array([row[1] for row in rows], dtype=np.int64)
-        said = np.array([row[2] for row in rows])
+        logs = np.array([row[2] for row in rows])
         levels = np.eye(len(self._groups))[group]
         design = np.hstack([shared.features(x)[trial, group], levels, np.eye(len(taken))[trial]])
         own = shared.count + len(self._groups)
         prior = np.full(design.shape[1], EFFECT)
-        prior[shared.count : own] = 100.0  # what a group takes is not known at all
-        found, _ = ridge(design, said, np.zeros(len(said)), prior, own)
+        prior[shared.count : own] = 100.0  # the level of a group is not known at all
+        coefficients, _ = ridge(design, logs, np.zeros(len(logs)), prior, own)
         self._levels = np.full(len(self._groups), -np.inf)
         known = np.unique(group)
-        self._levels[known] = found[shared.count + known]
-        self._slopes = shared.spread(found[: shared.count])
+        self._levels[known] = coefficients[shared.count + known]
+        self._slopes = shared.spread(coefficients[: shared.count])
 
     def at(self, x: Array) -> Array:
-        """The logarithm of what all groups together take at encoded configurations (m, columns), (m,)."""
+        """Return the logarithm of the total cost at encoded configurations (m, columns), (m,)."""
         logs = x @ self._slopes + self._levels
         return np.asarray(np.logaddexp.reduce(logs, axis=1))
 
 
-class _Shared:
-    """The coefficient of each column of the encoding: tied parameters share theirs, scaled by the range of all."""
+class _SharedCoefficients:
+    """Coefficients by column of the encoding: tied parameters share theirs, scaled by the range of all."""
 
     def __init__(self, space: SearchSpace, columns: Sequence[int], groups: Sequence[str]) -> None:
         number = {name: index for index, name in enumerate(groups)}
@@ -71,9 +71,9 @@ class _Shared:
         self._coefficient = np.zeros(width, dtype=np.int64)
         self._factor = np.zeros(width)
         self._group = np.full(width, -1)
-        for one in tied_parameters(space, columns):
-            size = columns[one.members[0]]
-            for member, begin, span in zip(one.members, one.begins, one.span, strict=True):
+        for tied in tied_parameters(space, columns):
+            size = columns[tied.members[0]]
+            for member, begin, span in zip(tied.members, tied.begins, tied.span, strict=True):
                 here = slice(begin, begin + size)
                 self._coefficient[here] = self.count + np.arange(size)
                 self._factor[here] = 1.0
@@ -82,17 +82,17 @@ class _Shared:
             self.count += size
 
     def features(self, x: Array) -> Array:
-        """(n, columns) -> (n, groups, coefficients)."""
-        found = np.zeros((len(x), self._groups, self.count))
+        """Return the regression features, (n, groups, coefficients), of encoded configurations (n, columns)."""
+        features = np.zeros((len(x), self._groups, self.count))
         for column, (group, coefficient) in enumerate(zip(self._group, self._coefficient, strict=True)):
             if group >= 0:
-                found[:, group, coefficient] += self._factor[column] * x[:, column]
-        return found
+                features[:, group, coefficient] += self._factor[column] * x[:, column]
+        return features
 
     def spread(self, coefficients: Array) -> Array:
-        """A matrix that takes encoded configurations to the groups' logarithms, (columns, groups)."""
-        found = np.zeros((len(self._group), self._groups))
+        """Return the slope of each group's logarithm in each column, (columns, groups)."""
+        slopes = np.zeros((len(self._group), self._groups))
         for column, (group, coefficient) in enumerate(zip(self._group, self._coefficient, strict=True)):
             if group >= 0:
-                found[column, group] = self._factor[column] * coefficients[coefficient]
-        return found
+                slopes[column, group] = self._factor[column] * coefficients[coefficient]
+        return slopes

@@ -1,4 +1,4 @@
-"""Ridge regression whose rows err differently: in a second round they weigh by what the first left.
+"""Ridge regression for rows with different errors: a second round weights them by the first round's residuals.
 
 Sources: Hoerl & Kennard, Technometrics 12(1) (1970); Carroll & Ruppert, "Transformation and Weighting in Regression"
 (1988), section 2.
@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-LEAST = 0.01  # standard deviation of a row's error
+MIN_DEVIATION = 0.01  # standard deviation of a row's error
 
 
-def ridge(design: Array, said: Array, kinds: NDArray[Any], prior: Array, own: int) -> tuple[Array, Array]:
-    """Coefficients of the columns of ``design`` (n, k) and their standard errors, both (k,).
+def ridge(design: Array, y: Array, kinds: NDArray[Any], prior: Array, own: int) -> tuple[Array, Array]:
+    """Return the coefficients of the columns of ``design`` (n, k) and their standard errors, both (k,).
 
-    ``kinds``: (n,), rows of one kind err alike.  ``prior``: (k,), standard deviations of the coefficients around 0
-    before anything is known.  ``own``: the first so many columns cost a kind that has them a degree of freedom; the
-    others are shared by all.
+    ``y``: (n,), the response.  ``kinds``: (n,), rows of one kind have errors of one size.  ``prior``: (k,), prior
+    standard deviations of the coefficients around 0.  ``own``: number of leading columns that cost a kind that has
+    them a degree of freedom; all kinds share the others.
     """
-    deviation = np.full(len(said), 0.1)
+    deviation = np.full(len(y), 0.1)
     for _ in range(2):
         weighted = design / deviation[:, None]
         covariance = np.linalg.inv(weighted.T @ weighted + np.diag(prior**-2.0))
-        found = covariance @ (weighted.T @ (said / deviation))
-        left = said - design @ found
+        coefficients = covariance @ (weighted.T @ (y / deviation))
+        residuals = y - design @ coefficients
         for kind in np.unique(kinds):
             here = kinds == kind
             free = max(1, int(here.sum()) - int(np.count_nonzero(design[here, :own].any(axis=0))))
-            deviation[here] = max(LEAST, math.sqrt(float(left[here] @ left[here]) / free))
-    return found, np.sqrt(np.diag(covariance))
+            deviation[here] = max(MIN_DEVIATION, math.sqrt(float(residuals[here] @ residuals[here]) / free))
+    return coefficients, np.sqrt(np.diag(covariance))

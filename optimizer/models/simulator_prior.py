@@ -1,8 +1,8 @@
-"""What a model of the application says of configurations before any is measured.
+"""Prior mean from a model of the application (the twin), known before any configuration is measured.
 
-It is an idea of the shape, to be trusted as far as measurements agree: what is measured is modelled as rho times the
-belief and a process for the rest (Kennedy & O'Hagan, Biometrika 87(1) (2000), equation 1 [KO00]).  rho is 1 where the
-belief is right and is drawn to 0 by measurements that contradict it.
+It counts as far as measurements agree with it: measured values are modelled as rho times the prior mean, and a process
+for the rest (Kennedy & O'Hagan, Biometrika 87(1) (2000), equation 1 [KO00]).  rho is 1 where the model is right;
+measurements that contradict it draw rho to 0.
 """
 
 from __future__ import annotations
@@ -19,71 +19,71 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 
 RHO_SPREAD = 0.5  # standard deviation of rho around 1 before anything is measured
-ERROR = 0.02  # of a modelled logarithm: a simulation's own noise
+LOG_ERROR = 0.02  # standard deviation of a modelled logarithm: the simulation's noise
 
 
 class Modelled(NamedTuple):
-    """A configuration and the logarithm of what a model says of it over what it says of the default."""
+    """A configuration and the logarithm of its predicted value over that of the default."""
 
     configuration: Configuration
     log_ratio: float
 
 
 class SimulatorPrior:
-    """An additive process through modelled points, on the scale of logarithms.
+    """An additive process through modelled points, on a logarithmic scale.
 
-    Raises InvalidInput for fewer than 2 points or one that is not finite; InvalidValue for one of another space.
+    Raises InvalidInput for fewer than 2 points or one that is not finite, InvalidValue for one of another space.
     """
 
     def __init__(self, space: SearchSpace, points: Sequence[Modelled]) -> None:
-        if len(points) < 2 or not all(math.isfinite(one.log_ratio) for one in points):
-            raise InvalidInput("a belief takes at least 2 modelled points with finite logarithms")
+        if len(points) < 2 or not all(math.isfinite(point.log_ratio) for point in points):
+            raise InvalidInput("a simulator prior needs at least 2 modelled points with finite logarithms")
         self._encoder = Encoder(space)
         self.points = sorted(
-            (Modelled(space.validate(one.configuration), one.log_ratio) for one in points),
-            key=lambda one: (one.log_ratio, one.configuration.key()),
+            (Modelled(space.validate(point.configuration), point.log_ratio) for point in points),
+            key=lambda point: (point.log_ratio, point.configuration.key()),
         )
         layout = Layout.of(space, self._encoder.columns, np.ones(len(space)))
-        y = np.array([one.log_ratio for one in self.points])
+        y = np.array([point.log_ratio for point in self.points])
         self._mean, self._spread = float(y.mean()), float(y.std()) or 1.0
-        x = self._encoder.encode(self._encoder.units([one.configuration for one in self.points]))
-        noise = np.full(len(y), (ERROR / self._spread) ** 2)
+        x = self._encoder.encode(self._encoder.units([point.configuration for point in self.points]))
+        noise = np.full(len(y), (LOG_ERROR / self._spread) ** 2)
         with one_thread():
             self._process = AdditiveProcess(layout, x, (y - self._mean) / self._spread, noise)
 
     def at(self, x: Array) -> Array:
-        """The logarithm at encoded configurations (m, columns), (m,)."""
+        """Return the predicted logarithm at encoded configurations (m, columns), (m,)."""
         mean, _ = self._process.predict(x)
         return self._mean + self._spread * mean
 
     def best(self, count: int) -> list[Configuration]:
-        """The lowest of the modelled points that differ from each other: each later one in another parameter too."""
+        """Return the lowest modelled points, at most ``count``, that differ in more than a tenth of the parameters."""
         chosen: list[Configuration] = []
-        for one in self.points:
-            apart = min((_apart(one.configuration, other) for other in chosen), default=1.0)
-            if apart > 0.1:
-                chosen.append(one.configuration)
+        for point in self.points:
+            distance = min((_distance(point.configuration, other) for other in chosen), default=1.0)
+            if distance > 0.1:
+                chosen.append(point.configuration)
             if len(chosen) == count:
                 break
         return chosen
 
 
-def trusted(belief: Array, measured: Array) -> float:
-    """[KO00]: rho of measured logarithms (n,) over believed ones (n,), by least squares drawn to 1; from 0 to 1.5.
+def fitted_rho(predicted: Array, measured: Array) -> float:
+    """Return rho [KO00] of measured logarithms (n,) over predicted ones (n,): least squares drawn to 1, from 0 to 1.5.
 
-    The variance of what rho does not explain is estimated with it, in turns.
+    rho and the residual variance are estimated in turns.
     """
-    g, y = belief - belief.mean(), measured - measured.mean()
+    g, y = predicted - predicted.mean(), measured - measured.mean()
     if len(g) < 2 or not np.any(g):
         return 1.0
     rho = 1.0
     for _ in range(10):
-        left = max(float(np.mean((y - rho * g) ** 2)), 1e-6)
-        pull = left / RHO_SPREAD**2
+        residual = max(float(np.mean((y - rho * g) ** 2)), 1e-6)
+        pull = residual / RHO_SPREAD**2
         rho = (float(g @ y) + pull) / (float(g @ g) + pull)
     return float(np.clip(rho, 0.0, 1.5))
 
 
-def _apart(one: Configuration, other: Configuration) -> float:
-    """The fraction of the parameters in which two configurations differ."""
-    return sum(one[name] != other[name] for name in one) / len(one)
+def _distance(first: Configuration, second: Configuration) -> float:
+    """Return the fraction of the parameters in which two configurations differ."""
+    return sum(first[name] != second[name] for name in first) / len(first)

@@ -1,4 +1,4 @@
-"""What surrogate models share: configurations as vectors, values for failed trials, and the Gaussian process."""
+"""Surrogate models: configurations as vectors, values for failed trials, a Gaussian process, a forest, trees."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Array = NDArray[np.float64]
 class Encoder:
     """Configurations as vectors: ordered parameters by their unit coordinate, choices one-hot.
 
-    A categorical parameter with k choices takes k columns, scaled so that two choices are 1 apart; a boolean takes
-    one.  A special value of an ordered parameter stands at the end of its range, and a column more tells it from there.
-    Coordinates are snapped to the values they stand for before encoding, so that the model sees what is run and not
-    what was drawn (Garrido-Merchan & Hernandez-Lobato 2020, section 3).
+    A categorical parameter with k choices has k columns, scaled so that two choices are 1 apart; a boolean has one.  A
+    special value of an ordered parameter lies at the end of its range and has one more column, a flag.  Coordinates
+    are snapped to their values before encoding, so that the model sees the configurations that are run
+    (Garrido-Merchan & Hernandez-Lobato 2020, section 3).
     """
 
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self.columns = tuple(_columns(parameter) for parameter in space.parameters)  # by parameter
         self.width = sum(self.columns)
-        self._units: dict[Configuration, Array] = {}  # of what was told: to look at each of its values takes longest
+        self._units: dict[Configuration, Array] = {}  # cache: computing coordinates takes longest
 
     def snap(self, units: Array) -> Array:
-        """Unit coordinates (n, d) moved to the values that they stand for, (n, d)."""
+        """Move unit coordinates (n, d) to those of the values whose cells hold them, (n, d)."""
         return self._space.snap(units)
 
     def encode(self, snapped: Array) -> Array:
-        """Snapped unit coordinates (n, d) as vectors (n, width)."""
+        """Return vectors (n, width) for snapped unit coordinates (n, d)."""
         columns = []
         for j, parameter in enumerate(self._space.parameters):
             if parameter.kind == "boolean":
@@ -53,11 +53,11 @@ class Encoder:
         return np.concatenate(columns, axis=1)
 
     def units(self, configurations: Sequence[Configuration]) -> Array:
-        """Unit coordinates of configurations, (n, d)."""
-        for one in configurations:
-            if one not in self._units:
-                self._units[one] = self._space.to_unit(one)
-        rows = [self._units[one] for one in configurations]
+        """Return the unit coordinates of configurations, (n, d)."""
+        for configuration in configurations:
+            if configuration not in self._units:
+                self._units[configuration] = self._space.to_unit(configuration)
+        rows = [self._units[configuration] for configuration in configurations]
         return np.stack(rows) if rows else np.empty((0, len(self._space)))
 
 
@@ -68,7 +68,7 @@ def _columns(parameter: Parameter) -> int:
 
 
 def _with_special(parameter: Parameter, snapped: Array) -> Array:
-    """The coordinate inside the usual range (n,), and for each special value a column that is 1 there, (n, 1 + k)."""
+    """Return the coordinate inside low to high and a flag for each of k special values, (n, 1 + k)."""
     begin, stop = parameter.usual
     at = np.array([parameter.to_unit(value) for value in parameter.special])
     special = (np.abs(snapped[:, None] - at[None, :]) < 1e-9).astype(np.float64)
@@ -77,16 +77,15 @@ def _with_special(parameter: Parameter, snapped: Array) -> Array:
 
 
 def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observation, float]]:
-    """Observations with the value that a model of the values alone should see.
+    """Return the observations with the values for a model that knows no failures and no constraints.
 
-    Failed and infeasible trials and those that break a measured constraint get the worst value told so far.  It is made
-    up anew at each fit and stored nowhere.  Aborted trials say nothing and are left out; where nothing has completed
-    the list is empty.
+    Failed and infeasible trials and those that break a measured constraint get the worst value told so far; it is
+    stored nowhere.  Aborted trials are left out.  The list is empty where no trial has completed.
     """
-    told = [observation.value for observation in observations if observation.value is not None]
-    if not told:
+    values = [observation.value for observation in observations if observation.value is not None]
+    if not values:
         return []
-    worst = max(told)
+    worst = max(values)
     return [
         (observation, worst if observation.value is None or not observation.keeps_limits else observation.value)
         for observation in observations
@@ -94,21 +93,23 @@ def worst_for_failed(observations: Sequence[Observation]) -> list[tuple[Observat
     ]
 
 
-def _climb(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
-    """Hyperparameters of a good marginal likelihood, in the form scikit-learn wants: (theta, -log likelihood).
+def _maximise_likelihood(objective: Any, theta: Array, bounds: Array) -> tuple[Array, float]:
+    """Climb to a good marginal likelihood; return what scikit-learn expects: (theta, -log likelihood).
 
     30 steps from length scales of one range.  On 10-dimensional bowls with 30 noisy values this was as good as
-    scikit-optimize's three climbs to convergence, in half the time: so few points do not determine more.
+    scikit-optimize's three climbs to convergence, in half the time.
     """
     from scipy.optimize import minimize
 
-    found = minimize(objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 30})
-    return found.x, float(found.fun)
+    optimum = minimize(objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": 30})
+    return optimum.x, float(optimum.fun)
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Linear algebra on one thread: threads cost five times what such small matrices take (measured: 880 ms against
-    150 ms per ask with 30 observations on 2 cores), and the last digits would depend on how many there are.
+    """Return a context in which linear algebra uses one thread.
+
+    With so small matrices several threads are slower (measured: 880 ms against 150 ms per ask with 30 observations on 2
+    cores), and the last digits would depend on their number.
     """
     limits: AbstractContextManager[object] = _threads(len(sys.modules)).limit(limits=1)
     return limits
@@ -116,8 +117,8 @@ def one_thread() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _threads(modules: int) -> Any:
-    """The libraries of linear algebra, looked up again only when modules were loaded: it takes 2 ms."""
-    # Comes with scikit-learn and is only wanted with it; it ships no types.
+    """Return the controller of the linear algebra libraries; the look-up (2 ms) is repeated after new imports."""
+    # Installed with scikit-learn and needed only with it; it ships no types.
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
@@ -127,11 +128,11 @@ class Surrogate(Protocol):
     """A fitted model of the values, standardised to mean 0 and deviation 1."""
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
-        """Mean and standard deviation at encoded points (n, width), both (n,)."""
+        """Return mean and standard deviation at encoded points (n, width), both (n,)."""
 
 
 def standardised(y: Array) -> Array:
-    """y (n,) with mean 0 and deviation 1; all zero where they are equal."""
+    """Return y (n,) scaled to mean 0 and deviation 1; all zero where the values are equal."""
     spread = float(np.std(y))
     scaled: Array = (y - float(np.mean(y))) / (spread if spread > 0 else 1.0)
     return scaled
@@ -140,7 +141,7 @@ def standardised(y: Array) -> Array:
 class GaussianProcess:
     """scikit-optimize's Gaussian process with its defaults: Matern 5/2 with a length scale per column, noise fitted.
 
-    x (n, width) on the unit cube, y (n,) in any unit; ``predict`` answers in y standardised (mean 0, deviation 1).
+    x (n, width) on the unit cube, y (n,) in any unit; ``predict`` returns standardised values (mean 0, deviation 1).
     """
 
     def __init__(self, x: Array, y: Array, seed: int) -> None:
@@ -151,18 +152,20 @@ class GaussianProcess:
 
         width = x.shape[1]
         kernel = ConstantKernel(1.0, (0.01, 1000.0)) * Matern(np.ones(width), [(0.01, 100.0)] * width, nu=2.5)
-        self.model: Any = GaussianProcessRegressor(kernel=kernel, noise="gaussian", optimizer=_climb, random_state=seed)
+        self.model: Any = GaussianProcessRegressor(
+            kernel=kernel, noise="gaussian", optimizer=_maximise_likelihood, random_state=seed
+        )
         with one_thread(), warnings.catch_warnings():
             # A length scale at its bound is an answer (the parameter does not matter), not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model.fit(x, standardised(y))
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
-        """Mean and standard deviation of the noise-free function, both (n,), standardised.
+        """Return mean and standard deviation of the noise-free function at x (n, width), both (n,), standardised.
 
-        Rasmussen & Williams 2006, algorithm 2.1, from the factor that the fit left.  scikit-optimize's own predict
-        inverts the matrix instead and warns of negative variances where the noise is small.  ``return_std`` is
-        there because its acquisition functions pass it.
+        Rasmussen & Williams 2006, algorithm 2.1, with the factor from the fit.  scikit-optimize's own predict inverts
+        the matrix instead and warns of negative variances where the noise is small.  ``return_std`` is ignored; its
+        acquisition functions pass it.
         """
         from scipy.linalg import solve_triangular
 
@@ -185,7 +188,7 @@ class Forest:
         )
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
-        """Mean over the trees, and the root of the variance between and inside them (law of total variance)."""
+        """Return the mean over the trees and the total deviation between and inside them, both (n,)."""
         mean, deviation = self.model.predict(x, return_std=True)
         return mean, deviation
 
@@ -206,6 +209,6 @@ class BoostedTrees:
         ]
 
     def predict(self, x: Array, return_std: bool = True) -> tuple[Array, Array]:
-        """The median, and half the distance between the outer quantiles."""
+        """Return the median and half the distance between the outer quantiles, both (n,)."""
         low, middle, high = (model.predict(x) for model in self.models)
         return middle, np.maximum(0.5 * (high - low), 0.0)

@@ -1,12 +1,12 @@
-"""Parameters of one name in several groups: what one of them does says something about the others.
+"""Tied parameters: parameters of one name in several groups, whose effects are alike.
 
-Forty services of ten kinds have the same threads, heaps and pools many times over, and what each does alone may drown
-in noise. So the start-up design moves tied parameters together (``sampling.grouped_design``), as group screening does:
-their effects add up. The model has, for each set of tied parameters, a function g of their values, and the sum of w
-g(value) over the members: a Gaussian process again, whose features are made here.
+Forty services of ten kinds have many threads, heaps and pools of the same kinds, and the effect of a single one may be
+smaller than the noise.  So the start-up design moves tied parameters by the same amount (``sampling.grouped_design``),
+as in group screening: their effects add up.  The model has a function g for each set of tied parameters and the sum of
+w g(value) over the members, again a Gaussian process; this module computes its features.
 
 Sources: group screening: Watson, Technometrics 3 (1961); sums of a kernel over the members of a set: Gaertner, Flach,
-Kowalczyk & Smola, ICML 2002; a process that is carried at knots, linear in between: Wilson & Nickisch, ICML 2015.
+Kowalczyk & Smola, ICML 2002; a process defined at knots, linear in between: Wilson & Nickisch, ICML 2015.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from optimizer.space import Parameter, SearchSpace
 Array = NDArray[np.float64]
 
 ALONE = "alone"
-"""The attribute of a parameter that has nothing to do with others of its name, where it is not 0.
+"""Attribute of a parameter; not 0: it is not tied to others of its name.
 
-So are places: services in one place do not add up, they share it.
+Places have it: the effects of services in one place do not add up.
 """
 
 KNOTS = 9
@@ -35,10 +35,11 @@ ROOT5 = math.sqrt(5.0)
 
 @dataclass(frozen=True)
 class TiedParameters:
-    """``members``: the numbers of the parameters; ``begins``: where each begins in the encoding.
+    """One set of tied parameters.
 
-    ``low``, ``span``: where a member's range begins in that of all and its share of it, (members,), in their scale.
-    ``special``: how many special values each has; ``choices``: columns of a choice, 1 for a boolean; 0 where ordered.
+    ``members``: indices of the parameters; ``begins``: the first column of each in the encoding.  ``low``, ``span``:
+    begin and length of each member's range as a part of the common range, (members,), in their scale.  ``special``:
+    number of special values of each; ``choices``: columns of a choice, 1 for a boolean, 0 where ordered.
     """
 
     members: NDArray[np.int64]
@@ -49,13 +50,13 @@ class TiedParameters:
     choices: int
 
     def units(self, at: Array) -> Array:
-        """Unit coordinates of the members, (n, members), for coordinates in the range of all, (n,)."""
+        """Return the members' unit coordinates, (n, members), for coordinates in the common range, (n,)."""
         return np.clip((at[:, None] - self.low) / self.span, 0.0, 1.0)
 
     def features(self, x: Array, weight: Array) -> Array:
-        """(n, columns) of the encoding -> (n, k): their products are the covariance of the sum of w g over the members.
+        """Return features (n, k) of encoded x (n, columns); their products are the covariance of the sum of w g.
 
-        ``weight``: of each member; g has a variance of one.
+        ``weight``: w of each member; g has a variance of one.
         """
         if self.choices == 1:
             share = x[:, self.begins] @ weight
@@ -69,34 +70,40 @@ class TiedParameters:
         usual = weight * (1.0 - flags.sum(axis=2))
         above = usual * (at - knot)
         place = (knot + KNOTS * np.arange(len(x))[:, None]).ravel()
-        found: Array = np.bincount(place, (usual - above).ravel(), KNOTS * len(x)).astype(np.float64)
-        found[1:] += np.bincount(place, above.ravel(), KNOTS * len(x))[:-1]
-        return np.concatenate([found.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
+        weights: Array = np.bincount(place, (usual - above).ravel(), KNOTS * len(x)).astype(np.float64)
+        weights[1:] += np.bincount(place, above.ravel(), KNOTS * len(x))[:-1]
+        return np.concatenate([weights.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
 
 
 def tied_parameters(space: SearchSpace, columns: Sequence[int]) -> tuple[TiedParameters, ...]:
-    """All parameters, in sets of one or more.  ``columns``: of each parameter in the encoding."""
+    """Divide all parameters into sets of one or more.  ``columns``: number per parameter in the encoding."""
     begins = np.concatenate([[0], np.cumsum(columns)[:-1]]).astype(np.int64)
     sets: dict[object, list[int]] = {}
-    for number, one in enumerate(space.parameters):
-        sets.setdefault(_name(one), []).append(number)
-    return tuple(_alike(space, np.array(members), begins) for members in sets.values())
+    for number, parameter in enumerate(space.parameters):
+        sets.setdefault(_tie_key(parameter), []).append(number)
+    return tuple(_tied(space, np.array(members), begins) for members in sets.values())
 
 
-def _name(one: Parameter) -> object:
-    """What tied parameters share: the name without their group's, and what values of it are."""
-    if one.attributes.get(ALONE):
-        return one.name
-    return one.name.removeprefix(f"{one.group}."), one.kind, one.scale, one.special, one.choices
+def _tie_key(parameter: Parameter) -> object:
+    """Return the key that tied parameters have in common: the name without the group, and the kind of values."""
+    if parameter.attributes.get(ALONE):
+        return parameter.name
+    return (
+        parameter.name.removeprefix(f"{parameter.group}."),
+        parameter.kind,
+        parameter.scale,
+        parameter.special,
+        parameter.choices,
+    )
 
 
-def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> TiedParameters:
-    some = [space.parameters[number] for number in members]
-    first = some[0]
+def _tied(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.int64]) -> TiedParameters:
+    parameters = [space.parameters[number] for number in members]
+    first = parameters[0]
     if not first.ordered:
         choices = 1 if first.kind == "boolean" else len(first.choices)
-        return TiedParameters(members, begins[members], np.zeros(len(some)), np.ones(len(some)), 0, choices)
-    ends = np.array([(float(one.low or 0.0), float(one.high or 0.0)) for one in some])
+        return TiedParameters(members, begins[members], np.zeros(len(parameters)), np.ones(len(parameters)), 0, choices)
+    ends = np.array([(float(parameter.low or 0.0), float(parameter.high or 0.0)) for parameter in parameters])
     if first.scale == "log":
         ends = np.log(ends)
     start, width = ends[:, 0].min(), max(float(np.ptp(ends)), 1e-12)
@@ -105,7 +112,7 @@ def _alike(space: SearchSpace, members: NDArray[np.int64], begins: NDArray[np.in
 
 
 def _matern_root() -> Array:
-    """The root of the Matern 5/2 covariance between the knots."""
+    """Return the Cholesky factor of the Matern 5/2 covariance between the knots."""
     at = np.linspace(0.0, 1.0, KNOTS)
     r = np.abs(at[:, None] - at) / LENGTH
     return np.asarray(np.linalg.cholesky((1.0 + ROOT5 * r + 5.0 / 3.0 * r * r) * np.exp(-ROOT5 * r)))

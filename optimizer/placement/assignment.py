@@ -1,15 +1,15 @@
-"""Placement as a search space: each service a categorical parameter whose choices are the domains it can run in.
+"""Placement as a search space: each service is a categorical parameter; its choices are the domains.
 
-A domain is a set of CPUs, or a host.  What is known of a service are attributes of its parameter:
+A domain is a set of CPUs, or a host.  The attributes of a service's parameter describe the service:
 
-    sensitivity.R   how much slower it gets per unit of pressure on the resource R from its neighbours
+    sensitivity.R   its slowdown per unit of pressure on the resource R from its neighbours
     pressure.R      the pressure that it puts on the resource R itself
-    weight          how much its own slowdown matters (its share of the critical path); 1 where there is none
-    score           how much it suffers in all: what the knapsack gains by giving it a place of its own
+    weight          the weight of its own slowdown (its share of the critical path); 1 where it is not set
+    score           its total sensitivity: the value of a service in the knapsack
     latency         its own tail latency [ms]
-    calls.SERVICE   how often a request leads from it to that service (a parameter's group, or its name without one)
+    calls.SERVICE   its calls to that service per request (a parameter's group, or its name without one)
     apart.SERVICE   not 0: it must not share a domain with that service
-    only.DOMAIN     not 0: it runs in that domain, or in another one so named
+    only.DOMAIN     not 0: it runs in that domain, or in another domain with such an attribute
 
 Capacities of domains are constraints of the space (``Capacity``).
 """
@@ -29,13 +29,13 @@ SENSITIVITY, PRESSURE, CALLS, APART, ONLY = "sensitivity.", "pressure.", "calls.
 
 
 def named(attributes: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """The attributes of one kind, by what follows the prefix: ``named(about, PRESSURE)`` is resource -> pressure."""
+    """Return the attributes with a prefix, by the rest of their names: for PRESSURE, resource -> pressure."""
     return {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One capacity: the weight of each service (n,), and how much a domain holds; infinite where it is not limited."""
+    """One capacity: the weight of each service (n,) and the bound of each domain, infinite where it has none."""
 
     weights: NDArray[np.float64]
     bounds: NDArray[np.float64]  # (domains,)
@@ -43,11 +43,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Assignment:
-    """The problem that a placement space states.
+    """A placement problem of n services.
 
-    ``interference``: (n, n), symmetric, zero diagonal: what two services cost each other in one domain.  ``calls``:
-    (n, n), symmetric: how often they call each other.  ``apart``: (n, n), symmetric: True where two must not share a
-    domain.  ``allowed``: (n, domains): where each may be.
+    ``interference``: (n, n), symmetric, zero diagonal: the cost of two services in one domain.  ``calls``: (n, n),
+    symmetric: calls between them per request.  ``apart``: (n, n), symmetric: True where two must not share a domain.
+    ``allowed``: (n, domains): True where a service may run.
     """
 
     services: tuple[str, ...]
@@ -60,29 +60,31 @@ class Assignment:
     attributes: tuple[Mapping[str, float], ...] = ()
 
     def attribute(self, name: str) -> NDArray[np.float64]:
-        """A number for each service, (n,); 0 where it has none."""
-        return np.array([one.get(name, 0.0) for one in self.attributes])
+        """Return an attribute of each service, (n,); 0 where it is not set."""
+        return np.array([attributes.get(name, 0.0) for attributes in self.attributes])
 
     def configuration(self, places: NDArray[np.int64]) -> Configuration:
-        """The services in the domains of these numbers, (n,)."""
-        return Configuration({one: self.domains[place] for one, place in zip(self.services, places, strict=True)})
+        """Return the configuration that puts each service into the domain of this index, (n,)."""
+        return Configuration(
+            {service: self.domains[place] for service, place in zip(self.services, places, strict=True)}
+        )
 
     def places(self, configuration: Mapping[str, Value]) -> NDArray[np.int64]:
-        """The number of each service's domain, (n,)."""
-        number = {domain: index for index, domain in enumerate(self.domains)}
-        return np.array([number[configuration[service]] for service in self.services], dtype=np.int64)
+        """Return the index of each service's domain, (n,)."""
+        index = {domain: place for place, domain in enumerate(self.domains)}
+        return np.array([index[configuration[service]] for service in self.services], dtype=np.int64)
 
     def cost(self, places: NDArray[np.int64]) -> float:
-        """The interference of all pairs that share a domain."""
-        together = places[:, None] == places[None, :]
-        return float(self.interference[together].sum() / 2)
+        """Return the interference of all pairs that share a domain."""
+        shared = places[:, None] == places[None, :]
+        return float(self.interference[shared].sum() / 2)
 
     def fits(self, places: NDArray[np.int64]) -> bool:
-        """Whether no domain holds more than it can and all wishes are kept; a service at -1 is nowhere yet."""
+        """Return whether all capacities, ``apart`` and ``allowed`` are kept; a service at -1 is not placed yet."""
         here = np.flatnonzero(places >= 0)
         at = places[here]
-        together = at[:, None] == at[None, :]
-        if not self.allowed[here, at].all() or (together & self.apart[np.ix_(here, here)]).any():
+        shared = at[:, None] == at[None, :]
+        if not self.allowed[here, at].all() or (shared & self.apart[np.ix_(here, here)]).any():
             return False
         for limit in self.limits:
             used = np.bincount(at, weights=limit.weights[here], minlength=len(self.domains))
@@ -92,12 +94,12 @@ class Assignment:
 
 
 def assignment_of(space: SearchSpace) -> Assignment:
-    """The problem that a space states.  Raises InvalidInput where it is none of placement."""
+    """Return the placement problem of a space.  Raises InvalidInput on a space of another kind."""
     first = space.parameters[0]
-    for one in space.parameters:
-        if one.kind != "categorical" or one.choices != first.choices or one.condition is not None:
+    for parameter in space.parameters:
+        if parameter.kind != "categorical" or parameter.choices != first.choices or parameter.condition is not None:
             raise InvalidInput(
-                f"{one.name}: a placement needs categorical parameters that all have the same choices (the domains)"
+                f"{parameter.name}: a placement needs categorical parameters with the same choices (the domains)"
             )
     by_name: dict[str, list[Capacity]] = {}
     for constraint in space.constraints:
@@ -105,45 +107,51 @@ def assignment_of(space: SearchSpace) -> Assignment:
             raise InvalidInput(f"constraint {constraint}: a placement has capacities only")
         by_name.setdefault(constraint.name, []).append(constraint)
     limits = tuple(_limit(space, first.choices, capacities) for capacities in by_name.values())
-    calls, apart = _between(space, CALLS), _between(space, APART) != 0
+    calls, apart = _pairwise(space, CALLS), _pairwise(space, APART) != 0
     return Assignment(
         space.names, first.choices, limits, _interference(space), calls, apart, _allowed(space, first.choices),
-        tuple(one.attributes for one in space.parameters),
+        tuple(parameter.attributes for parameter in space.parameters),
     )  # fmt: skip
 
 
 def _limit(space: SearchSpace, domains: tuple[Value, ...], capacities: list[Capacity]) -> Limit:
     weights = {name: capacity.weights.get(name, 0.0) for capacity in capacities for name in space.names}
-    if any(dict(one.weights) != dict(capacities[0].weights) for one in capacities):
+    if any(dict(capacity.weights) != dict(capacities[0].weights) for capacity in capacities):
         raise InvalidInput(f"capacity {capacities[0].name!r}: a service weighs the same in every domain")
     bounds = {capacity.place: capacity.bound for capacity in capacities}
     return Limit(
-        np.array([weights[name] for name in space.names]), np.array([bounds.get(one, np.inf) for one in domains])
+        np.array([weights[name] for name in space.names]), np.array([bounds.get(domain, np.inf) for domain in domains])
     )
 
 
 def _interference(space: SearchSpace) -> NDArray[np.float64]:
-    """cost[i, j] = sum over R of weight_i sensitivity_i,R pressure_j,R, and the same the other way round."""
-    names = sorted({key for one in space.parameters for key in one.attributes if key.startswith(SENSITIVITY)})
+    """Return cost[i, j] = h[i, j] + h[j, i] with h[i, j] = sum over R of weight_i sensitivity_i,R pressure_j,R."""
+    names = sorted(
+        {key for parameter in space.parameters for key in parameter.attributes if key.startswith(SENSITIVITY)}
+    )
     resources = [name.removeprefix(SENSITIVITY) for name in names]
-    table = [one.attributes for one in space.parameters]
-    sensitivity = np.array([[one.get(SENSITIVITY + r, 0.0) for r in resources] for one in table])
-    pressure = np.array([[one.get(PRESSURE + r, 0.0) for r in resources] for one in table])
-    weight = np.array([one.get("weight", 1.0) for one in table])
+    table = [parameter.attributes for parameter in space.parameters]
+    sensitivity = np.array([[attributes.get(SENSITIVITY + r, 0.0) for r in resources] for attributes in table])
+    pressure = np.array([[attributes.get(PRESSURE + r, 0.0) for r in resources] for attributes in table])
+    weight = np.array([attributes.get("weight", 1.0) for attributes in table])
     suffered = weight[:, None] * (sensitivity @ pressure.T) if resources else np.zeros((len(table), len(table)))
-    found: NDArray[np.float64] = suffered + suffered.T
-    np.fill_diagonal(found, 0.0)
-    return found
+    mutual: NDArray[np.float64] = suffered + suffered.T
+    np.fill_diagonal(mutual, 0.0)
+    return mutual
 
 
-def _between(space: SearchSpace, prefix: str) -> NDArray[np.float64]:
-    """What an attribute says of each pair of services, both ways added up; (n, n)."""
-    services = [one.group or one.name for one in space.parameters]
-    found = np.array([[one.attributes.get(prefix + other, 0.0) for other in services] for one in space.parameters])
-    both: NDArray[np.float64] = found + found.T
-    return both
+def _pairwise(space: SearchSpace, prefix: str) -> NDArray[np.float64]:
+    """Return the sum of an attribute over both directions of each pair of services, (n, n)."""
+    services = [parameter.group or parameter.name for parameter in space.parameters]
+    one_way = np.array(
+        [[parameter.attributes.get(prefix + other, 0.0) for other in services] for parameter in space.parameters]
+    )
+    both_ways: NDArray[np.float64] = one_way + one_way.T
+    return both_ways
 
 
 def _allowed(space: SearchSpace, domains: tuple[Value, ...]) -> NDArray[np.bool_]:
-    named = [[bool(one.attributes.get(f"{ONLY}{domain}", 0.0)) for domain in domains] for one in space.parameters]
-    return np.array([row if any(row) else [True] * len(domains) for row in named])
+    pinned = [
+        [bool(parameter.attributes.get(f"{ONLY}{domain}", 0.0)) for domain in domains] for parameter in space.parameters
+    ]
+    return np.array([row if any(row) else [True] * len(domains) for row in pinned])

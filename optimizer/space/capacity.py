@@ -1,4 +1,4 @@
-"""What fits into one place: the constraint of assignments, such as services to CPU sets."""
+"""The capacity of one place: a constraint on assignments, such as services to CPU sets."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Capacity:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parameters that it is about."""
+        """The parameters in the constraint."""
         return frozenset(self.weights)
 
     def without(self, fixed: Mapping[str, Value]) -> Capacity:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters, with the values of ``fixed`` put in."""
         kept = {name: number for name, number in self.weights.items() if name not in fixed}
         spent = math.fsum(number for name, number in self.weights.items() if fixed.get(name) == self.place)
         return Capacity(kept, self.place, self.bound - spent, self.name)
 
     def used(self, configuration: Mapping[str, Value]) -> float:
-        """The weights that stand at ``place``."""
+        """Return the sum of the weights at ``place``."""
         return math.fsum(number for name, number in self.weights.items() if configuration[name] == self.place)
 
     def holds(self, configuration: Mapping[str, Value]) -> bool:

@@ -1,4 +1,4 @@
-"""Conditions: when a parameter means anything at all."""
+"""Conditions: when a parameter has an effect at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optimizer.space.configuration import Value, plain
 class Condition:
     """A parameter is active where the parameter ``on`` has one of ``values``, or lies from ``low`` to ``high``.
 
-    Where ``on`` is not active itself, neither is what depends on it.  Raises InvalidSpace.
+    Where ``on`` is inactive, so are the parameters that depend on it.  Raises InvalidSpace.
     """
 
     on: str
@@ -27,8 +27,8 @@ class Condition:
             raise InvalidSpace(f"a condition on {self.on!r} needs values, low or high")
 
     def holds(self, value: Value) -> bool:
-        """Whether a value of ``on`` makes the parameter active."""
-        if any(type(one) is type(value) and one == value for one in self.values):
+        """Return whether a value of ``on`` makes the parameter active."""
+        if any(type(allowed) is type(value) and allowed == value for allowed in self.values):
             return True
         if (self.low is None and self.high is None) or isinstance(value, str):
             return False
@@ -44,7 +44,7 @@ class Condition:
         return f"where {self.on} " + " or ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows; what is not set is left out."""
+        """Return the condition as plain JSON data, without the fields that are not set."""
         content: dict[str, Any] = {"on": self.on}
         if self.values:
             content["values"] = list(self.values)
@@ -55,5 +55,5 @@ class Condition:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Condition:
-        """The condition that ``to_dict`` wrote."""
+        """Return the condition that ``to_dict`` wrote."""
         return cls(**{**content, "values": tuple(content.get("values", ()))})

@@ -1,6 +1,6 @@
 """Configurations: immutable points of a search space, with one canonical text per point.
 
-They are compared, hashed, stored and rendered everywhere, so what "the same configuration" means is decided once, here.
+They are compared, hashed, stored and rendered everywhere; this module alone decides when two of them are equal.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Value = int | float | str | bool
 
 
 def plain(name: str, value: object) -> Value:
-    """``value`` as a plain Python bool, int, float or str (numpy scalars too).  Raises InvalidValue."""
+    """Return ``value`` (a numpy scalar, too) as a plain Python bool, int, float or str.  Raises InvalidValue."""
     if type(value) is int or type(value) is str or type(value) is bool:
-        return value  # the common case, ten times faster than what follows
+        return value  # the common case, ten times faster than the rest
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):
@@ -38,7 +38,7 @@ def plain(name: str, value: object) -> Value:
 
 
 def digest_of(text: str) -> str:
-    """16 hexadecimal digits of the text's SHA-256."""
+    """Return 16 hexadecimal digits of the text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -89,7 +89,7 @@ class Configuration(Mapping[str, Value]):
         return f"Configuration({self._values!r})"
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Configuration:
-        """A copy with some values changed.  Raises InvalidValue on a name that is not there."""
+        """Return a copy with some values changed.  Raises InvalidValue on an unknown name or no plain value."""
         wanted = {**(changes or {}), **more}
         for name, value in wanted.items():
             if name not in self._values:
@@ -97,13 +97,13 @@ class Configuration(Mapping[str, Value]):
         return Configuration({**self._values, **wanted})
 
     def to_dict(self) -> dict[str, Value]:
-        """A fresh plain dictionary, in the order given."""
+        """Return a new plain dictionary, in the order given."""
         return dict(self._values)
 
     def key(self) -> str:
-        """Canonical JSON text: equal configurations, and only these, have equal keys, in any process."""
+        """Return canonical JSON text: equal configurations, and only these, have equal keys, in any process."""
         return self._key
 
     def digest(self) -> str:
-        """16 hexadecimal digits of the key's SHA-256: short enough for labels and file names."""
+        """Return 16 hexadecimal digits of the key's SHA-256: short enough for labels and file names."""
         return digest_of(self._key)

@@ -1,4 +1,4 @@
-"""Constraints between parameters that are known before anything is measured."""
+"""Constraints between parameters, known before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from optimizer.space.configuration import Value
 
 
 class Constraint(Protocol):
-    """What a space asks of a constraint; ``Predicate`` says in text what is not linear."""
+    """The interface of constraints; ``LinearConstraint``, ``Predicate`` (text) and ``Capacity`` implement it."""
 
     @property
     def name(self) -> str:
-        """For messages; may be empty."""
+        """A name for messages; may be empty."""
 
     @property
     def names(self) -> frozenset[str]:
         """The parameters that it is about."""
 
     def holds(self, configuration: Mapping[str, Value]) -> bool:
-        """Whether a configuration may be run."""
+        """Return whether a configuration may be run."""
 
     def without(self, fixed: Mapping[str, Value]) -> Constraint:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters where these have such values."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows."""
+        """Return the constraint as plain JSON data."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class LinearConstraint:
         return frozenset(self.coefficients)
 
     def without(self, fixed: Mapping[str, Value]) -> LinearConstraint:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters where these have such values."""
         kept = {name: number for name, number in self.coefficients.items() if name not in fixed}
         spent = math.fsum(number * float(fixed[name]) for name, number in self.coefficients.items() if name in fixed)
         return LinearConstraint(kept, self.bound - spent, self.name)
 
     def excess(self, configuration: Mapping[str, Value]) -> float:
-        """How far the sum lies above the bound; at most 0 where the constraint holds."""
+        """Return the sum minus the bound; at most 0 where the constraint holds."""
         total = math.fsum(number * float(configuration[name]) for name, number in self.coefficients.items())
         return total - self.bound
 

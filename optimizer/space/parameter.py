@@ -1,8 +1,8 @@
-"""Parameters: which values one tunable takes, and how they lie on the unit interval.
+"""Parameters: the values of one tunable, and the coordinates of these values on the unit interval.
 
-Algorithms work on the unit cube or on the values themselves; this module is the only place that knows how the two
-belong together.  Discrete parameters divide the interval into cells (equal ones in their scale), so that a uniform
-coordinate is a uniform draw and a value's own coordinate lies inside its cell.
+Algorithms work on the unit cube or on the values themselves; only this module maps the one to the other.  Discrete
+parameters divide the interval into cells (equal ones in their scale), so that a uniform coordinate is a uniform draw
+and a value's own coordinate lies inside its cell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from optimizer.space.configuration import Value, plain
 
 Kind = Literal["integer", "real", "categorical", "boolean"]
 _KINDS = ("integer", "real", "categorical", "boolean")
-_LARGEST_GRID = 1_000_000  # a finer step than this is a continuous parameter written awkwardly
+_LARGEST_GRID = 1_000_000  # values; with a finer step the parameter should be continuous
 SPECIAL_SHARE = 0.15  # of the unit interval for each special value: enough that a uniform draw tries it
 _MOST_SPECIAL = 3
 _ROUNDING = 1e-12  # the coordinate of ``high`` may be off by its last digit
@@ -32,16 +32,16 @@ _ROUNDING = 1e-12  # the coordinate of ``high`` may be off by its last digit
 
 @dataclass(frozen=True)
 class Parameter:
-    """One tunable: what values it takes and how these lie on [0, 1].
+    """One tunable: its values and their coordinates on [0, 1].
 
-    integer, real: ``low`` to ``high``, both included.  ``step`` thins what is suggested to low, low + step, ...,
-    together with ``high`` and the default; ``validate`` still accepts what lies between (imported results).
-    ``special``: values outside low to high that mean something else than their size says (0: off, -1: no limit); each
-    has a cell of its own at that end of the unit interval where it belongs by its size (the idea: Kanellis et al.,
-    LlamaTune, VLDB 2022, section 4).
-    categorical: ``choices``, unordered.  boolean: False and True.  ``condition``: the parameter means something only
-    where another one has certain values; elsewhere it stands at its default.  ``attributes`` are numbers about the
-    parameter (priority, share of the critical path) for algorithms that use them.  Raises InvalidSpace.
+    integer, real: ``low`` to ``high``, both included.  With a ``step``, only low, low + step, ..., ``high`` and the
+    default are suggested; ``validate`` still accepts the values between (imported results).
+    ``special``: values outside low to high with a meaning of their own (0: off, -1: no limit); each has a cell at
+    the end of the unit interval where it belongs by its size (the idea: Kanellis et al., LlamaTune, VLDB 2022,
+    section 4).
+    categorical: ``choices``, unordered.  boolean: False and True.  ``condition``: the parameter has an effect only
+    where another one has certain values; elsewhere it is at its default.  ``attributes``: numbers about the parameter
+    (priority, share of the critical path) for algorithms that use them.  Raises InvalidSpace.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Parameter:
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbouring values are alike: integer and real."""
+        """Whether the values have an order (integer and real)."""
         return self.kind in ("integer", "real")
 
     def _check_choices(self) -> None:
@@ -129,21 +129,21 @@ class Parameter:
                 raise InvalidSpace(f"{self.name}: step {self.step!r} makes more than {_LARGEST_GRID} values")
 
     def _check_special(self) -> None:
-        """Bring the special values into the parameter's kind and into order."""
+        """Convert the special values to the parameter's kind and sort them."""
         low, high = self._bounds()
-        found: set[int | float] = set()
+        special: set[int | float] = set()
         for value in self.special:
             number = plain(self.name, value)
             if isinstance(number, bool | str) or (self.kind == "integer" and number != int(number)):
                 raise InvalidSpace(f"{self.name}: special value {value!r}; allowed: numbers of kind {self.kind}")
             if low <= number <= high:
                 raise InvalidSpace(f"{self.name}: special value {value!r} lies between low and high; leave it out")
-            found.add(int(number) if self.kind == "integer" else float(number))
-        if len(found) < len(self.special) or len(found) > _MOST_SPECIAL:
+            special.add(int(number) if self.kind == "integer" else float(number))
+        if len(special) < len(self.special) or len(special) > _MOST_SPECIAL:
             raise InvalidSpace(
                 f"{self.name}: special is {list(self.special)}; allowed: {_MOST_SPECIAL} values, each once"
             )
-        self._set("special", tuple(sorted(found)))
+        self._set("special", tuple(sorted(special)))
 
     def _bounds(self) -> tuple[float, float]:
         if self.low is None or self.high is None:
@@ -154,7 +154,7 @@ class Parameter:
         return math.log(number) if self.scale == "log" else number
 
     def _lay_out(self) -> None:
-        """Find the cells of the unit interval: where each value of a discrete parameter begins and ends."""
+        """Compute the cells of the unit interval: where each value of a discrete parameter begins and ends."""
         low, high = self._bounds()
         if self.step is None or (self.kind == "integer" and self.step == 1):
             half = 0.5 if self.kind == "integer" else 0.0
@@ -177,7 +177,7 @@ class Parameter:
 
     @property
     def cardinality(self) -> float:
-        """How many values can be suggested; infinite for a real parameter without a step."""
+        """Number of values that can be suggested; infinite for a real parameter without a step."""
         if not self.ordered:
             return len(self.choices)
         low, high = self._bounds()
@@ -191,7 +191,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What may be set, for messages."""
+        """The allowed values, for messages."""
         if not self.ordered:
             return "one of " + ", ".join(repr(choice) for choice in self.choices)
         noun = "an integer" if self.kind == "integer" else "a number"
@@ -199,27 +199,27 @@ class Parameter:
         return f"{noun} from {self.low!r} to {self.high!r}{besides}"
 
     def validate(self, value: object) -> Value:
-        """``value`` in the parameter's kind (3.0 is an integer, 3 is a real).  Raises InvalidValue."""
+        """Return ``value`` in the parameter's kind (3.0 is an integer, 3 is a real).  Raises InvalidValue."""
         try:
-            found = plain(self.name, value)
+            plain_value = plain(self.name, value)
         except InvalidValue as error:
             raise InvalidValue(self.name, value, self.allowed) from error
         if not self.ordered:
             for choice in self.choices:
-                if type(choice) is type(found) and choice == found:
+                if type(choice) is type(plain_value) and choice == plain_value:
                     return choice
             raise InvalidValue(self.name, value, self.allowed)
         low, high = self._bounds()
-        if isinstance(found, bool | str) or not (low <= found <= high or found in self.special):
+        if isinstance(plain_value, bool | str) or not (low <= plain_value <= high or plain_value in self.special):
             raise InvalidValue(self.name, value, self.allowed)
         if self.kind == "real":
-            return float(found)
-        if found != int(found):
+            return float(plain_value)
+        if plain_value != int(plain_value):
             raise InvalidValue(self.name, value, self.allowed)
-        return int(found)
+        return int(plain_value)
 
     def values(self) -> tuple[Value, ...] | None:
-        """All values that can be suggested, in order; None where they are not countable."""
+        """Return all values that can be suggested, in order; None where they are not countable."""
         if not self.ordered:
             return self.choices
         low, high = self._bounds()
@@ -245,11 +245,14 @@ class Parameter:
 
     @property
     def usual(self) -> tuple[float, float]:
-        """The part of the unit interval where low to high lies: all of it without special values."""
+        """The part of the unit interval for the values from low to high: all of it without special values."""
         return SPECIAL_SHARE * len(self._below), 1.0 - SPECIAL_SHARE * len(self._above)
 
     def to_unit(self, value: object) -> float:
-        """The coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale."""
+        """Return the coordinate of ``value`` in [0, 1]: the middle of its cell, or its place on the scale.
+
+        Raises InvalidValue.
+        """
         checked = self.validate(value)
         if self.choices:
             kinds = [(type(choice), choice) for choice in self.choices]
@@ -264,7 +267,10 @@ class Parameter:
         return begin + (stop - begin) * min(1.0, max(0.0, (self._warp(float(checked)) - start) / (end - start)))
 
     def from_unit(self, unit: float) -> Value:
-        """The value whose cell holds ``unit``; reals are rounded to a millionth of their range."""
+        """Return the value whose cell holds ``unit``; reals are rounded to a millionth of their range.
+
+        Raises InvalidValue where ``unit`` is outside [0, 1].
+        """
         if not 0.0 <= unit <= 1.0:
             raise InvalidValue(self.name, unit, "a coordinate from 0 to 1")
         if not self.ordered:
@@ -292,7 +298,7 @@ class Parameter:
         return min(high, max(low, rounded)) + 0.0
 
     def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coordinates of the values whose cells hold ``units``, shape (n,): to_unit of from_unit, at array speed.
+        """Return the coordinates of the values whose cells hold ``units``, (n,): a vectorised to_unit(from_unit(u)).
 
         Reals without a step keep their coordinates (they are rounded only when they become values).
         """
@@ -311,23 +317,23 @@ class Parameter:
         return self._snap_usual(units)
 
     def _snap_usual(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``snap`` on the part of the interval where low to high lies, as if it were all of it."""
+        """Snap coordinates (n,) of a parameter without special values."""
         start, end = self._edges
         low, high = self._bounds()
         if end <= start or low == high:
             return np.full_like(units, 0.5)
         warped = start + units * (end - start)
         if self._grid:
-            found = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
+            values = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
         elif self.kind == "integer":
-            found = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
+            values = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
         else:
             return units.copy()
-        snapped = np.log(found) if self.scale == "log" else found
+        snapped = np.log(values) if self.scale == "log" else values
         return np.clip((snapped - start) / (end - start), 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows; what is at its default is left out."""
+        """Return the parameter as plain JSON data, without the fields at their defaults."""
         content: dict[str, Any] = {"name": self.name, "kind": self.kind, "default": self.default}
         for key in ("low", "high", "step"):
             if getattr(self, key) is not None:

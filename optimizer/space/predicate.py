@@ -1,8 +1,8 @@
-"""Constraints as text: any comparison of parameters that arithmetic and logic can express.
+"""Constraints as text: comparisons of parameters with arithmetic and logic.
 
-Parameter names stand in braces, since they hold dots and dashes: ``{web.workers} * 2 <= {db.connections}``,
+Parameter names stand in braces, since they contain dots and dashes: ``{web.workers} * 2 <= {db.connections}``,
 ``{cache.policy} != 'lru' or {cache.memory_mib} >= 128``.  Text is data: it is stored with the space and read back, and
-nothing but the grammar below is evaluated.
+only the grammar below is evaluated.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
+    ast.In: lambda value, values: value in values,
+    ast.NotIn: lambda value, values: value not in values,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """``text`` must be true.  ``fixed``: values of parameters that are no longer of the space.  Raises InvalidSpace."""
+    """The constraint that ``text`` is true.  ``fixed``: values of parameters left out.  Raises InvalidSpace."""
 
     text: str
     name: str = ""
@@ -56,7 +56,7 @@ class Predicate:
 
     def __post_init__(self) -> None:
         names: list[str] = list(dict.fromkeys(_NAME.findall(self.text)))
-        plain = _NAME.sub(lambda found: f"_{names.index(found.group(1))}", self.text)
+        plain = _NAME.sub(lambda match: f"_{names.index(match.group(1))}", self.text)
         try:
             if len(self.text) > _LONGEST:
                 raise ValueError
@@ -72,11 +72,11 @@ class Predicate:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parameters that it is about, without those that are fixed."""
+        """The parameters in the text, without the fixed ones."""
         return frozenset(self._names) - self.fixed.keys()
 
     def holds(self, configuration: Mapping[str, Value]) -> bool:
-        """Whether it is true; what has no value (a division by zero, text compared with a number) is not."""
+        """Return whether the text is true; False where it has no value (division by zero, text against a number)."""
         known = [self.fixed[name] if name in self.fixed else configuration[name] for name in self._names]
         try:
             return bool(_value(self._tree, known))
@@ -84,7 +84,7 @@ class Predicate:
             return False
 
     def without(self, fixed: Mapping[str, Value]) -> Predicate:
-        """The constraint on the other parameters where these have such values."""
+        """Return the constraint on the other parameters, with the values of ``fixed`` put in."""
         return Predicate(self.text, self.name, {**self.fixed, **fixed})
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Predicate:
 
 
 def _check(node: ast.expr, names: int) -> None:
-    """Raises ValueError on anything outside the grammar."""
+    """Check a node and those below it.  Raises ValueError on anything outside the grammar."""
     match node:
         case ast.Constant(value=int() | float() | str()):
             return
@@ -123,7 +123,7 @@ def _check(node: ast.expr, names: int) -> None:
 
 
 def _value(node: ast.expr, known: list[Value]) -> Any:
-    """The value of a node that ``_check`` has let pass."""
+    """Return the value of a node that passed ``_check``."""
     match node:
         case ast.Constant(value=value):
             return value
@@ -142,7 +142,7 @@ def _value(node: ast.expr, known: list[Value]) -> Any:
         case ast.Compare(left=left, ops=signs, comparators=others):
             values = [_value(left, known), *(_value(other, known) for other in others)]
             steps = zip(signs, values, values[1:], strict=False)
-            return all(_COMPARISONS[type(sign)](one, other) for sign, one, other in steps)
+            return all(_COMPARISONS[type(sign)](first, second) for sign, first, second in steps)
         case ast.Tuple(elts=parts):
             return tuple(_value(part, known) for part in parts)
         case ast.Call(func=ast.Name(id=name), args=arguments):
@@ -151,7 +151,7 @@ def _value(node: ast.expr, known: list[Value]) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Text takes part in comparisons only; a boolean counts as 0 or 1."""
+    """Return an operand of arithmetic; a boolean counts as 0 or 1.  Raises TypeError on text."""
     if isinstance(value, str | tuple):
         raise TypeError
     return value

@@ -25,16 +25,16 @@ _PARAMETER_KEYS = frozenset(
         "condition",
     }
 )  # fmt: skip
-_NEAR = 1e-9  # two coordinates this close are of one value: no cell is as narrow
+_NEAR = 1e-9  # two coordinates this close belong to one value: no cell is as narrow
 
 
 class SearchSpace(Mapping[str, Parameter]):
     """An ordered, immutable set of parameters (a mapping from their names) with constraints.
 
-    Coordinates of the unit cube are in the order of ``names``.  A configuration has a value for every parameter; one
-    that its condition makes inactive stands at its default, so that configurations which mean the same are the same.
-    Raises InvalidSpace on a name given twice, on a constraint or a condition over parameters that are not there or
-    that it cannot be about, on conditions in a circle, and where the default breaks a constraint.
+    Coordinates of the unit cube are in the order of ``names``.  A configuration has a value for every parameter.  A
+    parameter that is inactive by its condition is at its default, so that configurations of equal effect are equal.
+    Raises InvalidSpace on a name given twice, on a constraint or a condition over unknown parameters or ones of the
+    wrong kind, on conditions in a circle, and where the default breaks a constraint.
     """
 
     def __init__(self, parameters: Iterable[Parameter], constraints: Iterable[Constraint] = ()) -> None:
@@ -65,8 +65,10 @@ class SearchSpace(Mapping[str, Parameter]):
             raise InvalidSpace(f"the default configuration breaks the constraint {constraint}")
 
     def _in_order_of_conditions(self) -> tuple[tuple[Parameter, Condition], ...]:
-        """Parameters with a condition, each after the one that its condition is on."""
-        waiting = {one.name: one.condition for one in self._in_order if one.condition is not None}
+        """Return the parameters that have conditions, each after the parameter that its condition is on."""
+        waiting = {
+            parameter.name: parameter.condition for parameter in self._in_order if parameter.condition is not None
+        }
         for name, condition in waiting.items():
             on = self._parameters.get(condition.on)
             if on is None:
@@ -78,13 +80,13 @@ class SearchSpace(Mapping[str, Parameter]):
                     on.validate(value)
                 except InvalidValue as error:
                     raise InvalidSpace(f"{name}: its condition can never hold: {error}") from error
-        found: list[tuple[Parameter, Condition]] = []
+        ordered: list[tuple[Parameter, Condition]] = []
         while waiting:
             ready = [name for name, condition in waiting.items() if condition.on not in waiting]
             if not ready:
                 raise InvalidSpace(f"conditions in a circle: {', '.join(waiting)}")
-            found += [(self._parameters[name], waiting.pop(name)) for name in ready]
-        return tuple(found)
+            ordered += [(self._parameters[name], waiting.pop(name)) for name in ready]
+        return tuple(ordered)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
@@ -117,7 +119,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return self._constraints
 
     def inactive(self, configuration: Mapping[str, Value]) -> frozenset[str]:
-        """The parameters that mean nothing in a configuration, by their conditions."""
+        """Return the names of the parameters without effect in a configuration, by their conditions."""
         off: set[str] = set()
         for parameter, condition in self._conditional:
             if condition.on in off or not condition.holds(configuration[condition.on]):
@@ -125,7 +127,7 @@ class SearchSpace(Mapping[str, Parameter]):
         return frozenset(off)
 
     def canonical(self, configuration: Configuration) -> Configuration:
-        """The configuration with what is inactive at its default: equal where the meaning is."""
+        """Return the configuration with its inactive parameters at their defaults."""
         if not self._conditional:
             return configuration
         off = self.inactive(configuration)
@@ -133,30 +135,30 @@ class SearchSpace(Mapping[str, Parameter]):
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Group -> the names of its parameters, both in the order of definition."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Mapping of groups to the names of their parameters, both in the order of definition."""
+        groups: dict[str, tuple[str, ...]] = {}
         for parameter in self.parameters:
-            found[parameter.group] = (*found.get(parameter.group, ()), parameter.name)
-        return found
+            groups[parameter.group] = (*groups.get(parameter.group, ()), parameter.name)
+        return groups
 
     @property
     def content_hash(self) -> str:
-        """16 hexadecimal digits; equal spaces have equal hashes in any process."""
+        """Digest of 16 hexadecimal digits; equal spaces have equal digests in any process."""
         return self._hash
 
     @property
     def cardinality(self) -> float:
-        """How many configurations there are, constraints aside; infinite with a continuous parameter."""
+        """Number of configurations, constraints aside; infinite with a continuous parameter."""
         return math.prod(parameter.cardinality for parameter in self.parameters)
 
     def default(self) -> Configuration:
         return self._default
 
     def validate(self, configuration: Mapping[str, Any]) -> Configuration:
-        """The configuration with each value in its parameter's kind, in the order of ``names``, and canonical.
+        """Return the configuration in canonical form: values in their parameters' kinds, in the order of ``names``.
 
         Constraints are left to ``is_feasible``: a known result that breaks one is still a result.  Raises
-        InvalidValue on a value that is not allowed, a parameter that is missing, and one that is not of the space.
+        InvalidValue on a value that is not allowed, a missing parameter and an unknown one.
         """
         for name in configuration:
             if name not in self._parameters:
@@ -169,25 +171,25 @@ class SearchSpace(Mapping[str, Parameter]):
         return self.canonical(Configuration(checked))
 
     def is_feasible(self, configuration: Mapping[str, Value]) -> bool:
-        """Whether every constraint holds."""
+        """Return whether every constraint holds."""
         return all(constraint.holds(configuration) for constraint in self._constraints)
 
     def to_unit(self, configuration: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Coordinates in the unit cube, shape (d,).  Raises InvalidValue."""
+        """Return the coordinates in the unit cube, shape (d,).  Raises InvalidValue."""
         checked = self.validate(configuration)
         return np.array([parameter.to_unit(checked[name]) for name, parameter in self._parameters.items()])
 
     def from_unit(self, unit: ArrayLike) -> Configuration:
-        """The configuration whose cell holds the point ``unit``, shape (d,).  Raises InvalidValue."""
+        """Return the configuration whose cell holds the point ``unit``, shape (d,).  Raises InvalidValue."""
         point = np.asarray(unit, dtype=float)
         if point.shape != (len(self),):
             raise InvalidValue("unit", point.shape, f"an array of shape ({len(self)},)")
         pairs = zip(self._parameters.items(), point.tolist(), strict=True)
-        return self.canonical(Configuration({name: one.from_unit(number) for (name, one), number in pairs}))
+        return self.canonical(Configuration({name: parameter.from_unit(number) for (name, parameter), number in pairs}))
 
     def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coordinates (n, d) moved to those of the configurations that they stand for, (n, d), at array speed."""
-        snapped = np.stack([one.snap(units[:, j]) for j, one in enumerate(self._in_order)], axis=1)
+        """Move coordinates (n, d) to those of the configurations whose cells hold them, (n, d)."""
+        snapped = np.stack([parameter.snap(units[:, j]) for j, parameter in enumerate(self._in_order)], axis=1)
         if not self._conditional:
             return snapped
         place = {name: j for j, name in enumerate(self._parameters)}
@@ -199,10 +201,10 @@ class SearchSpace(Mapping[str, Parameter]):
         return snapped
 
     def subset(self, names: Iterable[str]) -> SearchSpace:
-        """The space of some parameters, in this space's order; the others stay at their defaults.
+        """Return the space of some parameters, in this space's order, with the others fixed at their defaults.
 
-        Constraints and conditions that also involve parameters left out are kept with those at their defaults; what
-        this makes inactive for good is left out too.  Raises InvalidSpace on a name that is not there.
+        Constraints and conditions on fixed parameters are kept, with the default values put in.  Parameters that can no
+        longer be active are left out too.  Raises InvalidSpace on an unknown name.
         """
         wanted = set(names)
         unknown = sorted(wanted - set(self.names))
@@ -216,16 +218,20 @@ class SearchSpace(Mapping[str, Parameter]):
                 gone.add(parameter.name)
             elif on in wanted:
                 resolved[parameter.name] = condition
-            else:  # the one that the parameter left out has itself
+            else:  # that of the fixed parameter itself
                 resolved[parameter.name] = resolved.get(on)
         wanted -= gone
         fixed = {name: value for name, value in self._default.items() if name not in wanted}
-        constraints = [one.without(fixed) for one in self._constraints if one.names & wanted]
-        kept = [replace(one, condition=resolved.get(one.name)) for one in self.parameters if one.name in wanted]
+        constraints = [constraint.without(fixed) for constraint in self._constraints if constraint.names & wanted]
+        kept = [
+            replace(parameter, condition=resolved.get(parameter.name))
+            for parameter in self.parameters
+            if parameter.name in wanted
+        ]
         return SearchSpace(kept, constraints)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows; ``from_dict`` reads it back."""
+        """Return the space as plain JSON data; ``from_dict`` reads it back."""
         return {
             "parameters": [parameter.to_dict() for parameter in self.parameters],
             "constraints": [constraint.to_dict() for constraint in self._constraints],
@@ -233,7 +239,7 @@ class SearchSpace(Mapping[str, Parameter]):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SearchSpace:
-        """The space that ``to_dict`` wrote.  Raises InvalidSpace on keys that it does not write."""
+        """Return the space that ``to_dict`` wrote.  Raises InvalidSpace on keys that it does not write."""
         _only(content, {"parameters", "constraints"}, "a search space")
         parameters = []
         for item in content["parameters"]:
@@ -256,13 +262,13 @@ class SearchSpace(Mapping[str, Parameter]):
 
 
 def _meets(on: Parameter, condition: Condition, units: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Where the snapped coordinates (n,) of the parameter ``on`` are of values that meet a condition."""
+    """Return which snapped coordinates (n,) of the parameter ``on`` belong to values that meet the condition."""
     met = np.zeros(len(units), dtype=np.bool_)
     for value in condition.values:
         met |= np.abs(units - on.to_unit(value)) < _NEAR
     if condition.low is None and condition.high is None:
         return met
-    # Coordinates rise with values, special ones included, so that what lies between is found by the values at cells.
+    # Coordinates rise with values, special ones included, so that comparing coordinates compares values.
     inside = np.ones(len(units), dtype=np.bool_)
     if condition.low is not None:
         inside &= units >= _edge(on, condition.low, up=True) - _NEAR
@@ -272,7 +278,7 @@ def _meets(on: Parameter, condition: Condition, units: NDArray[np.float64]) -> N
 
 
 def _edge(on: Parameter, bound: float, *, up: bool) -> float:
-    """The coordinate of the smallest value from ``bound`` up, or of the largest down from it; 2 or -1 without one."""
+    """Return the coordinate of the smallest value >= ``bound`` (``up``) or the largest <= it; 2 or -1 without one."""
     low, high = on.low, on.high
     if low is not None and high is not None and low <= bound <= high:
         return on.to_unit(bound if on.kind == "real" else (math.ceil(bound) if up else math.floor(bound)))

@@ -1,10 +1,10 @@
-"""The conformance kit: what every optimizer behind the door must do, as checks that any plug-in's author can run.
+"""The conformance kit: checks of the optimizer interface that the author of any plug-in can run.
 
     @pytest.mark.parametrize("check", conformance(MyOptimizer), ids=str)
     def test_my_optimizer_conforms(check: Check) -> None:
         check()
 
-A check raises ConformanceFailure (an AssertionError) that says what was expected.  The kit needs no test framework;
+A check raises ConformanceFailure (an AssertionError) with the expected behaviour.  The kit needs no test framework;
 the class must be importable by name, because one check runs it in a second process.
 """
 
@@ -38,6 +38,6 @@ class Check:
 
 
 def conformance(optimizer_class: type[Optimizer], **options: Value) -> list[Check]:
-    """The checks for ``optimizer_class`` made with ``options``; its declared capabilities decide which."""
+    """Return the checks for ``optimizer_class`` with these options; its declared capabilities select them."""
     maker = Maker(optimizer_class, dict(options))
     return [Check(run.__name__, (run.__doc__ or "").strip(), run, maker) for run in checks_for(optimizer_class)]

@@ -1,4 +1,4 @@
-"""Runs the kit's fixed conversation in a process of its own: ``python -m optimizer.testing module:Class options``."""
+"""Run the kit's fixed conversation in a separate process: ``python -m optimizer.testing module:Class options``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from optimizer.testing.problems import Maker, script
 
 
 def main(name: str, options: str) -> None:
-    """Print the suggestions as JSON."""
+    """Print the suggestions as JSON; ``options``: a JSON object.  Raises SystemExit where ``name`` is no Optimizer."""
     module, _, qualname = name.partition(":")
-    found: object = importlib.import_module(module)
+    loaded: object = importlib.import_module(module)
     for part in qualname.split("."):
-        found = getattr(found, part)
-    if not (isinstance(found, type) and issubclass(found, Optimizer)):
+        loaded = getattr(loaded, part)
+    if not (isinstance(loaded, type) and issubclass(loaded, Optimizer)):
         raise SystemExit(f"{name} is not an Optimizer")
-    sys.stdout.write(json.dumps(script(Maker(found, json.loads(options)))))
+    sys.stdout.write(json.dumps(script(Maker(loaded, json.loads(options)))))
 
 
 if __name__ == "__main__":

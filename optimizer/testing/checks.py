@@ -1,4 +1,4 @@
-"""The checks of the conformance kit: one function, one promise of the door."""
+"""The checks of the conformance kit: one function for each promise of the optimizer interface."""
 
 from __future__ import annotations
 
@@ -17,20 +17,12 @@ import numpy as np
 from optimizer.base import Optimizer
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.space import Configuration, SearchSpace
-from optimizer.testing.problems import (
-    BUDGET,
-    SEED,
-    Maker,
-    conversation,
-    observation_of,
-    script,
-    value_of,
-)
+from optimizer.testing.problems import BUDGET, SEED, Maker, conversation, observation_of, script, value_of
 from optimizer.trial import Observation, ObservationState, Suggestion
 
 
 class ConformanceFailure(AssertionError):
-    """The optimizer does not keep a promise of the door.  Mend the optimizer, or the capability that it declares."""
+    """The optimizer breaks a promise of the interface.  Mend the optimizer, or the capability that it declares."""
 
 
 def _require(condition: bool, message: str) -> None:
@@ -39,7 +31,7 @@ def _require(condition: bool, message: str) -> None:
 
 
 def _ask(make: Maker, optimizer: Optimizer, count: int) -> list[Suggestion]:
-    """``count`` suggestions in a space that is far from used up; fewer, or none, from a one-shot solver only."""
+    """Return ``count`` suggestions in a space with many left; only a one-shot solver may give fewer."""
     try:
         made = optimizer.ask(count)
     except SearchExhausted as error:
@@ -54,7 +46,7 @@ def _keys(suggestions: Sequence[Suggestion]) -> list[str]:
 
 
 def declares_itself(make: Maker) -> None:
-    """Name, summary and source are stated, and every option's default is one that it takes."""
+    """Check that name, summary and source are stated, and that every option accepts its own default."""
     for attribute in ("name", "summary", "source"):
         text = getattr(make.optimizer_class, attribute, None)
         _require(isinstance(text, str) and bool(text.strip()), f"the class attribute {attribute!r} must say something")
@@ -64,7 +56,7 @@ def declares_itself(make: Maker) -> None:
 
 
 def stays_in_a_mixed_space(make: Maker) -> None:
-    """Suggestions are of the space, feasible, numbered from 0, and never the same twice."""
+    """Check that suggestions are of the space, feasible, numbered from 0, and never repeated."""
     space = make.mixed()
     made = list(islice(conversation(make(space), space), BUDGET))
     _require(bool(made), "nothing was suggested")
@@ -77,7 +69,7 @@ def stays_in_a_mixed_space(make: Maker) -> None:
 
 
 def ends_with_the_space(make: Maker) -> None:
-    """A space of six configurations gives each once, then SearchExhausted (a one-shot solver may stop earlier)."""
+    """Check that a space of six gives each once, then SearchExhausted (a one-shot solver may stop earlier)."""
     space = make.tiny()
     optimizer = make(space)
     keys = _keys(list(islice(conversation(optimizer, space), 7)))
@@ -92,7 +84,7 @@ def ends_with_the_space(make: Maker) -> None:
 
 
 def reproducible_in_another_process(make: Maker) -> None:
-    """The same seed and history give the same asks in a second Python process with other string hashes."""
+    """Check that the same seed and history give the same asks in a second Python process with other string hashes."""
     here = script(make)
     name = f"{make.optimizer_class.__module__}:{make.optimizer_class.__qualname__}"
     environment = {
@@ -112,8 +104,8 @@ def reproducible_in_another_process(make: Maker) -> None:
 
 
 def leaves_global_random_state_alone(make: Maker) -> None:
-    """Other people's random numbers neither change the suggestions nor are changed by them."""
-    script(make)  # the import of a library may draw numbers; what is asked may not
+    """Check that suggestions neither depend on the global random generators nor change them."""
+    script(make)  # the import of a library may draw numbers; an ask may not
     kept = (random.getstate(), np.random.get_state())
     try:
         runs = []
@@ -131,7 +123,7 @@ def leaves_global_random_state_alone(make: Maker) -> None:
 
 
 def replays_from_history(make: Maker) -> None:
-    """A fresh instance that is given the recorded asks and tells makes the same asks."""
+    """Check that a fresh instance that is given the recorded asks and tells makes the same asks."""
     space = make.mixed()
     first, second = make(space), make(space)
     records: list[tuple[list[Suggestion], list[Observation]]] = []
@@ -147,7 +139,7 @@ def replays_from_history(make: Maker) -> None:
 
 
 def continues_a_history_told_as_observations(make: Maker) -> None:
-    """Told the history instead of asked for it, a fresh instance counts on and repeats nothing."""
+    """Check that a fresh instance that is told a history goes on with its numbers and repeats nothing of it."""
     space = make.mixed()
     made = list(islice(conversation(make(space), space), 6))
     fresh = make(space)
@@ -158,7 +150,7 @@ def continues_a_history_told_as_observations(make: Maker) -> None:
 
 
 def many_asks_before_a_tell(make: Maker) -> None:
-    """Eight asks without a tell give different configurations; all are then told, backwards, and it goes on."""
+    """Check that eight asks without a tell differ, and that the search goes on when all are told, in reverse."""
     space = make.mixed()
     optimizer = make(space)
     made = _ask(make, optimizer, 5) + _ask(make, optimizer, 3)
@@ -171,36 +163,42 @@ def many_asks_before_a_tell(make: Maker) -> None:
 
 
 def tells_of_configurations_never_suggested(make: Maker) -> None:
-    """The default and imported results may be told before, between and after asks, and are not suggested again."""
+    """Check that the default and imported results may be told at any time and are not suggested afterwards."""
     space = make.mixed()
     rng = np.random.default_rng(0)
     drawn = (space.from_unit(rng.random(len(space))) for _ in range(100))
-    imports = [space.default(), *islice((one for one in drawn if space.is_feasible(one)), 8)]
-    told = [Observation(one, ObservationState.COMPLETED, value_of(space, one)) for one in imports]
+    imports = [space.default(), *islice(filter(space.is_feasible, drawn), 8)]
+    keys = [configuration.key() for configuration in imports]
+    told = [
+        Observation(configuration, ObservationState.COMPLETED, value_of(space, configuration))
+        for configuration in imports
+    ]
     optimizer = make(space)
     optimizer.tell(told[:5])
     made = list(islice(conversation(optimizer, space), 7))
     optimizer.tell(told[5:])
     made += islice(conversation(optimizer, space), 3)
-    _require(not set(_keys(made[:7])) & {one.key() for one in imports[:5]}, "a told configuration was suggested")
-    _require(not set(_keys(made[7:])) & {one.key() for one in imports}, "a told configuration was suggested")
+    _require(not set(_keys(made[:7])) & set(keys[:5]), "a told configuration was suggested")
+    _require(not set(_keys(made[7:])) & set(keys), "a told configuration was suggested")
 
 
 def survives_trials_without_a_value(make: Maker) -> None:
-    """Failed, infeasible and aborted trials: some of them, and nothing else for a whole budget."""
+    """Check that trials without a value, some of them or all, are survived for a whole budget."""
     space = make.mixed()
     states = list(ObservationState)
     for mixture in (states, states[1:]):
         optimizer = make(space)
         for index in range(BUDGET):
             made = _ask(make, optimizer, 1)
-            optimizer.tell([observation_of(space, one, state=mixture[index % len(mixture)]) for one in made])
+            optimizer.tell(
+                [observation_of(space, suggestion, state=mixture[index % len(mixture)]) for suggestion in made]
+            )
 
 
 def starts_where_it_is_told(make: Maker) -> None:
-    """An unmeasured ``start`` is suggested first; one whose value has been told is not suggested again."""
+    """Check that an unmeasured ``start`` comes first, and that one whose value has been told does not come again."""
     space = make.mixed()
-    start = make.elsewhere(space)
+    start = make.other_start(space)
     fresh = make(space, start=start)
     _require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
     told = make(space, start=start)
@@ -210,7 +208,7 @@ def starts_where_it_is_told(make: Maker) -> None:
 
 
 def mutates_nothing(make: Maker) -> None:
-    """Space, start, options and observations are as they were."""
+    """Check that space, start, options and observations are unchanged."""
     space = make.mixed()
     start = space.default()
     hashed, options = space.content_hash, copy.deepcopy(make.options)
@@ -218,15 +216,18 @@ def mutates_nothing(make: Maker) -> None:
     observations: list[Observation] = []
     for suggestion in islice(conversation(optimizer, space), 4):
         observations.append(observation_of(space, suggestion))
-    before = [(one, copy.deepcopy(one.constraints)) for one in observations]
+    before = [(observation, copy.deepcopy(observation.constraints)) for observation in observations]
     optimizer.tell(observations)
-    _require(before == [(one, one.constraints) for one in observations], "tell changed what it was given")
+    _require(
+        before == [(observation, observation.constraints) for observation in observations],
+        "tell changed what it was given",
+    )
     _require(SearchSpace(space.parameters, space.constraints).content_hash == hashed, "the space was changed")
     _require(start == space.default() and options == make.options, "the start or the options were changed")
 
 
 def checks_what_comes_in(make: Maker) -> None:
-    """Unknown options, budgets and seeds that make no sense, and foreign configurations are refused, and named."""
+    """Check that unknown options, senseless budgets and seeds, and foreign configurations are refused and named."""
     space = make.tiny()
     cls = make.optimizer_class
     _refuses(lambda: cls(space, seed=1, budget=BUDGET, no_such_option=1), "an unknown option", "no_such_option")
@@ -253,7 +254,7 @@ def _refuses(action: Callable[[], object], what: str, mentions: str) -> None:
 
 
 def order_of_tells_is_irrelevant(make: Maker) -> None:
-    """Between two asks the order of tells does not matter (unless ``tell_order_matters``)."""
+    """Check that the order of tells between two asks does not matter (unless ``tell_order_matters``)."""
     space = make.mixed()
     forward, backward = make(space), make(space)
     for _ in range(3):
@@ -266,7 +267,7 @@ def order_of_tells_is_irrelevant(make: Maker) -> None:
 
 
 def learns(make: Maker) -> None:
-    """With a budget of 15, negating the told values changes some ask before the 10th (unless ``learns`` is False)."""
+    """Check that negating the told values changes one of the first nine of 15 asks (unless ``learns`` is False)."""
     space = make.mixed()
     good = _keys(list(islice(conversation(make(space), space), 9)))
     bad = _keys(list(islice(conversation(make(space), space, sign=-1.0), 9)))
@@ -274,15 +275,15 @@ def learns(make: Maker) -> None:
 
 
 def seeds_differ(make: Maker) -> None:
-    """Another seed gives other suggestions."""
+    """Check that another seed gives other suggestions."""
     space = make.mixed()
-    one = _keys(list(islice(conversation(make(space), space), 6)))
-    other = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
-    _require(one != other, "two seeds gave the same suggestions")
+    first = _keys(list(islice(conversation(make(space), space), 6)))
+    second = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
+    _require(first != second, "two seeds gave the same suggestions")
 
 
 def uses_failures(make: Maker) -> None:
-    """Failed trials change what is suggested, aborted ones of the same configurations do not say the same."""
+    """Check that failed and aborted trials of equal configurations lead to different suggestions."""
     space = make.mixed()
     outcomes = []
     for state in (ObservationState.FAILED, ObservationState.ABORTED):
@@ -298,48 +299,50 @@ def uses_failures(make: Maker) -> None:
 
 
 def survives_constraints_and_objectives(make: Maker) -> None:
-    """Measured constraints, all broken or only some, and further objectives: a whole budget of each."""
+    """Check that broken constraints, all of them or some, and further objectives are survived for a whole budget."""
     space = make.mixed()
     for excess in (1.0, -1.0):
         optimizer = make(space)
         for index in range(BUDGET):
             made = _ask(make, optimizer, 1)
-            told = [observation_of(space, one) for one in made]
+            told = [observation_of(space, suggestion) for suggestion in made]
             limits = {"cpu": excess if index % 2 else 1.0}
-            optimizer.tell([replace(one, constraints=limits, others={"cost": float(index)}) for one in told])
+            optimizer.tell(
+                [replace(observation, constraints=limits, others={"cost": float(index)}) for observation in told]
+            )
         _require(excess < 0 or not optimizer.pareto(), "the Pareto set holds what breaks a limit")
 
 
 def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, float]], as_limit: bool) -> list[str]:
-    """The keys of a budget of suggestions whose trials tell ``measured`` beside the value."""
+    """Return the keys of a budget of suggestions whose observations have ``measured`` in addition to the value."""
     space = make.mixed()
     optimizer = make(space)
     made = []
     for _ in range(BUDGET):
         (suggestion,) = optimizer.ask()
         made.append(suggestion)
-        found = measured(suggestion.configuration)
+        values = measured(suggestion.configuration)
         told = observation_of(space, suggestion)
-        optimizer.tell([replace(told, constraints=found) if as_limit else replace(told, others=found)])
+        optimizer.tell([replace(told, constraints=values) if as_limit else replace(told, others=values)])
     return _keys(made)
 
 
 def handles_constraints(make: Maker) -> None:
-    """Two limits that different configurations break lead to different suggestions."""
-    few = _with_measured(make, lambda one: {"cpu": float(one["web.workers"]) / 16 - 1}, True)
-    many = _with_measured(make, lambda one: {"cpu": 1 - float(one["web.workers"]) / 16}, True)
+    """Check that limits that different configurations break lead to different suggestions."""
+    few = _with_measured(make, lambda configuration: {"cpu": float(configuration["web.workers"]) / 16 - 1}, True)
+    many = _with_measured(make, lambda configuration: {"cpu": 1 - float(configuration["web.workers"]) / 16}, True)
     _require(few != many, "measured constraints change nothing, though `handles_constraints` is declared")
 
 
 def handles_objectives(make: Maker) -> None:
-    """Another second objective leads to other suggestions."""
-    up = _with_measured(make, lambda one: {"cost": float(one["web.workers"])}, False)
-    down = _with_measured(make, lambda one: {"cost": -float(one["web.workers"])}, False)
+    """Check that another second objective leads to other suggestions."""
+    up = _with_measured(make, lambda configuration: {"cost": float(configuration["web.workers"])}, False)
+    down = _with_measured(make, lambda configuration: {"cost": -float(configuration["web.workers"])}, False)
     _require(up != down, "further objectives change nothing, though `handles_objectives` is declared")
 
 
 def uses_noise(make: Maker) -> None:
-    """Standard errors change what is suggested."""
+    """Check that standard errors change the suggestions."""
     space = make.mixed()
     outcomes = []
     for error in (0.001, 1.0):
@@ -355,7 +358,7 @@ def uses_noise(make: Maker) -> None:
 
 
 def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]]:
-    """The checks that fit what the class declares."""
+    """Return the checks for the capabilities that the class declares."""
     chosen: list[Callable[[Maker], None]] = [
         declares_itself,
         stays_in_a_mixed_space,

@@ -1,4 +1,4 @@
-"""What the conformance kit plays with: small spaces, values, and the conversation of a study."""
+"""Problems of the conformance kit: small spaces, values, and the conversation of a study."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from optimizer.space import (
 )
 from optimizer.trial import Observation, ObservationState, Suggestion
 
-BUDGET = 15  # what the paper gives each algorithm, and what `learns` is defined for
+BUDGET = 15  # each algorithm's in the paper; `learns` is defined for it
 SEED = 7
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes fresh instances of the optimizer under test."""
+    """A factory of new instances of the optimizer under test, and of spaces for them."""
 
     optimizer_class: type[Optimizer]
     options: dict[str, Any]
@@ -40,22 +40,22 @@ class Maker:
         return self.optimizer_class(space, seed=seed, budget=budget, start=start, **self.options)
 
     def mixed(self) -> SearchSpace:
-        """A space with all that a space can have; for a placement solver, one of placement."""
+        """Return a space with all features of a space; for a placement solver, a placement space."""
         return placement_space(6) if self.optimizer_class.places else mixed_space()
 
     def tiny(self) -> SearchSpace:
-        """A space of at most six configurations over a and b."""
+        """Return a space of at most six configurations over a and b."""
         return placement_space(2) if self.optimizer_class.places else tiny_space()
 
-    def elsewhere(self, space: SearchSpace) -> Configuration:
-        """A configuration of ``mixed`` that is not its default."""
+    def other_start(self, space: SearchSpace) -> Configuration:
+        """Return a configuration of ``mixed`` that is not its default."""
         if self.optimizer_class.places:
             return space.default().replace({"a": "y", "b": "x"})
         return space.default().replace({"web.workers": 9})
 
 
 def mixed_space() -> SearchSpace:
-    """Every kind of parameter, both scales, steps, a constant, a special value, a condition and two constraints."""
+    """Return a space with every kind of parameter, a constant, a special value, a condition and two constraints."""
     return SearchSpace(
         [
             Parameter("web.workers", "integer", 4, low=1, high=32, group="web"),
@@ -80,14 +80,14 @@ def mixed_space() -> SearchSpace:
 
 
 def tiny_space() -> SearchSpace:
-    """Six configurations."""
+    """Return a space of six configurations."""
     return SearchSpace(
         [Parameter("a", "integer", 1, low=1, high=3), Parameter("b", "categorical", "x", choices=("x", "y"))]
     )
 
 
 def placement_space(services: int) -> SearchSpace:
-    """Services a, b, ... in the domains x and y, each of which holds two thirds of them."""
+    """Return the placement of services a, b, ... in the domains x and y; each has room for two thirds of them."""
     names = "abcdefgh"[:services]
     parameters = [
         Parameter(
@@ -105,7 +105,7 @@ def placement_space(services: int) -> SearchSpace:
 
 
 def value_of(space: SearchSpace, configuration: Configuration) -> float:
-    """A smooth bowl on the unit cube, its axes of unlike importance; between 0 and about 2."""
+    """Return the value of a smooth bowl on the unit cube with axes of different importance, from 0 to about 2."""
     unit = space.to_unit(configuration)
     return float(np.sum((unit - 0.3) ** 2 * np.linspace(1.0, 0.2, unit.size)))
 
@@ -113,7 +113,7 @@ def value_of(space: SearchSpace, configuration: Configuration) -> float:
 def observation_of(
     space: SearchSpace, suggestion: Suggestion, sign: float = 1.0, state: ObservationState = ObservationState.COMPLETED
 ) -> Observation:
-    """What a trial of the suggestion would tell."""
+    """Return the result of a trial of the suggestion."""
     completed = state is ObservationState.COMPLETED
     return Observation(
         suggestion.configuration,
@@ -126,7 +126,7 @@ def observation_of(
 
 
 def conversation(optimizer: Optimizer, space: SearchSpace, sign: float = 1.0) -> Iterator[Suggestion]:
-    """Ask, tell, ask, tell; ends where the optimizer has nothing left."""
+    """Yield suggestions: ask, tell, ask, tell, until SearchExhausted."""
     while True:
         try:
             (suggestion,) = optimizer.ask()
@@ -137,7 +137,7 @@ def conversation(optimizer: Optimizer, space: SearchSpace, sign: float = 1.0) ->
 
 
 def script(make: Maker) -> list[dict[str, Value]]:
-    """The suggestions of a fixed conversation: what two processes compare."""
+    """Return the suggestions of a fixed conversation, for a comparison between two processes."""
     space = make.mixed()
     optimizer = make(space)
     return [suggestion.configuration.to_dict() for suggestion in islice(conversation(optimizer, space), 10)]

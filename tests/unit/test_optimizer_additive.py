@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizer.models.additive import FITTED, AdditiveProcess, Layout, _Known, _spread
+from optimizer.models.additive import MAX_FITTED, AdditiveProcess, Layout, _PairTerms, _spread
 from optimizer.models.tied_parameters import TiedParameters
 
 RNG = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     alike = TiedParameters(np.array([0, 2]), np.array([0, 2]), np.zeros(2), np.ones(2), 0, 0)
     layout = replace(TWO_GROUPS, sets=(alike,))
     process = AdditiveProcess(layout, x, y, np.full(12, 0.01))
-    given = _Known(layout, process._parts, x, layout.features(x)), y, np.full(12, 0.01)
+    given = _PairTerms(layout, process._parts, x, layout.features(x)), y, np.full(12, 0.01)
     theta = process._centre + 0.3 * RNG.standard_normal(len(process._centre))
     _, gradient = process._loss(theta, *given)
     for j in range(len(theta)):
@@ -49,11 +49,11 @@ def test_it_interpolates_and_is_sure_only_where_it_knows() -> None:
 
 
 def test_of_many_points_hyperparameters_see_some_and_the_mean_all() -> None:
-    x = sample(3 * FITTED)
+    x = sample(3 * MAX_FITTED)
     y = np.sin(3 * x[:, 0]) + 0.5 * x[:, 2] - x[:, 3]
     y = (y - y.mean()) / y.std()
-    rows = _spread(y, FITTED)
-    assert len(set(rows.tolist())) == FITTED
+    rows = _spread(y, MAX_FITTED)
+    assert len(set(rows.tolist())) == MAX_FITTED
     assert {int(np.argmin(y)), int(np.argmax(y))} <= set(rows.tolist())
     mean, _ = AdditiveProcess(TWO_GROUPS, x, y, np.full(len(y), 1e-4)).predict(x)
     np.testing.assert_allclose(mean, y, atol=0.15)

@@ -10,7 +10,7 @@ import pytest
 from optimizer.algorithms.dds import DDS
 from optimizer.algorithms.tailor import Tailor
 from optimizer.errors import InvalidInput
-from optimizer.models.simulator_prior import Modelled, SimulatorPrior, trusted
+from optimizer.models.simulator_prior import Modelled, SimulatorPrior, fitted_rho
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
@@ -49,11 +49,11 @@ def test_a_belief_answers_between_its_points() -> None:
 def test_trust_follows_the_measurements() -> None:
     rng = np.random.default_rng(5)
     belief = rng.standard_normal(12)
-    assert trusted(belief, belief + 0.05 * rng.standard_normal(12)) == pytest.approx(1.0, abs=0.1)
-    assert trusted(belief, 0.4 * belief) == pytest.approx(0.4, abs=0.1)
-    assert trusted(belief, -belief) == 0.0
-    assert trusted(belief[:1], belief[:1]) == 1.0, "nothing is known yet"
-    assert trusted(np.zeros(5), rng.standard_normal(5)) == 1.0
+    assert fitted_rho(belief, belief + 0.05 * rng.standard_normal(12)) == pytest.approx(1.0, abs=0.1)
+    assert fitted_rho(belief, 0.4 * belief) == pytest.approx(0.4, abs=0.1)
+    assert fitted_rho(belief, -belief) == 0.0
+    assert fitted_rho(belief[:1], belief[:1]) == 1.0, "nothing is known yet"
+    assert fitted_rho(np.zeros(5), rng.standard_normal(5)) == 1.0
 
 
 def searched(points: list[Modelled], seed: int, budget: int = 8) -> float:

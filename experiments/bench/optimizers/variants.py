@@ -19,7 +19,7 @@ NONE = 10**9  # members that no set of namesakes has
 class Variant(Tailor):
     """``fewest``: members of a set that is modelled; ``moved``: part of the candidates that move sets together."""
 
-    fewest, moved = additive.FEWEST, tailor._TOGETHER
+    fewest, moved = additive.MIN_MEMBERS, tailor._TIED_SHARE
     starts_together = True
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -30,18 +30,20 @@ class Variant(Tailor):
         with self._set():
             return super().recommend()
 
-    def _start(self, size: int) -> list[Configuration]:
-        return super()._start(size) if self.starts_together else latin_hypercube(self.space, size, self.stream(1))
+    def _design_points(self, size: int) -> list[Configuration]:
+        return (
+            super()._design_points(size) if self.starts_together else latin_hypercube(self.space, size, self.stream(1))
+        )
 
     @contextmanager
     def _set(self) -> Iterator[None]:
         """The constants of this variant; a process of a race does one thing at a time."""
-        before = additive.FEWEST, tailor._TOGETHER
-        additive.FEWEST, tailor._TOGETHER = self.fewest, self.moved
+        before = additive.MIN_MEMBERS, tailor._TIED_SHARE
+        additive.MIN_MEMBERS, tailor._TIED_SHARE = self.fewest, self.moved
         try:
             yield
         finally:
-            additive.FEWEST, tailor._TOGETHER = before
+            additive.MIN_MEMBERS, tailor._TIED_SHARE = before
 
 
 class Neither(Variant):
