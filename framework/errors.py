@@ -1,11 +1,11 @@
-"""What can go wrong, named by what the caller does next.
+"""Tailor's errors, one class for each thing that a caller does next.
 
 TailorError
 ├── InputError                      refuse to start: the user mends the input
 │   ├── FieldError                  a field of a request: what was found, what is allowed
 │   ├── FileError                   a file: where, what was found, what is allowed
 │   ├── UnknownName                 a name: the known ones are listed
-│   └── MeasuredElsewhere           of a study that clients measure there is nothing to run, report or deploy
+│   └── MeasuredElsewhere           a study that clients measure: nothing to run, report or deploy here
 ├── MissingPrerequisite             refuse to start: the user installs or builds something
 ├── TrialFailed                     mark the trial failed, tell the optimizer, go on
 │   ├── DeploymentFailed            a service did not come up
@@ -33,20 +33,20 @@ class TailorError(Exception):
     """Root of Tailor's own errors; a library's exception never crosses its adapter."""
 
 
-MOST_CHARACTERS = 5000  # of what a person reads
+MAX_CHARACTERS = 5000  # of a message
 
 
 class FieldName(str):
-    """A field of a request, in a message: whoever shows the message spells it as its user gave it, as a flag say."""
+    """The name of a field inside a message.  Whoever shows it spells the name as the user gave it (a flag)."""
 
     __slots__ = ()
 
 
 class InputError(TailorError):
-    """Something the user gave cannot be used.  Refuse to start.  A message that repeats too much of it is cut.
+    """Input that cannot be used.  Refuse to start.  A message longer than MAX_CHARACTERS is cut.
 
-    ``message``: its parts, of which a FieldName is a field.  ``field``: by default the first of them, empty where the
-    error is of no field.  ``found``, ``allowed``: None and empty where the message alone says it.
+    ``message``: its parts; a part that is a FieldName names a field.  ``field``: by default the first one named, empty
+    where no field is at fault.  ``found``, ``allowed``: None and empty where the message alone says it.
     """
 
     def __init__(self, *message: str, field: str = "", found: object = None, allowed: str = "") -> None:
@@ -56,24 +56,24 @@ class InputError(TailorError):
         self.found, self.allowed = found, allowed
 
     def __str__(self) -> str:
-        return self.worded(str)
+        return self.message(str)
 
-    def worded(self, spelled: Callable[[str], str]) -> str:
-        """The message with each field's name as ``spelled`` writes it."""
-        message = "".join(spelled(part) if isinstance(part, FieldName) else part for part in self.args)
-        more = len(message) - MOST_CHARACTERS
-        return message if more <= 0 else f"{message[:MOST_CHARACTERS]} ... ({more} characters more)"
+    def message(self, spell: Callable[[str], str]) -> str:
+        """Return the message with each field's name as ``spell`` writes it."""
+        message = "".join(spell(part) if isinstance(part, FieldName) else part for part in self.args)
+        more = len(message) - MAX_CHARACTERS
+        return message if more <= 0 else f"{message[:MAX_CHARACTERS]} ... ({more} characters more)"
 
 
 class FieldError(InputError):
-    """A field of a request cannot be used: names the field, what was found and what is allowed."""
+    """A field that cannot be used; the message names the field, the value found and the values allowed."""
 
     def __init__(self, field: str, found: object, allowed: str) -> None:
         super().__init__(FieldName(field), f": found {found!r}; allowed: {allowed}", found=found, allowed=allowed)
 
 
 class FileError(InputError):
-    """A file cannot be used: names the file, the key path, what was found and what is allowed."""
+    """A file that cannot be used; the message names the file, the key path, the value found and the values allowed."""
 
     def __init__(self, file: Path | str, key: str, found: object, allowed: str) -> None:
         self.file, self.key = str(file), key
@@ -82,7 +82,7 @@ class FileError(InputError):
 
 
 class UnknownName(InputError):
-    """A name that is not known.  Refuse to start, listing the known ones."""
+    """An unknown name.  Refuse to start and list the known ones.  ``what``: the kind of thing, for the message."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, field: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
@@ -91,11 +91,11 @@ class UnknownName(InputError):
 
 
 class MeasuredElsewhere(InputError):
-    """A study that clients measure has no application here.  Ask for another study, or for its trials."""
+    """A study that clients measure: its application is not here.  Ask for another study, or for its trials."""
 
 
 class MissingPrerequisite(TailorError):
-    """Something the machine lacks.  Refuse to start; ``remedy`` says how to get it."""
+    """Software or hardware that the machine lacks.  Refuse to start; ``remedy`` says how to get it."""
 
     def __init__(self, missing: str, remedy: str) -> None:
         self.missing, self.remedy = missing, remedy
@@ -103,11 +103,11 @@ class MissingPrerequisite(TailorError):
 
 
 class TrialFailed(TailorError):
-    """A trial has no value.  Record it as failed with this reason, tell the optimizer, go on."""
+    """A trial without a value.  Record it as failed with this reason, tell the optimizer, go on."""
 
 
 class DeploymentFailed(TrialFailed):
-    """A deployment did not become healthy; ``log`` holds the failing container's last lines."""
+    """A deployment that did not become healthy; ``log`` holds the failing container's last lines."""
 
     def __init__(self, reason: str, service: str = "", log: str = "") -> None:
         self.reason, self.service, self.log = reason, service, log
@@ -118,7 +118,7 @@ class DeploymentFailed(TrialFailed):
 
 
 class ParameterNotApplied(TrialFailed):
-    """A parameter did not take effect."""
+    """A parameter that did not take effect: it reads back with another value."""
 
     def __init__(self, service: str, parameter: str, wanted: object, found: object) -> None:
         self.service, self.parameter, self.wanted, self.found = service, parameter, wanted, found
@@ -128,19 +128,19 @@ class ParameterNotApplied(TrialFailed):
 
 
 class LoadFailed(TrialFailed):
-    """The load generator did not finish its plan."""
+    """A load generator that did not finish its plan."""
 
 
 class TracesMissing(TrialFailed):
-    """The spans of the window could not be read."""
+    """Spans of the window that could not be read."""
 
 
 class IncorrectAnswer(TrialFailed):
-    """The application's own correctness check failed: a configuration that loses data has no value."""
+    """A failure of the application's own correctness check: a configuration that loses data has no value."""
 
 
 class MeasurementInvalid(TailorError):
-    """A repetition does not count.  Repeat it, at most twice; then the trial fails with these reasons."""
+    """A repetition that does not count.  Repeat it, at most twice; then the trial fails with these reasons."""
 
     def __init__(self, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
@@ -148,30 +148,30 @@ class MeasurementInvalid(TailorError):
 
 
 class Transient(TailorError):
-    """Try again with back-off; when it lasts, pause the study."""
+    """A passing failure.  Try again with back-off; when it lasts, pause the study."""
 
 
 class TestbedUnavailable(Transient):
-    """The engine does not answer."""
+    """An engine that does not answer."""
 
     __test__ = False  # its name would make pytest collect it
 
 
 class StoreBusy(Transient):
-    """The store is locked by another process."""
+    """A store that another process has locked."""
 
 
 class StoreError(TailorError):
-    """What Tailor keeps cannot be kept: a full disk, a bug or a race.  Pause the study, say what was found."""
+    """A failure to keep or read Tailor's data: a full disk, a bug or a race.  Say what was found, pause the study."""
 
 
 class NotFound(StoreError):
-    """No such study or trial in the store."""
+    """A study, a trial or an artefact that the store does not have."""
 
 
 class IllegalTransition(StoreError):
-    """A state change that the life cycle does not have."""
+    """A state change that the life cycle does not allow."""
 
 
 class Interrupted(TailorError):
-    """The person or the system asked to stop.  Clean up, keep what is finished, exit."""
+    """A request to stop, from a person or the system.  Clean up, keep what is finished, exit."""

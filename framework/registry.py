@@ -1,7 +1,7 @@
-"""Things by name, so that a new one is one file: what a package's own files register, and what other packages bring.
+"""Registries of plug-ins (testbeds, load generators, trace formats) by name, so that a new one is one file.
 
-Another package names its things in its ``pyproject.toml``, as entry points of the registry's group.  None of them is
-imported until it is asked for by name.
+Tailor's own files register theirs when they are imported.  Another package names its plug-ins in its
+``pyproject.toml``, as entry points of the registry's group; none is imported until it is asked for by name.
 """
 
 from __future__ import annotations
@@ -22,56 +22,62 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """``what``: the kind of thing, for messages.  ``group``: of entry points.  ``package``: whose modules register."""
+    """Plug-ins of one kind.  ``what``: the kind, for messages.  ``group``: the entry points' group.
+
+    ``package``: Tailor's own package whose modules register plug-ins; empty where the caller registers them.
+    """
 
     def __init__(self, what: str, group: str, package: str = "") -> None:
         self._what, self._group, self._package = what, group, package
         self._own: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorate what has this name from now on."""
+        """Return a decorator that registers a plug-in under this name."""
 
-        def keep(thing: T) -> T:
-            self._own[name] = thing
-            return thing
+        def add(plugin: T) -> T:
+            self._own[name] = plugin
+            return plugin
 
-        return keep
+        return add
 
     def own(self) -> dict[str, T]:
-        """Those of the package, by name, in the order of its files."""
+        """Return Tailor's own plug-ins by name, in the order of their files."""
         if self._package:
             _import_modules(self._package)
         return self._own
 
     def names(self) -> tuple[str, ...]:
-        """All names, without importing what other packages bring."""
-        others = {plugged.name for plugged in _plugged_in(self._group, tuple(sys.path))}
+        """Return all names, without importing the plug-ins of other packages."""
+        others = {entry.name for entry in _entry_points(self._group, tuple(sys.path))}
         return (*self.own(), *sorted(others - self.own().keys()))
 
     def get(self, name: str) -> T:
-        """Raises UnknownName, MissingPrerequisite where what has the name cannot be loaded, or is not the only one."""
+        """Return the plug-in of this name.
+
+        Raises UnknownName, and MissingPrerequisite where it cannot be loaded or several have this name.
+        """
         own = self.own()
-        plugged_in = [one for one in _plugged_in(self._group, tuple(sys.path)) if one.name == name]
-        if name not in own and not plugged_in:
+        entries = [entry for entry in _entry_points(self._group, tuple(sys.path)) if entry.name == name]
+        if name not in own and not entries:
             raise UnknownName(self._what, name, self.names())
-        if len(plugged_in) + (name in own) > 1:
-            others = ", ".join(plugged.value for plugged in plugged_in)
+        if len(entries) + (name in own) > 1:
+            others = ", ".join(entry.value for entry in entries)
             here = "Tailor's own and " if name in own else ""
             raise MissingPrerequisite(f"several have the name of {self._what} {name}: {here}{others}", REMEDY)
-        return own[name] if name in own else self._loaded(plugged_in[0])
+        return own[name] if name in own else self._load(entries[0])
 
-    def _loaded(self, plugged: EntryPoint) -> T:
+    def _load(self, entry: EntryPoint) -> T:
         try:
-            thing: T = plugged.load()
+            plugin: T = entry.load()
         except Exception as error:  # the import of someone else's module may raise anything
-            said = f"{self._what} {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
+            said = f"{self._what} {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
             raise MissingPrerequisite(said, REMEDY) from error
-        return thing
+        return plugin
 
 
 @cache
-def _plugged_in(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Of the packages along the path; kept, because a look through all installed packages takes milliseconds."""
+def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the group's entry points on the path; cached, since reading all installed packages takes milliseconds."""
     return tuple(entry_points(group=group))
 
 

@@ -127,7 +127,7 @@ def main() -> None:
         from framework.cli.flags import flag
         from framework.cli.session import messages
 
-        message = error.worded(flag) if isinstance(error, InputError) else str(error)
+        message = error.message(flag) if isinstance(error, InputError) else str(error)
         messages.print(f"[red]tailor:[/] {escape(message)}", soft_wrap=True)
         sys.exit(exit_code(error))
     except Refused as error:  # a missing argument, an option that does not exist

@@ -1,1 +1,1 @@
-"""Load generators: one file each, found by name."""
+"""Load generators: one file each, chosen by name."""

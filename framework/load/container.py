@@ -1,7 +1,7 @@
-"""Runs the load generator as a container on the application's own network and reads what it reports.
+"""Tailor's load generator, run as a container on the application's own network, and its reports.
 
-On that network it calls services by name, so nothing passes a published port.  It gets a large share of the processor,
-because a generator that waits for one measures itself.
+On that network it calls services by name, so no request passes a published port.  It gets a large share of the
+processor, because a generator that waits for the processor measures its own delay.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ IMAGE = "tailor/loadgen:1"
 PLAN = "/plan.json"
 
 CPU_SHARES = 262_144
-"""The largest share that Linux knows; a service has 1,024.  The generator uses little of it, but gets it at once."""
+"""The largest share that Linux allows; a service has 1,024.  The generator needs little CPU time, but at once."""
 
 CORES_TO_PIN = 4
-"""From so many cores on, the generator is kept on the last one; with fewer that would only take from the services."""
+"""With at least so many cores, the generator is pinned to the last one; with fewer, the services need all."""
 
 GRACE_S = 120.0
-"""What start, schedule, export of spans and result may take beside the plan's own time."""
+"""Time allowed beside the plan's own for start, schedule, export of spans and result."""
 
 LOG_LINES = 20
 
 
 @GENERATORS.register("tailor")
 def generator(application: Application, containers: SideContainers) -> LoadGenerator:
-    """Tailor's own generator, with the workload of the application."""
+    """Return Tailor's own generator for an application, whose plans have its workload."""
     return ContainerLoad(application, containers)
 
 
 class ContainerLoad:
-    """``framework.ports.load.LoadGenerator`` in a container beside the deployment."""
+    """Load generator in a container beside the deployment; implements ``framework.ports.load.LoadGenerator``."""
 
     def __init__(
         self,
@@ -52,9 +52,10 @@ class ContainerLoad:
         cpuset: str | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        """``cpuset``: the generator's CPUs; empty for all, None for the last core of a machine with four or more.
+        """Set up the generator.
 
-        ``grace_s``: what a run may take beyond its warm-up, window and time to answer.
+        ``cpuset``: its CPUs; empty: all, None: the last core of a machine with four or more.  ``grace_s``: time allowed
+        beyond a run's warm-up, window and time to answer.
         """
         tracing = application.tracing
         self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}"
@@ -64,10 +65,11 @@ class ContainerLoad:
         self._grace_s = grace_s
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
-        """Drive the load.  ``usage`` is called at the start and the end of the window.
+        """Drive the load; calls ``usage`` at the start and the end of the window.
 
-        Raises LoadFailed when the plan was not carried out to its end, InputError when the generator refuses it,
-        MissingPrerequisite without its image, TestbedUnavailable when the engine does not answer.
+        Raises LoadFailed when the generator did not finish the plan, InputError when it refuses the plan,
+        MissingPrerequisite without its image, DeploymentFailed when ``usage`` finds that a service has ended,
+        TestbedUnavailable when the engine does not answer.
         """
         if not self._containers.has_image(self._image):
             raise MissingPrerequisite(f"the load generator's image {self._image} is not here", "run `make images`")
@@ -76,7 +78,7 @@ class ContainerLoad:
         try:
             ended = self._containers.run(wanted, report.line)
         except DeploymentFailed as error:
-            if error is report.problem:  # a service of the deployment ended, which has nothing to do with the generator
+            if error is report.problem:  # a service of the deployment ended; the generator did not fail
                 raise
             raise LoadFailed(f"the engine could not run the load generator: {error.reason}") from error
         return report.conclude(ended, wanted.limit_s)
@@ -100,23 +102,23 @@ class ContainerLoad:
 
 
 class _Report:
-    """What the generator has reported so far: its phases, its progress, its result."""
+    """Reports of the generator so far: its phases, its progress, its result."""
 
     def __init__(self, usage: Callable[[], Usage], progress: Progress) -> None:
         self._usage, self._progress = usage, progress
         self._usages: dict[str, Usage] = {}
         self._last: Mapping[str, Any] = {}
         self._phase = "start"
-        self.problem: DeploymentFailed | None = None  # what asking for the usage came upon
+        self.problem: DeploymentFailed | None = None  # raised when the usage was read
 
     def line(self, line: bytes) -> None:
-        """One line of its output, an event.  Raises LoadFailed."""
+        """Take one line of the generator's output, an event.  Raises LoadFailed."""
         event = _event(line)
         match event.get("event"):
             case "phase":
                 self._phase = str(event["name"])
                 if self._phase in ("window", "drain"):
-                    self._usages[self._phase] = self._used()
+                    self._usages[self._phase] = self._read_usage()
                 self._progress(self._phase)
             case "progress":
                 failed = f", {event['failed']} failed" if event["failed"] else ""
@@ -126,7 +128,7 @@ class _Report:
             case other:
                 raise LoadFailed(f"the generator reports an unknown event {other!r}: `make images`")
 
-    def _used(self) -> Usage:
+    def _read_usage(self) -> Usage:
         try:
             return self._usage()
         except DeploymentFailed as error:
@@ -134,7 +136,7 @@ class _Report:
             raise
 
     def conclude(self, ended: Ended, limit_s: float) -> LoadResult:
-        """What came out.  Raises LoadFailed, InputError."""
+        """Return the result of a run that has ended.  Raises LoadFailed, InputError."""
         last, phase = self._last, self._phase
         if last.get("event") == "problem":
             message = f"the load generator: {last.get('message')}"
@@ -153,7 +155,7 @@ class _Report:
 
 
 def generator_cpuset(cores: int) -> str:
-    """The CPUs that the generator is kept on; empty where the machine has too few to give it one."""
+    """Return the CPUs to which the generator is pinned; empty where the machine has too few to give it one."""
     return str(cores - 1) if cores >= CORES_TO_PIN else ""
 
 
@@ -162,7 +164,7 @@ def _timeout_s(plan: LoadPlan) -> float:
 
 
 def _document(plan: LoadPlan, otlp_endpoint: str) -> bytes:
-    """The plan as the generator reads it."""
+    """Return the plan as the JSON that the generator reads."""
     document = {
         "workload": plan.workload.document,
         "rate_rps": plan.rate_rps,

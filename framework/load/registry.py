@@ -1,4 +1,4 @@
-"""Load generators by name.  application.yaml names one; a file of this folder, or another package, has it."""
+"""Registry of load generators.  application.yaml names one; a file of this folder, or another package, registers it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the generator's last line says, as a LoadResult.
+"""Decoding of the generator's last line, the "result" event, into a LoadResult.
 
-The generator reports every request; as JSON numbers that would be tens of megabytes, so the columns come packed:
+The generator reports every request.  As JSON numbers that would be tens of megabytes, so the columns come packed:
 base64(zlib(due_ns[n] sent_ns[n] end_ns[n] class[n] status[n] ok[n])), little-endian int64, int64, int64, uint8,
 int16, uint8.
 """
@@ -28,7 +28,7 @@ COLUMNS = (("due_ns", "<i8"), ("sent_ns", "<i8"), ("end_ns", "<i8"), ("class", "
 def load_result(
     event: Mapping[str, Any], usage_before: Usage | None = None, usage_after: Usage | None = None
 ) -> LoadResult:
-    """Decode a "result" event.  Raises LoadFailed when it is not what the generator of this version writes."""
+    """Decode a "result" event.  Raises LoadFailed when it is not of this version, or damaged."""
     try:
         if event["version"] != VERSION:
             raise LoadFailed(f"the generator's result has version {event['version']!r}, not {VERSION}: `make images`")
@@ -61,7 +61,7 @@ def load_result(
 
 
 def unpack(packed: str, count: int) -> dict[str, NDArray[Any]]:
-    """The columns, each of shape (count,).  Raises ValueError when they are damaged or of another length."""
+    """Unpack the columns, each of shape (count,).  Raises ValueError when they are damaged or of another length."""
     try:
         data = zlib.decompress(base64.b64decode(packed, validate=True))
     except (binascii.Error, zlib.error) as error:

@@ -1,4 +1,4 @@
-"""What Tailor itself does, as spans: where the time of a study goes."""
+"""Spans of Tailor's own work, which show where the time of a study goes."""
 
 from framework.telemetry.study import observed
 

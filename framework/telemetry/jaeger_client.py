@@ -1,4 +1,4 @@
-"""Spans by Thrift over UDP to a Jaeger agent, for installations that have no OTLP: the extra ``jaeger``."""
+"""Export of spans by Thrift over UDP to a Jaeger agent, for installations without OTLP: the extra ``jaeger``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 from framework.errors import InputError, MissingPrerequisite
 
-LAST_S = 5.0  # that the last spans may take
+FLUSH_S = 5.0  # for the last spans to be sent
 
 
 class JaegerClientSpans:
-    """SpanSink; ``agent``: host:port.  Raises MissingPrerequisite, InputError."""
+    """SpanSink that sends to a Jaeger agent.  ``agent``: host:port.
+
+    Raises MissingPrerequisite without jaeger-client, InputError for an ``agent`` that is not host:port.
+    """
 
     def __init__(self, agent: str, service: str = "tailor") -> None:
         host, _, port = agent.rpartition(":")
@@ -24,7 +27,7 @@ class JaegerClientSpans:
         except ImportError as error:
             raise MissingPrerequisite(f"jaeger-client ({error})", "pip install 'tailor[jaeger]'") from error
         self._host, self._port, self._service = host, int(port), service
-        self._loop = IOLoop(make_current=False)  # one for all studies: the library would leave a thread behind for each
+        self._loop = IOLoop(make_current=False)  # one for all studies: the library would leave a thread for each
         ThreadLoop(self._loop).start()
         self._sender: Any = None
         self._tracer: Any = None
@@ -43,11 +46,11 @@ class JaegerClientSpans:
         span.finish()
 
     def flush(self) -> None:
-        """A tracer sends what is left only when it is closed; the next study has another one."""
+        """Send the last spans: close the tracer, which sends them only then.  The next study opens another one."""
         if self._tracer is None:
             return
-        closing, until = self._tracer.close(), time.monotonic() + LAST_S
-        while not closing.done() and time.monotonic() < until:  # tornado's future cannot be waited for elsewhere
+        closing, until = self._tracer.close(), time.monotonic() + FLUSH_S
+        while not closing.done() and time.monotonic() < until:  # outside its loop, the future can only be polled
             time.sleep(0.01)
         self._sender.close()
         self._tracer = None

@@ -1,4 +1,4 @@
-"""Spans by OTLP over HTTP, as the standard environment variables say (OTEL_EXPORTER_OTLP_ENDPOINT and the others)."""
+"""Export of spans by OTLP over HTTP, set up by the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT and others)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 import framework
 
-UNNAMED = "unknown_service"  # what the library says where nobody says anything
+UNNAMED = "unknown_service"  # the library's default
 
 
-class _OfStudy(RandomIdGenerator):
-    """One trace for a study, however often it is stopped and resumed."""
+class _StudyIds(RandomIdGenerator):
+    """Generator of one trace id per study, which stays when the study is stopped and resumed."""
 
     def __init__(self, study: str) -> None:
         self._trace = int(hashlib.sha256(study.encode()).hexdigest()[:32], 16)
@@ -29,7 +29,7 @@ class _OfStudy(RandomIdGenerator):
 
 
 def resource() -> Resource:
-    """Whose spans they are: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, and else it is tailor."""
+    """Return the resource of the spans: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, else the service "tailor"."""
     own = {"service.version": framework.__version__}
     named = Resource.create(own)
     if str(named.attributes.get("service.name", "")).startswith(UNNAMED):
@@ -38,7 +38,7 @@ def resource() -> Resource:
 
 
 class OtlpSpans:
-    """SpanSink; what cannot be delivered is dropped, so that a study never waits for it."""
+    """SpanSink that exports by OTLP; spans that cannot be delivered are dropped, so that a study never waits."""
 
     def __init__(self) -> None:
         self._processor = BatchSpanProcessor(OTLPSpanExporter(timeout=5))
@@ -61,7 +61,7 @@ class OtlpSpans:
 
     def _tracer(self, study: str) -> trace.Tracer:
         if study not in self._tracers:
-            provider = TracerProvider(resource=self._resource, id_generator=_OfStudy(study), shutdown_on_exit=False)
+            provider = TracerProvider(resource=self._resource, id_generator=_StudyIds(study), shutdown_on_exit=False)
             provider.add_span_processor(self._processor)
             self._tracers = {study: provider.get_tracer("tailor")}  # the latest only: a process may see thousands
         return self._tracers[study]

@@ -1,6 +1,6 @@
-"""A study's events as spans: study > trial > repetition > phase > step.
+"""Spans from a study's events: study > trial > repetition > phase > step.
 
-An event says that something begins.  What was open at its level, or below it, ends then.
+An event that begins a span first ends the open spans of its level and below.
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ BETWEEN = ("ask", "tell")  # phases of a study that belong to no trial
 
 @contextmanager
 def observed(sinks: Sequence[SpanSink], study: Study, watch: Watch) -> Iterator[Watch]:
-    """``watch``, telling the sinks on the way.  Spans that are open when the study stops end then."""
-    watching = [_Observed(sink, study) for sink in sinks]
+    """Wrap ``watch`` so that the sinks get spans, too.  Spans that are open when the study stops end then."""
+    observers = [_Observer(sink, study) for sink in sinks]
 
-    def told(event: Event) -> None:
-        for one in watching:
-            one(event)
+    def observe(event: Event) -> None:
+        for observer in observers:
+            observer(event)
         watch(event)
 
     error = "interrupted"
     try:
-        yield told
+        yield observe
         error = ""
     except Exception as stopped:
         error = str(stopped)
         raise
     finally:
-        for one in watching:
-            one.stop(error)
+        for observer in observers:
+            observer.stop(error)
 
 
 @dataclass
-class _Observed:
+class _Observer:
+    """One study's open spans in one sink."""
+
     sink: SpanSink
     study: Study
     open: list[tuple[int, str, object]] = field(default_factory=list)  # (level, name, span), outermost first
@@ -96,11 +98,12 @@ class _Observed:
             self._begin(REPETITION, "repetition")
         self._begin(PHASE, name)
 
-    def _end_repetition(self, found: Measurement) -> None:
-        about: dict[str, Any] = {"repetition": found.repetition, "attempt": found.attempt, "valid": not found.invalid}
-        if found.value is not None:
-            about["value"] = found.value
-        self._end(REPETITION, about, "; ".join(found.invalid))
+    def _end_repetition(self, measured: Measurement) -> None:
+        about: dict[str, Any] = {"repetition": measured.repetition, "attempt": measured.attempt}
+        about["valid"] = not measured.invalid
+        if measured.value is not None:
+            about["value"] = measured.value
+        self._end(REPETITION, about, "; ".join(measured.invalid))
 
     def _end_trial(self, trial: Trial) -> None:
         about: dict[str, Any] = {"state": str(trial.state)}
@@ -109,7 +112,7 @@ class _Observed:
         self._end(TRIAL, about, "" if trial.state is TrialState.COMPLETED else trial.reason or str(trial.state))
 
     def _begin_unless_open(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
-        """Begin one span for several events in a row, beside the spans of trials."""
+        """Begin a span at the trials' level, unless it is open already: several events in a row share it."""
         if not any((level, other) == (TRIAL, name) for level, other, _ in self.open):
             self._begin(TRIAL, name, attributes)
 
@@ -119,8 +122,8 @@ class _Observed:
         self.open.append((level, name, self.sink.begin(self.study.id, name, parent, attributes or {})))
 
     def _end(self, level: int, attributes: Mapping[str, Any] | None = None, error: str = "") -> None:
-        """End what is open at this level or below it; what is said belongs to the one at this level."""
+        """End the open spans at this level and below; attributes and error go to the one at this level."""
         while self.open and self.open[-1][0] >= level:
-            one, _, span = self.open.pop()
-            said = (attributes or {}, error) if one == level else ({}, "")
-            self.sink.end(span, *said)
+            ended, _, span = self.open.pop()
+            about = (attributes or {}, error) if ended == level else ({}, "")
+            self.sink.end(span, *about)

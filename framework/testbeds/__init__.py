@@ -1,1 +1,1 @@
-"""Where deployments run: Docker, the twin, and what the host itself says."""
+"""Testbeds, on which deployments run: Docker and the twin; and the readings of the host itself."""

@@ -1,4 +1,4 @@
-"""A testbed that needs no engine: deployments run on the application's twin.  Everything it says is modelled."""
+"""The twin as a testbed, which needs no engine: deployments run on the queueing model, so all numbers are modelled."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from framework.twin.simulator.simulate import Outcome, simulate, traced_of
 from framework.twin.simulator.spans import span_table
 from framework.twin.translate import compiled, slowed
 
-DRAIN_S = 10.0  # after the window: what has not ended by then did not end
+DRAIN_S = 10.0  # after the window: a request that has not ended by then counts as never ended
 
 
 class TwinTestbed:
-    """Testbed, load generator and trace reader in one, as the three ports want them."""
+    """Testbed, load generator and trace reader in one: implements the three ports."""
 
     name = "twin"
     modelled = True
@@ -56,7 +56,7 @@ class TwinTestbed:
     # ------------------------------------------------------------------ Testbed
 
     def machine(self) -> Machine:
-        """The machine that is modelled: its first host."""
+        """Describe the modelled machine: the twin's first host."""
         host = self._twin.hosts[0]
         return Machine(
             hostname=platform.node(),
@@ -77,14 +77,15 @@ class TwinTestbed:
             )
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Compile the simulator, or load it from numba's cache; the data are part of the model."""
+        """Compile the simulator, or load it from numba's cache.  There are no volumes to fill."""
         progress("compiling the simulator (the first time only, about half a minute)")
         program, _ = compiled(self._twin, self._application, self._types, default.configuration)
         simulate(program, np.array([0.0]), np.zeros(1, np.int32), seed=0, until_s=1.0)
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
         containers = {
-            one.name: Container(one.name, one.name, one.name, "twin", "", "", 0, "") for one in self._twin.services
+            service.name: Container(service.name, service.name, service.name, "twin", "", "", 0, "")
+            for service in self._twin.services
         }
         return Running(deployment, "twin", containers)
 
@@ -92,7 +93,7 @@ class TwinTestbed:
         return ""
 
     def usage(self, running: Running) -> Usage:
-        """At the start of the window before the run, at its end after it."""
+        """Return CPU time: before the run as of the window's start, after the run as of its end."""
         cores = sum(host.cores for host in self._twin.hosts)
         used = {} if self._outcome is None else self._cpu_s()
         names = [service.name for service in self._twin.services]
@@ -100,13 +101,13 @@ class TwinTestbed:
 
     def _cpu_s(self) -> dict[str, float]:
         assert self._outcome is not None
-        return dict(zip((one.name for one in self._twin.services), self._outcome.cpu_s.tolist(), strict=True))
+        return dict(zip((service.name for service in self._twin.services), self._outcome.cpu_s.tolist(), strict=True))
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         return {}
 
     def alive(self, running: Running) -> None:
-        """Always."""
+        """Do nothing: a model does not stop running."""
 
     def projects(self) -> Collection[str]:
         return ()
@@ -135,7 +136,7 @@ class TwinTestbed:
         self._outcome = None
         before = usage()
         outcome = simulate(
-            slowed(program, self._factor(plan, running.deployment)),
+            slowed(program, self._slowdown(plan, running.deployment)),
             due,
             kinds,
             seed=plan.seed,
@@ -170,10 +171,10 @@ class TwinTestbed:
             usage_after=_in_window(before, after, plan.window_s, share),
         )
 
-    def _factor(self, plan: LoadPlan, deployment: Deployment) -> float:
-        """Runs of one configuration differ as they do on the real machine; a study with the same seed sees the same.
+    def _slowdown(self, plan: LoadPlan, deployment: Deployment) -> float:
+        """Draw a factor for the run's service times, so that runs of one configuration vary as on the real machine.
 
-        That it was broken off and resumed changes nothing: the trials that were finished before count.
+        It follows from the plan's seed, the trial and the repetition, so a study that is resumed draws the same ones.
         """
         key = [plan.seed, *(deployment.labels.get(f"tailor.{name}", "") for name in ("trial-index", "repetition"))]
         seed = zlib.crc32(repr(key).encode())
@@ -192,7 +193,7 @@ class TwinTestbed:
         return span_table(
             self._outcome,
             self._twin.operations,
-            [traced[one.service] for one in self._twin.operations],
+            [traced[operation.service] for operation in self._twin.operations],
             (due_ns >= start_ns) & (due_ns < end_ns) & np.isfinite(self._outcome.latency_s),
             generator=GENERATOR,
             origin_ns=self._origin_ns,
@@ -200,6 +201,6 @@ class TwinTestbed:
 
 
 def _in_window(before: Usage, after: Usage, seconds: float, share: float) -> Usage:
-    """The window's part of what a run used, as if its clock had gone on with the run."""
+    """Return the usage at the window's end: the window's share of the run's CPU time, on the run's own clock."""
     used = {name: before.cpu_s[name] + share * cpu for name, cpu in after.cpu_s.items()}
     return Usage(before.at_ns + round(seconds * 1e9), used, 0.0, 0.0, None, after.cores, 0.0)

@@ -1,1 +1,1 @@
-"""Readers of traces: one format, one file, found by name."""
+"""Readers of traces: one format, one file, chosen by name."""

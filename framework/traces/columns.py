@@ -1,4 +1,4 @@
-"""Collects spans for the span table, trace after trace or in any order, with their strings interned."""
+"""Columns in which readers collect spans for the span table, in any order and with interned strings."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from framework.traces.link import TWICE, RawSpans, link
 
 KIND: Mapping[str, int] = {name: index for index, name in enumerate(KINDS)}
 CALLS = (KIND["client"], KIND["producer"])  # a server span's server.address is the server itself
-PEER_RANK = {"peer.service": 3, "server.address": 2, "net.peer.name": 1}  # which attribute names a call's peer best
+PEER_RANK = {"peer.service": 3, "server.address": 2, "net.peer.name": 1}  # of attributes that name a peer
 NONE = -1  # no such string
 ROOT = 0  # no parent: an id is never zero (W3C Trace Context)
-LATEST_NS = 2**62  # still far from the end of an int64, so that differences and sums of a few times fit too
-CHUNK = 1 << 16
+LATEST_NS = 2**62  # leaves room in an int64 for differences and sums of a few times
+CHUNK = 1 << 16  # spans
 
 COLUMNS = {name: kind for name, kind in spans.COLUMNS.items() if name != "parent"} | {"parent_id": np.uint64}
 
 
 class SpanColumns:
-    """One list per column; readers extend them directly, a trace at a time, since a call per span would cost more.
+    """Collection of spans, one list per column; readers append to the lists, since a call per span would cost more.
 
-    Lists become arrays every 65,536 spans, so that a span costs bytes and not objects.
+    Lists become arrays every 65,536 spans, so that a span costs bytes and not objects.  Times are in nanoseconds.
+    ``rejected``: reason -> traces.
     """
 
     def __init__(self) -> None:
@@ -39,10 +40,10 @@ class SpanColumns:
         self.clear()
 
     def clear(self) -> None:
-        """Empty the lists; what was flushed stays."""
+        """Empty the lists; spans that were flushed to arrays stay."""
         self.trace: list[int] = []
         self.span_id: list[int] = []
-        self.parent_id: list[int] = []  # ROOT: none
+        self.parent_id: list[int] = []  # ROOT: no parent
         self.follows: list[bool] = []
         self.service: list[int] = []
         self.operation: list[int] = []
@@ -58,7 +59,7 @@ class SpanColumns:
         return self._count + len(self.span_id)
 
     def number(self, trace: str) -> int:
-        """The number of a trace, a new one if its id has not been seen."""
+        """Return the number of a trace, a new one if its id is new."""
         return self._traces.setdefault(trace, len(self._traces))
 
     def known(self, trace: str) -> bool:
@@ -74,16 +75,16 @@ class SpanColumns:
         self.rejected[reason] = self.rejected.get(reason, 0) + traces
 
     def spoil(self, trace: int) -> None:
-        """A trace has a malformed span: it will be rejected whole."""
+        """Mark a trace that has a malformed span: it will be rejected whole."""
         self._spoilt.add(trace)
 
     def added(self) -> None:
-        """To be called after each trace."""
+        """Note that a trace was added: to be called after each trace, or after a document."""
         if len(self.span_id) >= CHUNK:
             self._flush()
 
     def raw(self) -> RawSpans:
-        """All spans so far, not linked yet."""
+        """Return all spans so far, not linked yet."""
         self._flush()
         columns = {
             name: np.concatenate([np.empty(0, kind), *(chunk[name] for chunk in self._chunks)])
@@ -95,10 +96,10 @@ class SpanColumns:
         return RawSpans(tuple(self._traces), spoilt, tuple(self._strings), columns)
 
     def absorb(self, raw: RawSpans, rejected: Mapping[str, int], *, whole: bool) -> None:
-        """Add what another collection holds.
+        """Add the spans of another collection.
 
-        ``whole``: its traces are whole, so that one which is here already is there twice and left out; else a trace
-        may have spans in both.
+        ``whole``: its traces are complete, so one whose id is known already is a duplicate and left out; otherwise a
+        trace may have spans in both.
         """
         self._flush()
         twice = np.array([whole and self.known(trace) for trace in raw.traces], dtype=np.bool_)
@@ -119,7 +120,7 @@ class SpanColumns:
             self.reject(reason, count)
 
     def table(self) -> tuple[SpanTable, Mapping[str, int]]:
-        """The sound traces so far, and the rejected ones by reason."""
+        """Link the spans so far; returns the sound traces, and reason -> number of rejected traces."""
         table, rejected = link(self.raw())
         names = self.rejected.keys() | rejected.keys()
         return table, {name: self.rejected.get(name, 0) + rejected.get(name, 0) for name in sorted(names)}

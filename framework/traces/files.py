@@ -1,4 +1,4 @@
-"""Traces from a file or an address, whatever their format; each document that cannot be read is counted, with why."""
+"""Reading of traces from files and addresses, in any format; each unreadable document is listed with the reason."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from framework.traces.registry import FORMATS
 
 SUFFIXES = (".json", ".jsonl", ".pb", ".bin", ".json.gz", ".jsonl.gz", ".pb.gz")
 WEB = ("http://", "https://")
-WORTH_A_PROCESS = 256 << 20  # bytes of documents; below, starting a process takes longer than reading them
+WORTH_A_PROCESS = 256 << 20  # bytes of documents; starting a process takes longer than reading fewer
 NEWEST = 1000
-"""Traces that are asked of a Jaeger for each of its services, where only its address is given."""
+"""Number of traces to ask for per service, where only the address of a Jaeger is given."""
 GZIP = b"\x1f\x8b"
 LARGEST = TRACES_BYTES
 """Bytes of one document, packed and unpacked: a small compressed file must not fill the memory."""
 
 
 def read_all(sources: Sequence[str], form: str | None = None, workers: int | None = None) -> TraceSet:
-    """Every trace of files, directories and http addresses.
+    """Read every trace of files, directories and http addresses.
 
-    ``workers``: processes (default: one a core where there are files enough).  Raises InputError when a source does
-    not exist, UnknownName for a format that is none.
+    ``form``: name of the format; None: detected per document.  ``workers``: processes (default: one per core where
+    there is enough to read).  Raises InputError when a source does not exist, UnknownName for an unknown format.
     """
     if form is not None:
         FORMATS.get(form)
@@ -47,7 +47,7 @@ def read_all(sources: Sequence[str], form: str | None = None, workers: int | Non
     if usable > 1 and len(names) > 1 and heavy:
         # New processes, not copies of this one: it may have threads.
         with ProcessPoolExecutor(min(usable, len(names)), mp_context=get_context("spawn")) as pool:
-            for raw, rejected, failed, whole in pool.map(_read_apart, names, [form] * len(names)):
+            for raw, rejected, failed, whole in pool.map(_read_in_process, names, [form] * len(names)):
                 columns.absorb(raw, rejected, whole=whole)
                 unreadable |= failed
     else:
@@ -57,15 +57,15 @@ def read_all(sources: Sequence[str], form: str | None = None, workers: int | Non
     return TraceSet(tuple(sources), spans, rejected, unreadable)
 
 
-def _read_apart(name: str, form: str | None) -> tuple[RawSpans, Mapping[str, int], Mapping[str, str], bool]:
-    """One document in a process of its own, and whether its traces are whole."""
+def _read_in_process(name: str, form: str | None) -> tuple[RawSpans, Mapping[str, int], Mapping[str, str], bool]:
+    """Read one document in a worker process; returns (spans, rejected, unreadable, whether its traces are whole)."""
     columns = SpanColumns()
-    found, unreadable = _read_one(columns, name, form)
-    return columns.raw(), columns.rejected, unreadable, found is not None and FORMATS.get(found).whole
+    known, unreadable = _read_one(columns, name, form)
+    return columns.raw(), columns.rejected, unreadable, known is not None and FORMATS.get(known).whole
 
 
 def _read_one(columns: SpanColumns, name: str, form: str | None) -> tuple[str | None, Mapping[str, str]]:
-    """Add one document, or a whole Jaeger; returns its format, or why it could not be read, by its name."""
+    """Add one document, or a whole Jaeger; returns its format (None: unreadable), and name -> why it is unreadable."""
     try:
         if name.startswith(WEB) and urlsplit(name).path in ("", "/") and not urlsplit(name).query:
             _read_jaeger(columns, name.rstrip("/"))
@@ -82,29 +82,29 @@ def _bytes(names: Sequence[str]) -> int:
 
 
 def read_into(columns: SpanColumns, document: bytes, form: str | None = None) -> str:
-    """Add one document, packed with gzip or not; returns its format.
+    """Add one document, compressed with gzip or not; returns its format.
 
-    Raises TracesMissing when no format knows it, UnknownName for the name of none.
+    ``form``: None: detected.  Raises TracesMissing when it cannot be read, UnknownName for an unknown format.
     """
-    document = _unpacked(document)
+    document = _decompressed(document)
     form = form or detect(document)
     FORMATS.get(form).read(columns, document)
     return form
 
 
 def detect(document: bytes) -> str:
-    """The one of Tailor's formats that shows first; another package's has to be named.  Raises TracesMissing."""
+    """Detect which of Tailor's formats a document has; others have to be named.  Raises TracesMissing."""
     if not document.strip(b" \t\r\n\xef\xbb\xbf"):
         raise TracesMissing("the document is empty")
-    shown = {name: form.shows_at(document) for name, form in FORMATS.own().items()}
-    places = [(at, name) for name, at in shown.items() if at is not None]
-    if not places:
+    shown = {name: candidate.shows_at(document) for name, candidate in FORMATS.own().items()}
+    positions = [(at, name) for name, at in shown.items() if at is not None]
+    if not positions:
         raise TracesMissing('neither Jaeger\'s "data" nor OTLP\'s "resourceSpans" nor a list as Zipkin gives')
-    return min(places)[1]
+    return min(positions)[1]
 
 
-def _unpacked(document: bytes) -> bytes:
-    """The document without gzip; a file may have several parts, one after the other."""
+def _decompressed(document: bytes) -> bytes:
+    """Decompress a document; a gzip file may have several members, one after the other."""
     parts, left = [], LARGEST
     while document[:2] == GZIP:
         unpacker = zlib.decompressobj(wbits=31)
@@ -122,7 +122,7 @@ def _unpacked(document: bytes) -> bytes:
 
 
 def _names(source: str) -> Sequence[str]:
-    """The documents of a source: an address, a file, or each file of a directory.  Raises InputError."""
+    """Return the documents of a source: an address, a file, or each file of a directory.  Raises InputError."""
     if source.startswith(WEB):
         return [source]
     path = Path(source)
@@ -137,7 +137,7 @@ def _names(source: str) -> Sequence[str]:
 
 
 def _read_jaeger(columns: SpanColumns, address: str) -> None:
-    """The newest traces of each service that a Jaeger knows, each once (Jaeger's HTTP API, v1 and v2)."""
+    """Add the newest traces of each service that a Jaeger knows, each once (Jaeger's HTTP API, v1 and v2)."""
     try:
         services = json.loads(_fetch(f"{address}/api/services"))["data"] or []
     except (ValueError, KeyError, TypeError):

@@ -1,10 +1,9 @@
-"""Reads the spans of a measured window from Jaeger over HTTP, all of them.
+"""Reader of all spans of a measured window, from Jaeger over HTTP.
 
-Jaeger's search gives the newest N traces and no way to ask for the next page, so the window is cut into slices of
-time, and a slice that comes back full is halved.  Slices share their edges: Jaeger compares nanoseconds with a query
-in microseconds, both ends included.
-Spans travel through the exporters' queues, which drop silently when they are full, so the services' own counters say
-how many there should be.
+Jaeger's search returns the newest N traces and has no next page, so the window is cut into slices of time, and a slice
+that comes back full is halved.  Slices share their edges: Jaeger compares nanoseconds with a query in microseconds,
+both ends included.
+Exporters' queues drop spans silently when they are full, so the services' own counters tell how many spans to expect.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ ROOT_SERVICE = "loadgen"
 """The service of the root span of every request: the load generator."""
 
 SLICE_US = 1_000_000
-"""The first slice; later ones are halved or doubled to come back between a quarter full and full."""
+"""The first slice; later ones are halved or doubled so that they come back between a quarter full and full."""
 
 LIMIT = 1000
 """Traces asked for at once: about 8 MB of JSON.  Jaeger refuses more than its store can hold (max_traces)."""
 
 TRIES = 20
 WAIT_S = 0.25
-"""How often and how far apart counters and spans are asked again: five seconds in all."""
+"""Number of attempts to read counters and spans, and the pause between them: five seconds in all."""
 
 UNCHANGED = 3
-"""Readings in a row with the same count after which nothing is taken to be on its way any more."""
+"""Readings in a row with an equal count after which no more spans are expected to arrive."""
 
 SETTLE_S = 5.0
-"""Waited where no counters tell what to expect: OpenTelemetry's exporters hold spans back for that long by default."""
+"""Pause where there are no counters: OpenTelemetry's exporters hold spans back for so long by default."""
 
 
 class JaegerReader:
-    """``framework.ports.traces.TraceReader`` for Jaeger's query API.
+    """Reader of Jaeger's query API; implements ``framework.ports.traces.TraceReader``.
 
-    ``counted``: the services that tell how many spans they made.  Empty, it is every container of the application
-    that answers at the counters' port; caches and databases refuse the connection and are left out.
+    ``counted``: the services that report how many spans they created.  Empty: every container of the application that
+    answers at the counters' port; caches and databases refuse the connection and are left out.
     """
 
     def __init__(
@@ -65,15 +64,15 @@ class JaegerReader:
         self._sleep = sleep
         self._timeout_s = timeout_s
         self.rejected: Mapping[str, int] = {}
-        """Traces of the last read that could not be used, by reason; their spans are among the missing."""
+        """Reason -> number of traces of the last read that could not be used; their spans count as missing."""
 
-    # ------------------------------------------------------------------ what should be there
+    # ------------------------------------------------------------------ counters
 
     def created(self, running: Running) -> int | None:
-        """Spans that the services created in the window, after their exporters are flushed; None: not counted.
+        """Flush the services' exporters and return the number of spans created so far; None: not counted.
 
-        A service that still has not exported all it created after five seconds has lost the rest: the count tells.
-        Raises TracesMissing when no service, or not each of those named, answers.
+        A service that has not exported all its spans after five seconds has lost the rest, which the count shows.
+        Raises TracesMissing when no service answers, or one of ``counted`` does not.
         """
         if not self._tracing.counters:
             return None
@@ -85,7 +84,7 @@ class JaegerReader:
                 if attempt:
                     self._sleep(WAIT_S)
                 answers = pool.map(lambda name: self._flush(client, running, name), pending)
-                counts |= {name: found for name, found in zip(pending, answers, strict=True) if found is not None}
+                counts |= {name: answer for name, answer in zip(pending, answers, strict=True) if answer is not None}
                 pending = [name for name in counts if _exported(counts[name]) < _created(counts[name])]
                 if not pending:
                     break
@@ -96,18 +95,18 @@ class JaegerReader:
                 if not silent
                 else f"{', '.join(silent)}: no answer at the span counters' port {self._tracing.counters['port']}"
             )
-        return sum(_created(found) for found in counts.values())
+        return sum(_created(counters) for counters in counts.values())
 
     def _flush(self, client: httpx.Client, running: Running, name: str) -> Mapping[str, Any] | None:
-        """Have one service export what it holds, and return its counters; None when nothing listens there."""
+        """Make one service export its queued spans, and return its counters; None when nothing listens there."""
         url = f"http://{running.containers[name].address}:{self._tracing.counters['port']}"
         try:
             reply = client.post(f"{url}/flush")
             reply.raise_for_status()
             reply = client.get(f"{url}{self._tracing.counters['path']}")
             reply.raise_for_status()
-            found: Mapping[str, Any] = reply.json()
-            _created(found), _exported(found)
+            counters: Mapping[str, Any] = reply.json()
+            _created(counters), _exported(counters)
         except httpx.ConnectError:
             return None
         except httpx.HTTPStatusError as error:
@@ -117,15 +116,15 @@ class JaegerReader:
             raise TracesMissing(f"{name}: its span counters cannot be read: {error!r}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise TracesMissing(f'{name}: its span counters lack {{"created": {{"m": ..}}}}: {error!r}') from error
-        return found
+        return counters
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ spans
 
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
-        """All spans of traces whose root starts in [start_ns, end_ns), to the microsecond that Jaeger's JSON tells.
+        """Read all spans of traces whose root starts in [start_ns, end_ns), to the microsecond as in Jaeger's JSON.
 
-        Asks again until ``expected`` spans have arrived or none arrive any more, at most 20 times; spans that stay
-        missing are not this method's to judge.  Raises TracesMissing when Jaeger does not answer as Jaeger does.
+        Asks again until ``expected`` spans have arrived or no more arrive, at most 20 times; the caller judges missing
+        spans.  Raises TracesMissing when Jaeger does not answer, or not with its JSON.
         """
         container = running.containers.get(self._tracing.service)
         if container is None:
@@ -147,28 +146,28 @@ class JaegerReader:
     def _search(
         self, client: httpx.Client, url: str, start_us: int, end_us: int
     ) -> tuple[SpanTable, Mapping[str, int]]:
-        """Every trace with a root in [start_us, end_us), once."""
+        """Read all traces with a root in [start_us, end_us); returns their spans, and reason -> rejected traces."""
         columns, seen = SpanColumns(), set[str]()
         limit, at, length = self._limit, start_us, SLICE_US
         while at < end_us:
-            upto = min(at + length, end_us)
-            reply = self._slice(client, url, at, upto, limit)
-            if reply is None:  # more than the store can hold
+            until = min(at + length, end_us)
+            reply = self._slice(client, url, at, until, limit)
+            if reply is None:  # more traces than the store can hold
                 limit //= 2
                 continue
             traces = read_into(columns, reply, seen)
             if traces >= limit:
                 if length <= 1:
                     raise TracesMissing(f"{limit} or more traces start in one microsecond ({at}): they cannot be paged")
-                length = max(1, min(length, upto - at) // 2)
+                length = max(1, min(length, until - at) // 2)
                 continue
-            at = upto
+            at = until
             if traces < limit // 4:
                 length *= 2
         return _starting_in(columns, start_us, end_us)
 
     def _slice(self, client: httpx.Client, url: str, start_us: int, end_us: int, limit: int) -> bytes | None:
-        """At most ``limit`` traces with a root in [start_us, end_us], as JSON; None when Jaeger refuses that limit."""
+        """Ask for up to ``limit`` traces with a root in [start_us, end_us], as JSON; None when Jaeger refuses it."""
         query: dict[str, str | int] = {"service": ROOT_SERVICE, "start": start_us, "end": end_us, "limit": limit}
         try:
             reply = client.get(url, params=query)
@@ -184,7 +183,7 @@ class JaegerReader:
 
 
 def _starting_in(columns: SpanColumns, start_us: int, end_us: int) -> tuple[SpanTable, Mapping[str, int]]:
-    """Without the traces whose root starts outside: the slices' shared edges include the window's end."""
+    """Drop the traces whose root starts outside the window: the last slice includes the window's end."""
     spans, rejected = columns.table()
     root = np.flatnonzero(spans.parent == -1)
     starts = spans.start_ns[root] // 1000

@@ -1,8 +1,8 @@
-"""Jaeger's JSON to columns, and one broken trace never costs the others.
+"""Reader of Jaeger's JSON, in which a malformed trace is rejected without the others.
 
-Format: the ``data`` of Jaeger's /api/traces and of the files its web page downloads; times are microseconds.
-A typed decoder reads only the fields that Tailor knows.  Where the whole document does not fit the types, each trace
-is decoded by itself, so that the one at fault is the one that is rejected.
+Format: the ``data`` of Jaeger's /api/traces and of the files that its web page downloads; times are microseconds.
+A typed decoder reads only the fields that Tailor uses.  Where the whole document does not fit the types, each trace is
+decoded by itself, so that only malformed ones are rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Micros = Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS // 1000)]
 
 
 def _jaeger(name: str) -> str:
-    """``span_id`` as Jaeger writes it: spanID."""
+    """Rename a field to Jaeger's spelling: ``span_id`` to spanID."""
     first, *others = name.split("_")
     return first + "".join("ID" if word == "id" else word.capitalize() for word in others)
 
@@ -75,27 +75,30 @@ _TRACE = msgspec.json.Decoder(_Trace)
 
 
 class _Rejected(Exception):
-    """Why a trace cannot be used."""
+    """A trace that cannot be used; the message is the reason."""
 
 
 def spans_of(document: bytes) -> tuple[SpanTable, Mapping[str, int]]:
-    """The spans of all sound traces of a document, and how many traces were rejected for which reason."""
+    """Return the spans of all sound traces of a document, and reason -> number of rejected traces.
+
+    Raises TracesMissing when it is not Jaeger JSON.
+    """
     columns = SpanColumns()
     read_into(columns, document)
     return columns.table()
 
 
 def read_into(columns: SpanColumns, document: bytes, seen: set[str] | None = None) -> int:
-    """Add a document's traces; returns how many it holds.
+    """Add a document's traces; returns how many it has.
 
-    ``seen``: ids of traces that other documents brought; these are left out silently, and new ones are added to it.
-    Raises TracesMissing when it is no Jaeger JSON.
+    ``seen``: ids of traces from other documents; these are skipped without being counted, and new ids are added to it.
+    Raises TracesMissing when it is not Jaeger JSON.
     """
     with collector_paused():
         try:
             traces: list[_Trace | None] = list(_DOCUMENT.decode(document).data)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            traces = [_one(part) for part in _parts(document)]
+            traces = [_decoded(part) for part in _parts(document)]
         for trace in traces:
             if trace is None:
                 columns.reject(MALFORMED)
@@ -115,7 +118,7 @@ def _parts(document: bytes) -> list[msgspec.Raw]:
         raise TracesMissing(f'no Jaeger JSON with a list under "data": {error}') from error
 
 
-def _one(part: msgspec.Raw) -> _Trace | None:
+def _decoded(part: msgspec.Raw) -> _Trace | None:
     try:
         return _TRACE.decode(part)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -124,7 +127,7 @@ def _one(part: msgspec.Raw) -> _Trace | None:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Without Python's cycle collector, which walks the growing trees over and over: three times as fast."""
+    """Pause Python's cycle collector, which walks the growing trees again and again: three times as fast."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -135,21 +138,21 @@ def collector_paused() -> Iterator[None]:
 
 
 def _add(columns: SpanColumns, trace: _Trace) -> None:
-    """Take a trace, or count why not."""
-    spans, identity = trace.spans, trace.trace_id
-    if columns.known(identity):
+    """Add a trace, or reject it with a reason."""
+    spans, trace_id = trace.spans, trace.trace_id
+    if columns.known(trace_id):
         columns.reject(TWICE)
         return
     try:
         processes = {key: _process(columns, process) for key, process in trace.processes.items()}
-        owners = [processes[span.process_id] for span in spans]
+        of_spans = [processes[span.process_id] for span in spans]
         ids = [int(span.span_id, 16) for span in spans]
         if ids and not 0 < min(ids) <= max(ids) < 2**64:
             raise _Rejected(MALFORMED)
         ends = [(span.start_time + span.duration) * 1000 for span in spans]
         if ends and max(ends) > LATEST_NS:
             raise _Rejected(MALFORMED)
-        parents = [_parent(span.references, identity) for span in spans]
+        parents = [_parent(span.references, trace_id) for span in spans]
         tags = [_tags(span.tags) for span in spans]
     except _Rejected as error:
         columns.reject(str(error))
@@ -157,14 +160,14 @@ def _add(columns: SpanColumns, trace: _Trace) -> None:
     except (KeyError, ValueError, TypeError):
         columns.reject(MALFORMED)
         return
-    number = columns.number(identity)
+    number = columns.number(trace_id)
     columns.trace += [number] * len(spans)
     columns.span_id += ids
     columns.parent_id += [parent for parent, _ in parents]
     columns.follows += [follows for _, follows in parents]
-    columns.service += [service for service, _, _ in owners]
-    columns.host += [host for _, host, _ in owners]
-    columns.address += [address for _, _, address in owners]
+    columns.service += [service for service, _, _ in of_spans]
+    columns.host += [host for _, host, _ in of_spans]
+    columns.address += [address for _, _, address in of_spans]
     columns.operation += [columns.intern(span.operation_name) for span in spans]
     columns.kind += [kind for kind, _, _ in tags]
     columns.peer += [columns.optional(peer) for _, peer, _ in tags]
@@ -175,39 +178,39 @@ def _add(columns: SpanColumns, trace: _Trace) -> None:
 
 
 def _process(columns: SpanColumns, process: _Process) -> tuple[int, int, int]:
-    """Service, host and address of a process, interned."""
-    found = {tag.key: tag.value for tag in process.tags or () if type(tag.value) is str}
+    """Return (service, host, address) of a process, interned."""
+    texts = {tag.key: tag.value for tag in process.tags or () if type(tag.value) is str}
     return (
         columns.intern(process.service_name),
-        columns.optional(found.get("host.id")),
-        columns.optional(found.get("ip") or found.get("hostname") or found.get("host.name")),
+        columns.optional(texts.get("host.id")),
+        columns.optional(texts.get("ip") or texts.get("hostname") or texts.get("host.name")),
     )
 
 
-def _parent(references: list[_Reference] | None, identity: str) -> tuple[int, bool]:
-    """The parent's id and whether it is only followed.  CHILD_OF wins; links to other traces are none."""
+def _parent(references: list[_Reference] | None, trace_id: str) -> tuple[int, bool]:
+    """Return (parent's id, whether it is FOLLOWS_FROM).  CHILD_OF wins; references to other traces are ignored."""
     parent, follows = ROOT, False
     for reference in references or ():
-        if reference.trace_id not in ("", identity):
+        if reference.trace_id not in ("", trace_id):
             continue
         if reference.ref_type == "CHILD_OF":
-            return _identity(reference.span_id), False
+            return _span_id(reference.span_id), False
         if reference.ref_type != "FOLLOWS_FROM":
             raise _Rejected(MALFORMED)
         if parent == ROOT:
-            parent, follows = _identity(reference.span_id), True
+            parent, follows = _span_id(reference.span_id), True
     return parent, follows
 
 
-def _identity(text: str) -> int:
-    found = int(text, 16)
-    if not 0 < found < 2**64:
+def _span_id(text: str) -> int:
+    span_id = int(text, 16)
+    if not 0 < span_id < 2**64:
         raise _Rejected(MALFORMED)
-    return found
+    return span_id
 
 
 def _tags(tags: list[_Tag] | None) -> tuple[int, str | None, bool]:
-    """Kind (an index into KINDS), the peer that a call names, and whether the span is an error."""
+    """Return (kind as an index into KINDS, the peer that a call names, whether the span is an error)."""
     kind, peer, rank, error = 0, None, 0, False
     for tag in tags or ():
         key = tag.key

@@ -1,6 +1,6 @@
-"""From spans as they were read to the span table: whole traces only, every parent found, each rejection counted.
+"""Linking of spans to their parents, which turns raw spans into the span table.
 
-A trace is rejected whole, because half a trace has wrong self times and a wrong path.
+A trace with a fault is rejected whole and counted, because half a trace has wrong self times and a wrong path.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ROOTS, _DUPLICATE, _ORPHAN, _CYCLE, _MALFORMED = 1, 2, 3, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class RawSpans:
-    """Spans as a reader found them.
+    """Spans as a reader delivers them, before they are linked.
 
     ``columns``: those of a span table, rows in any order, with ``parent_id`` (0 for a root, since an id is never zero)
-    in place of the parent's row.  ``spoilt``, shape (traces,): traces that have a malformed span, which is not among
-    the rows.
+    in place of the parent's row.  ``spoilt``, shape (traces,): True for a trace with a malformed span; that span has no
+    row.
     """
 
     traces: Sequence[str]
@@ -43,8 +43,8 @@ class RawSpans:
 
 
 def link(raw: RawSpans) -> tuple[SpanTable, Mapping[str, int]]:
-    """The table of all sound traces, its rows grouped by trace, and how many traces were rejected for which reason."""
-    order = _grouped(raw.columns["trace"])
+    """Return the table of all sound traces, its rows grouped by trace, and reason -> number of rejected traces."""
+    order = _trace_order(raw.columns["trace"])
     columns = {name: column if order is None else column[order] for name, column in raw.columns.items()}
     columns["parent"], verdict = _link(columns["trace"], columns["span_id"], columns.pop("parent_id"), len(raw.traces))
     verdict[raw.spoilt] = _MALFORMED
@@ -53,8 +53,8 @@ def link(raw: RawSpans) -> tuple[SpanTable, Mapping[str, int]]:
     return table, {reason: count for reason, count in counts.items() if count}
 
 
-def _grouped(trace: NDArray[np.int32]) -> NDArray[np.int64] | None:
-    """The order that brings the rows of a trace together; None where they are already."""
+def _trace_order(trace: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """Return the order of rows that groups them by trace; None where they are grouped already."""
     if (np.diff(trace) >= 0).all():
         return None
     return np.argsort(trace, kind="stable")
@@ -67,10 +67,10 @@ def _link(
     parent_id: NDArray[np.uint64],
     traces: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Row of each parent (-1: a root), and what is wrong with each trace; a trace without spans has no root.
+    """Return each parent's row (-1: a root), and each trace's verdict (0: sound); a trace without spans has no root.
 
-    A hash table with open addressing finds the parents of one trace after the other; its slots are cleared by
-    remembering which trace wrote them.
+    A hash table with open addressing finds the parents of one trace after the other.  A slot counts as empty when
+    another trace wrote it, so the table is never cleared.
     """
     count = len(trace)
     parent = np.full(count, -1, np.int64)
@@ -121,7 +121,7 @@ def _link(
                 parent[row] = slot_row[slot]
         if problem == 0 and roots != 1:
             problem = _ROOTS
-        if problem == 0 and _circular(parent, state, begin, end):
+        if problem == 0 and _has_cycle(parent, state, begin, end):
             problem = _CYCLE
         verdict[number] = problem
         begin = end
@@ -130,13 +130,13 @@ def _link(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _slot(key: np.uint64, mask: np.uint64) -> np.uint64:
-    """Fibonacci hashing: ids need not be random."""
+    """Return an id's slot by Fibonacci hashing, since ids may not be random."""
     return ((key ^ (key >> np.uint64(32))) * np.uint64(11400714819323198485) >> np.uint64(20)) & mask
 
 
 @numba.njit(cache=True, nogil=True)
-def _circular(parent: NDArray[np.int64], state: NDArray[np.int8], begin: int, end: int) -> bool:
-    """Whether the way up from some row of the trace comes back to itself."""
+def _has_cycle(parent: NDArray[np.int64], state: NDArray[np.int8], begin: int, end: int) -> bool:
+    """Return whether the parents of some row of the trace lead back to it."""
     for row in range(begin, end):
         at = row
         while at >= 0 and state[at] == 0:

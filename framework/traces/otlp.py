@@ -1,7 +1,7 @@
-"""OTLP to columns: JSON (one document, or one a line), Jaeger's api_v3, and protobuf.
+"""Readers of OTLP: JSON (one document, or one per line), Jaeger's api_v3, and protobuf.
 
-Spans of a trace may lie in any number of documents, resources and scopes.  A span without a parent that links to
-another span of its own trace follows it.
+Spans of a trace may lie in any number of documents, resources and scopes.  A span that has no parent, but a link to
+another span of its trace, follows that span.
 """
 
 from __future__ import annotations
@@ -77,35 +77,35 @@ _SPAN = msgspec.json.Decoder(_Span)
 
 
 class _Malformed(Exception):
-    """A span that cannot be used; its trace goes with it."""
+    """A span that cannot be used; its trace is rejected with it."""
 
 
 def read_json_into(columns: SpanColumns, document: bytes) -> None:
-    """Add the spans of OTLP JSON.  Raises TracesMissing when it is none."""
+    """Add the spans of OTLP JSON.  Raises TracesMissing when the document is not OTLP JSON."""
     with collector_paused():
         for part in _documents(document):
             for group in part.resource_spans or ():
-                owner = _owner(columns, _plain(group.resource.attributes if group.resource else ()))
+                resource = _resource(columns, _plain(group.resource.attributes if group.resource else ()))
                 for scope in group.scope_spans:
                     for raw in scope.spans:
-                        _add_json(columns, raw, owner)
+                        _add_json(columns, raw, resource)
         columns.added()
 
 
 def read_protobuf_into(columns: SpanColumns, document: bytes) -> None:
-    """Add the spans of an OTLP TracesData or ExportTraceServiceRequest.  Raises TracesMissing when it is none."""
+    """Add the spans of an OTLP TracesData or ExportTraceServiceRequest.  Raises TracesMissing for anything else."""
     try:
         parsed = TracesData.FromString(document)
     except DecodeError as error:
         raise TracesMissing(f"no OTLP protobuf: {error}") from error
     with collector_paused():
         for group in parsed.resource_spans:
-            owner = _owner(columns, _values(group.resource.attributes))
+            resource = _resource(columns, _values(group.resource.attributes))
             for scope in group.scope_spans:
                 for span in scope.spans:
                     _add(
                         columns,
-                        owner,
+                        resource,
                         trace=span.trace_id.hex(),
                         span_id=span.span_id.hex(),
                         parent=span.parent_span_id.hex(),
@@ -121,21 +121,21 @@ def read_protobuf_into(columns: SpanColumns, document: bytes) -> None:
 
 
 def _documents(text: bytes) -> Iterable[_Document]:
-    """One document, or one a line (OpenTelemetry's file exporter); api_v3 wraps them in a ``result``."""
+    """Decode one document, or one per line (OpenTelemetry's file exporter); api_v3 wraps them in a ``result``."""
     try:
-        found = [_DOCUMENT.decode(text)]
+        documents = [_DOCUMENT.decode(text)]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         try:
-            found = _DOCUMENT.decode_lines(text)
+            documents = _DOCUMENT.decode_lines(text)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             raise TracesMissing(f"no OTLP JSON: {error}") from error
-    unwrapped = [one.result if one.result is not None else one for one in found]
-    if not any(one.resource_spans is not None for one in unwrapped):
+    unwrapped = [document.result if document.result is not None else document for document in documents]
+    if all(document.resource_spans is None for document in unwrapped):
         raise TracesMissing('no OTLP JSON: there is no "resourceSpans"')
     return unwrapped
 
 
-def _add_json(columns: SpanColumns, raw: msgspec.Raw, owner: tuple[int, int, int]) -> None:
+def _add_json(columns: SpanColumns, raw: msgspec.Raw, resource: tuple[int, int, int]) -> None:
     try:
         span = _SPAN.decode(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -146,11 +146,11 @@ def _add_json(columns: SpanColumns, raw: msgspec.Raw, owner: tuple[int, int, int
         trace, links = _hexadecimal(span.trace_id, 16), [(link.trace_id, link.span_id) for link in span.links]
         _add(
             columns,
-            owner,
+            resource,
             trace=trace,
             span_id=_hexadecimal(span.span_id, 8),
             parent=_hexadecimal(span.parent_span_id or "", 8),
-            links=[(_hexadecimal(one, 16), _hexadecimal(other, 8)) for one, other in links],
+            links=[(_hexadecimal(trace_id, 16), _hexadecimal(span_id, 8)) for trace_id, span_id in links],
             name=span.name,
             kind=span.kind if isinstance(span.kind, int) else _KINDS.get(span.kind, 0),
             attributes=_plain(span.attributes),
@@ -167,7 +167,7 @@ class _OnlyTrace(msgspec.Struct, gc=False, rename="camel"):
 
 
 def _spoil(columns: SpanColumns, raw: msgspec.Raw) -> None:
-    """Reject the trace of a malformed span; where even that is unreadable, count the span alone."""
+    """Reject the trace of a malformed span; where even the trace's id is unreadable, count the span alone."""
     try:
         trace = _hexadecimal(msgspec.json.decode(raw, type=_OnlyTrace).trace_id, 16)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, _Malformed):
@@ -177,21 +177,24 @@ def _spoil(columns: SpanColumns, raw: msgspec.Raw) -> None:
 
 
 def _hexadecimal(text: str, size: int) -> str:
-    """An id as hexadecimal text; api_v3 of Jaeger v1 gives base64, as protobuf's own JSON does."""
+    """Return an id of ``size`` bytes as hexadecimal text; api_v3 of Jaeger v1 has base64, as protobuf's own JSON.
+
+    Raises _Malformed.
+    """
     if not text or len(text) == 2 * size:
         return text.lower()
     try:
-        found = base64.b64decode(text, validate=True)
+        decoded = base64.b64decode(text, validate=True)
     except ValueError as error:
         raise _Malformed(text) from error
-    if len(found) != size:
+    if len(decoded) != size:
         raise _Malformed(text)
-    return found.hex()
+    return decoded.hex()
 
 
 def _add(
     columns: SpanColumns,
-    owner: tuple[int, int, int],
+    resource: tuple[int, int, int],
     *,
     trace: str,
     span_id: str,
@@ -204,40 +207,40 @@ def _add(
     start_ns: int,
     end_ns: int,
 ) -> None:
-    """Take a span, or spoil its trace.  ``kind`` is OTLP's: 0 unspecified, 1 internal, 2 server, ..."""
+    """Add a span, or spoil its trace.  ``kind`` is OTLP's: 0 unspecified, 1 internal, 2 server, ..."""
     if not trace or not int(trace, 16):
         columns.reject(MALFORMED)
         return
     number = columns.number(trace)
     follows = False
     if parent in _UNSET:
-        parent = next((other for one, other in links if one == trace and other != span_id), "")
+        parent = next((linked for of_trace, linked in links if of_trace == trace and linked != span_id), "")
         follows = bool(parent)
-    identity, above = (int(text, 16) if text else ROOT for text in (span_id, parent))
-    if not 0 < identity < 2**64 or not 0 <= above < 2**64 or not 0 <= start_ns <= end_ns < LATEST_NS:
+    own_id, parent_id = (int(text, 16) if text else ROOT for text in (span_id, parent))
+    if not 0 < own_id < 2**64 or not 0 <= parent_id < 2**64 or not 0 <= start_ns <= end_ns < LATEST_NS:
         columns.spoil(number)
         return
-    service, host, address = owner
-    found = kind - 1 if 1 <= kind <= 5 else 0
+    service, host, address = resource
+    kind_index = kind - 1 if 1 <= kind <= 5 else 0
     named = [key for key in PEER_RANK if isinstance(attributes.get(key), str)]
     peer = max(named, key=PEER_RANK.__getitem__, default="")
     columns.trace.append(number)
-    columns.span_id.append(identity)
-    columns.parent_id.append(above)
+    columns.span_id.append(own_id)
+    columns.parent_id.append(parent_id)
     columns.follows.append(follows)
     columns.service.append(service)
     columns.host.append(host)
     columns.address.append(address)
     columns.operation.append(columns.intern(name))
-    columns.kind.append(found)
-    columns.peer.append(columns.intern(attributes[peer]) if peer and found in CALLS else NONE)
+    columns.kind.append(kind_index)
+    columns.peer.append(columns.intern(attributes[peer]) if peer and kind_index in CALLS else NONE)
     columns.error.append(error)
     columns.start_ns.append(start_ns)
     columns.end_ns.append(end_ns)
 
 
-def _owner(columns: SpanColumns, attributes: _Attributes) -> tuple[int, int, int]:
-    """Service, host and address of a resource, interned."""
+def _resource(columns: SpanColumns, attributes: _Attributes) -> tuple[int, int, int]:
+    """Return (service, host, address) of a resource, interned."""
 
     def text(*names: str) -> str | None:
         return next((attributes[name] for name in names if isinstance(attributes.get(name), str)), None)
@@ -250,11 +253,12 @@ def _owner(columns: SpanColumns, attributes: _Attributes) -> tuple[int, int, int
 
 
 def _plain(attributes: Iterable[_KeyValue]) -> _Attributes:
-    return {one.key: next(iter(one.value.values()), None) for one in attributes}
+    return {attribute.key: next(iter(attribute.value.values()), None) for attribute in attributes}
 
 
 def _values(attributes: Iterable[Any]) -> _Attributes:
-    return {one.key: one.value.string_value for one in attributes if one.value.HasField("string_value")}
+    texts = (attribute for attribute in attributes if attribute.value.HasField("string_value"))
+    return {attribute.key: attribute.value.string_value for attribute in texts}
 
 
 FORMATS.register("otlp")(TraceFormat(lambda document: position(document, b'"resourceSpans"'), read_json_into))

@@ -1,4 +1,4 @@
-"""Trace formats by name: one file of this folder each, or of another package."""
+"""Registry of trace formats: each is one file of this folder, or comes from another package."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from framework.traces.columns import SpanColumns
 
 @dataclass(frozen=True, slots=True)
 class TraceFormat:
-    """``shows_at``: where in a document it shows that it is of this format (a position in bytes), None where it does
-    not; of several formats the one that shows first is taken.  ``read``: adds a document's spans; raises TracesMissing.
-    ``whole``: each trace is in one document.
+    """Reader of one trace format.
+
+    ``shows_at``: the position [bytes] in a document at which this format can be recognised, None where it cannot; the
+    format with the lowest position is chosen.  ``read``: adds a document's spans to the columns; raises TracesMissing.
+    ``whole``: True where each trace lies in one document.
     """
 
     shows_at: Callable[[bytes], int | None]
@@ -25,11 +27,11 @@ FORMATS: Registry[TraceFormat] = Registry("trace format", "tailor.trace_formats"
 
 
 def begins_with(document: bytes) -> bytes:
-    """The first character that is no white space and no byte order mark; empty where there is none."""
+    """Return the first character after white space and a byte order mark; empty where there is none."""
     return document[:4096].lstrip(b" \t\r\n\xef\xbb\xbf")[:1]
 
 
 def position(document: bytes, key: bytes) -> int | None:
-    """Where a key stands in a JSON object; None where it does not, or where the document is none."""
-    found = document.find(key) if begins_with(document) == b"{" else -1
-    return found if found >= 0 else None
+    """Return the position of a key in a JSON object; None where it is missing, or the document is not a JSON object."""
+    at = document.find(key) if begins_with(document) == b"{" else -1
+    return at if at >= 0 else None

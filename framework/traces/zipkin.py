@@ -1,7 +1,7 @@
-"""Zipkin's v2 JSON to columns: a list of spans, or a list of traces, each a list of spans; times are microseconds.
+"""Reader of Zipkin's v2 JSON: a list of spans, or a list of traces, each a list of spans; times are microseconds.
 
-Where client and server share one span id (Zipkin's B3 propagation), the server's span gets an id of its own below the
-client's, and what names the shared id as its parent belongs to the server, which made the call.
+Where client and server share one span id (Zipkin's B3 propagation), the server's span gets an id of its own and the
+client's span as parent.  Spans whose parent is the shared id become children of the server, which made their calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.traces.registry import FORMATS, TraceFormat, begins_with
 
 _Micros = Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS // 1000)]
 _OWN = 0xA5A5_A5A5_A5A5_A5A5
-"""Turns a shared id into the server's own: any one-to-one change will do, since collisions are found as duplicates."""
+"""Mask that turns a shared id into the server's own.  Any one-to-one change will do: collisions show as duplicates."""
 
 
 class _Endpoint(msgspec.Struct, gc=False, rename="camel"):
@@ -53,25 +53,25 @@ _BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def read_into(columns: SpanColumns, document: bytes) -> None:
-    """Add a document's spans.  Raises TracesMissing when it is no list of spans."""
+    """Add a document's spans.  Raises TracesMissing when it is not a list of spans."""
     with collector_paused():
         parts = _parts(document)
         spans: list[tuple[int, int, _Span]] = []  # trace, id, span
-        shared: set[tuple[int, int]] = set()  # of a client's id that a server uses too
+        shared: set[tuple[int, int]] = set()  # (trace, id) that both a client and a server use
         for part in parts:
             try:
                 span = _SPAN.decode(part)
-                trace, identity = _trace(columns, span.trace_id), _identity(span.id)
+                trace, span_id = _trace(columns, span.trace_id), _span_id(span.id)
             except (*_BROKEN, ValueError):
                 _spoil(columns, part)
                 continue
-            spans.append((trace, identity, span))
+            spans.append((trace, span_id, span))
             if span.shared:
-                shared.add((trace, identity))
-        clients = {(trace, identity) for trace, identity, span in spans if not span.shared}
-        shared &= clients  # without the client's half the server keeps the id
-        for trace, identity, span in spans:
-            _add(columns, trace, identity, span, shared)
+                shared.add((trace, span_id))
+        clients = {(trace, span_id) for trace, span_id, span in spans if not span.shared}
+        shared &= clients  # without the client's span, the server keeps the id
+        for trace, span_id, span in spans:
+            _add(columns, trace, span_id, span, shared)
         columns.added()
 
 
@@ -86,24 +86,24 @@ def _parts(document: bytes) -> list[msgspec.Raw]:
         raise TracesMissing(f"no Zipkin v2 JSON: {error}") from error
 
 
-def _add(columns: SpanColumns, trace: int, identity: int, span: _Span, shared: set[tuple[int, int]]) -> None:
-    """Take a span, or spoil its trace."""
+def _add(columns: SpanColumns, trace: int, span_id: int, span: _Span, shared: set[tuple[int, int]]) -> None:
+    """Add a span, or spoil its trace."""
     try:
-        parent = _identity(span.parent_id) if span.parent_id else ROOT
+        parent = _span_id(span.parent_id) if span.parent_id else ROOT
         if (span.timestamp + span.duration) * 1000 > LATEST_NS:
             raise ValueError("later than any clock")
     except ValueError:
         columns.spoil(trace)
         return
-    if span.shared and (trace, identity) in shared:
-        parent, identity = identity, identity ^ _OWN
+    if span.shared and (trace, span_id) in shared:
+        parent, span_id = span_id, span_id ^ _OWN
     elif (trace, parent) in shared:
         parent ^= _OWN
     kind = KIND.get((span.kind or "internal").lower(), 0)
     remote, local = span.remote_endpoint, span.local_endpoint
     peer = span.tags.get("peer.service") or (remote.service_name if remote else None)
     columns.trace.append(trace)
-    columns.span_id.append(identity)
+    columns.span_id.append(span_id)
     columns.parent_id.append(parent)
     columns.follows.append(False)
     columns.service.append(columns.intern((local.service_name if local else None) or "unknown_service"))
@@ -118,21 +118,21 @@ def _add(columns: SpanColumns, trace: int, identity: int, span: _Span, shared: s
 
 
 def _trace(columns: SpanColumns, text: str) -> int:
-    """The trace's number; ids of 64 and of 128 bits with the same lower half are one (Zipkin's lenient mode)."""
+    """Return the trace's number.  Raises ValueError for an id that is zero or not hexadecimal."""
     if not int(text, 16):
         raise ValueError(text)
     return columns.number(text.lower().rjust(16, "0")[-32:])
 
 
-def _identity(text: str) -> int:
-    found = int(text, 16)
-    if not 0 < found < 2**64:
+def _span_id(text: str) -> int:
+    span_id = int(text, 16)
+    if not 0 < span_id < 2**64:
         raise ValueError(text)
-    return found
+    return span_id
 
 
 def _spoil(columns: SpanColumns, part: msgspec.Raw) -> None:
-    """Reject the trace of a malformed span; where even that is unreadable, count the span alone."""
+    """Reject the trace of a malformed span; where even the trace's id is unreadable, count the span alone."""
     try:
         columns.spoil(_trace(columns, _TRACE_OF.decode(part).trace_id))
     except (*_BROKEN, ValueError):

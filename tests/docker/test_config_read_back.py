@@ -18,7 +18,7 @@ from framework.config.writing import to_yaml
 from framework.model import Application, Deployment, ServiceType
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.probes import NoAnswer, agrees, ask, found
+from framework.testbeds.docker.probes import NoAnswer, agrees, ask, parse
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 pytestmark = pytest.mark.docker
@@ -81,7 +81,7 @@ def read_back(deployment: Deployment, directory: Path, patience_s: float = 60.0)
         container, address = containers[wanted.service]
         while True:
             try:
-                value: Value = found(wanted.probe, ask(engine, container, address, wanted.probe), wanted.value)
+                value: Value = parse(wanted.probe, ask(engine, container, address, wanted.probe), wanted.value)
             except NoAnswer as error:
                 value = f"no answer: {error}; {engine.logs(container)}"
             # A server that starts may not answer yet, or another one before it: PostgreSQL's makes its files first.
@@ -136,7 +136,7 @@ def test_ready_and_statistics(application: Application, types: dict[str, Service
         service_type = types[listed.service]
         address = next(iter(listed.addresses.values()))
         assert service_type.ready is not None
-        assert found(service_type.ready, ask(engine, listed.id, address, service_type.ready), "")
+        assert parse(service_type.ready, ask(engine, listed.id, address, service_type.ready), "")
         for name, probe in service_type.statistics.items():
-            number = found(probe, ask(engine, listed.id, address, probe), 0)
+            number = parse(probe, ask(engine, listed.id, address, probe), 0)
             assert isinstance(number, int), (listed.service, name, number)

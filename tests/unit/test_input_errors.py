@@ -35,24 +35,24 @@ def test_the_command_line_spells_fields_as_flags() -> None:
 def test_an_error_of_a_field_is_worded_for_whoever_reads_it() -> None:
     error = InputError(FieldName("profile"), " needs ", FieldName("placement"), " also")
     assert str(error) == "profile needs placement also"
-    assert error.worded(flag) == "--profile needs --placement also"
+    assert error.message(flag) == "--profile needs --placement also"
     assert error.field == "profile"
     assert (error.found, error.allowed) == (None, "")
     error = FieldError("iterations", 0, "at least 1")
     assert str(error) == "iterations: found 0; allowed: at least 1"
-    assert error.worded(flag) == "--iterations: found 0; allowed: at least 1"
+    assert error.message(flag) == "--iterations: found 0; allowed: at least 1"
     assert (error.field, error.found, error.allowed) == ("iterations", 0, "at least 1")
     known = UnknownName("optimizer", "x", ["b", "a"], field="optimizer")
-    assert known.worded(flag) == str(known) == "unknown optimizer 'x'; known: a, b"
+    assert known.message(flag) == str(known) == "unknown optimizer 'x'; known: a, b"
     assert (known.field, known.found, known.allowed) == ("optimizer", "x", "a, b")
     assert str(UnknownName(FieldName("placement"), "x", ["also"])) == "unknown placement 'x'; known: also"
     file = FileError("a.yaml", "x", 3, "text")
     assert (file.field, file.found, file.allowed) == ("", 3, "text")
-    assert InputError("placement").worded(flag) == "placement", "a text is no field"
-    assert len(InputError(FieldName("only"), "x" * 10_000).worded(flag)) < 5_100
+    assert InputError("placement").message(flag) == "placement", "a text is no field"
+    assert len(InputError(FieldName("only"), "x" * 10_000).message(flag)) < 5_100
     assert len(str(InputError("x" * 10_000))) < 5_100
     told = FieldError.__new__(FieldError, *map(str, error.args))  # as a process that computes answers passes it on
-    assert str(told) == told.worded(flag) == "iterations: found 0; allowed: at least 1"
+    assert str(told) == told.message(flag) == "iterations: found 0; allowed: at least 1"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_every_number_is_checked_against_its_declaration(changes: dict[str, Any]
     application = load_application(SMALL)
     with pytest.raises(InputError) as refused:
         check_request(replace(TuneRequest(SMALL), **changes), application)
-    assert refused.value.worded(flag) == says
+    assert refused.value.message(flag) == says
     assert refused.value.field == next(iter(changes))
 
 

@@ -38,15 +38,15 @@ def command(pattern: str, **options: object) -> Probe:
     ],
 )
 def test_the_value_in_an_answer(probe: Probe, answer: str, like: Value, value: Value) -> None:
-    found = probes.found(probe, answer, like)
+    found = probes.parse(probe, answer, like)
     assert (type(found), found) == (type(value), value)
 
 
 def test_no_match_and_matches_that_disagree_are_no_answer() -> None:
     with pytest.raises(probes.NoAnswer, match=r"no match of .* in 'abc'"):
-        probes.found(command(r"x=(\d+)"), "abc", 1)
+        probes.parse(command(r"x=(\d+)"), "abc", 1)
     with pytest.raises(probes.NoAnswer, match="several values: 1, 2"):
-        probes.found(command(r"x=(\d+)"), "x=1 x=2", 1)
+        probes.parse(command(r"x=(\d+)"), "x=1 x=2", 1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_agreement(wanted: Value, value: Value, same: bool) -> None:
 @given(st.integers(1, 10**6), st.sampled_from([2**-20, 1e-3, 0.0078125, 1e-9, 1.0]))
 def test_integers_survive_a_conversion_of_units_and_neighbours_do_not(value: int, multiply: float) -> None:
     text = f"v={round(value / multiply)}"
-    found = probes.found(command(r"v=(\d+)", multiply=multiply), text, value)
+    found = probes.parse(command(r"v=(\d+)", multiply=multiply), text, value)
     assert probes.agrees(value, found)
     assert not probes.agrees(value + 1 + value // 1000, found)
 
@@ -128,14 +128,14 @@ def test_one_request_serves_all_patterns() -> None:
         assert server.received == ["stats\r\n"]
     text = answers[probes.request("cache", b)]
     assert isinstance(text, str)
-    assert (probes.found(a, text, 0), probes.found(b, text, 0)) == (1, 2)
+    assert (probes.parse(a, text, 0), probes.parse(b, text, 0)) == (1, 2)
 
 
 def test_http() -> None:
     with serving(Pages) as server:
         port = server.server_address[1]
         probe = Probe("http", r'"value": (\d+)', port=port, path="/v")
-        assert probes.found(probe, probes.ask(Engine(), "", "127.0.0.1", probe), 0) == 7
+        assert probes.parse(probe, probes.ask(Engine(), "", "127.0.0.1", probe), 0) == 7
         missing = Probe("http", "x", port=port, path="/other")
         with pytest.raises(probes.NoAnswer, match="status 404"):
             probes.ask(Engine(), "", "127.0.0.1", missing)

@@ -211,7 +211,7 @@ def test_runs_differ_as_much_as_was_measured(tmp_path: Path) -> None:
     factors = []
     for place in range(200):
         deployment = Deployment("a", "p", Configuration({}), {}, {}, labels={"tailor.trial-index": str(place)})
-        factors.append(testbed._factor(plan, deployment))
+        factors.append(testbed._slowdown(plan, deployment))
     assert np.log(factors).std() == pytest.approx(TWIN.run_spread, rel=0.15)
     assert bench.testbed.modelled
     running = testbed.deploy(deployment, lambda step: None)

@@ -1,1 +1,1 @@
-"""The testbed of a Docker Engine, driven by Docker Compose."""
+"""Testbed on a Docker Engine, driven by Docker Compose."""

@@ -1,6 +1,6 @@
-"""Removes what runs for a project: containers, networks and working volumes, all of which bear its label.
+"""Clean-up of a project: removes the containers, networks and working volumes that bear its label.
 
-Kept data (label tailor.seed) stay.
+Snapshots of datasets (label tailor.seed) stay.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from framework.testbeds.docker.owner import PROJECT, SEED, Owner
 from framework.testbeds.docker.volumes import FROM
 
 ROUNDS = 10
-PAUSE_S = 0.2  # what was in the making when it was cut off shows up in a later round
+PAUSE_S = 0.2  # something whose creation was cut off shows up in a later round
 
 
 def clean(engine: Engine, project: str) -> list[str]:
-    """Remove everything of ``project`` but kept data; returns what was removed."""
+    """Remove everything of ``project`` except snapshots; returns what was removed.
+
+    Raises DeploymentFailed where something still cannot be removed after the last round.
+    """
     settle(engine, project)
-    removed: dict[str, None] = {}  # in order, each once
+    removed: dict[str, None] = {}  # an ordered set
     problem: DeploymentFailed | None = None
     for _ in range(ROUNDS):
-        found: list[str] = []
+        gone: list[str] = []
         try:
-            _round(engine, project, found)
+            _remove_once(engine, project, gone)
             problem = None
-        except DeploymentFailed as error:  # the engine is still busy with what something else began
+        except DeploymentFailed as error:  # the engine is still busy with another client's call
             problem = error
-        removed |= dict.fromkeys(found)
-        if not found and problem is None:
+        removed |= dict.fromkeys(gone)
+        if not gone and problem is None:
             return list(removed)
         time.sleep(PAUSE_S)
     if problem is not None:
@@ -40,7 +43,7 @@ def clean(engine: Engine, project: str) -> list[str]:
 
 
 def projects(engine: Engine) -> set[str]:
-    """Every project of which a container, a network or a volume is there."""
+    """Return every project that has a container, a network or a volume on the engine."""
     labelled: list[Mapping[str, str]] = [container.labels for container in engine.containers(PROJECT)]
     labelled += [network.get("Labels") or {} for network in engine.networks(PROJECT)]
     labelled += [volume.get("Labels") or {} for volume in engine.volumes(PROJECT)]
@@ -48,39 +51,39 @@ def projects(engine: Engine) -> set[str]:
 
 
 def settle(engine: Engine, project: str) -> None:
-    """Wait until no container of ``project`` appears or starts any more: the engine ends what a killed compose began.
+    """Wait until no container of ``project`` appears or starts: the engine finishes what a killed compose began.
 
-    One that is removed while it starts may leave its place in a network counted (engines before 28), which then cannot
-    be removed until the engine is restarted.
+    Engines before 28 may go on counting a container that is removed while it starts as part of its network, which then
+    cannot be removed until the engine is restarted.
     """
-    seen: dict[str, str] = {}
+    before: dict[str, str] = {}
     for _ in range(ROUNDS):
-        there = {one.id: one.state for one in engine.containers(str(Owner.project(project)))}
-        if there == seen or not {"created", "restarting"} & set(there.values()):
+        states = {container.id: container.state for container in engine.containers(str(Owner.project(project)))}
+        if states == before or not {"created", "restarting"} & set(states.values()):
             return
-        seen = there
+        before = states
         time.sleep(PAUSE_S)
 
 
-def _round(engine: Engine, project: str, removed: list[str]) -> None:
-    """Remove what is there now, adding its names to ``removed``.  Raises DeploymentFailed when something resists."""
+def _remove_once(engine: Engine, project: str, removed: list[str]) -> None:
+    """Remove what exists now and add its names to ``removed``.  Raises DeploymentFailed where something cannot go."""
     owner = Owner.project(project)
     containers = engine.containers(str(owner))
     engine.remove((container.id for container in containers), owner)
     removed += [f"container {container.name}" for container in containers]
     networks = {network["Id"]: network["Name"] for network in engine.networks(str(owner))}
     done = in_parallel(lambda network: engine.remove_network(network, owner), networks)
-    removed += [f"network {name}" for name, went in zip(networks.values(), done, strict=True) if went]
+    removed += [f"network {name}" for name, is_gone in zip(networks.values(), done, strict=True) if is_gone]
     volumes = {volume["Name"]: volume.get("Labels") or {} for volume in engine.volumes(str(owner))}
     working = [name for name, labels in volumes.items() if SEED not in labels]
-    for layered in (True, False):  # what lies over other volumes goes before them
-        going = [name for name in working if (FROM in volumes[name]) is layered]
-        done = in_parallel(lambda name: _went(engine, name, owner), going)
-        removed += [f"volume {name}" for name, went in zip(going, done, strict=True) if went]
+    for overlay in (True, False):  # overlays go before the volumes that they lie over
+        names = [name for name in working if (FROM in volumes[name]) is overlay]
+        done = in_parallel(lambda name: _remove_volume(engine, name, owner), names)
+        removed += [f"volume {name}" for name, is_gone in zip(names, done, strict=True) if is_gone]
 
 
-def _went(engine: Engine, volume: str, owner: Owner) -> bool:
-    """Whether a volume was removed; one that somebody else's container uses stays."""
+def _remove_volume(engine: Engine, volume: str, owner: Owner) -> bool:
+    """Remove a volume; returns False for one that somebody else's container uses, which stays."""
     try:
         engine.remove_volume(volume, owner)
     except InputError:

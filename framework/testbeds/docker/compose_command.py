@@ -1,6 +1,6 @@
-"""Finds the compose command (v2, or 1.29 where that is what there is), runs it, and says plainly what it could not do.
+"""The compose command (v2, or 1.29 where there is no other): how to find it, run it, and explain its failures.
 
-Compose starts containers in the order of their dependencies and runs one-shots; nothing else is asked of it.
+Tailor uses compose only to start containers in the order of their dependencies and to run one-shots.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 
 CANDIDATES = (("docker", "compose"), ("docker-compose",))
-NEEDED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
+ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 _LIBC = ctypes.CDLL(None)  # loaded here: nothing may be loaded between fork and exec
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
-ENDING_S = 10.0  # for compose to let go of what it has begun
+ENDING_S = 10.0  # in which compose finishes or undoes what it has begun
 UP_TIMEOUT_S = 300.0  # `up` itself waits where the application's depends_on asks for health
 LAST_LINES = 15
 
-# Progress that compose prints on its way; the error stands after it.
+# Progress lines, which compose prints before an error.
 _PROGRESS = re.compile(
     r"^\s*(Container|Network|Volume|Creating|Starting|Recreating|Removing|Pulling|Attaching|Stopping)\s\S+.*?"
     r"(Creat(ing|ed)|Start(ing|ed)|Runn(ing)|Recreat(e|ed)|Remov(ing|ed)|Wait(ing)|Healthy|Exited|Stopp(ing|ed)|\.\.\.(\s*done)?)\s*$"
@@ -45,20 +45,20 @@ _INVALID = re.compile(
     r"depends on undefined|"
     r"invalid (?:compose|project|interpolation|spec|reference)|Unsupported config|cyclic|refers to undefined"
 )
-_STUCK = re.compile(r"removing network.*has active endpoints", re.S)
-_AWAY = re.compile(r"Cannot connect to the Docker daemon|Couldn't connect to Docker daemon|error during connect")
+_STUCK_NETWORK = re.compile(r"removing network.*has active endpoints", re.S)
+_NO_ENGINE = re.compile(r"Cannot connect to the Docker daemon|Couldn't connect to Docker daemon|error during connect")
 
 
 @dataclass(frozen=True, slots=True)
 class ComposeCommand:
-    """A compose command that works on this machine."""
+    """A compose command that works on this machine.  ``version``: without a leading v."""
 
     argv: tuple[str, ...]
     version: str
 
     @classmethod
     def find(cls, candidates: Sequence[Sequence[str]] = CANDIDATES) -> ComposeCommand:
-        """The first candidate that answers.  Raises MissingPrerequisite when none does."""
+        """Return the first candidate that answers.  Raises MissingPrerequisite when none does."""
         for argv in candidates:
             try:
                 answer = subprocess.run(
@@ -81,7 +81,8 @@ class ComposeCommand:
     def up(self, project: str, file: Path) -> None:
         """Create what is missing and start what does not run, without building or pulling.
 
-        Containers that are there stay as they are.  Raises DeploymentFailed with compose's reason.
+        Containers that exist stay as they are.  Raises DeploymentFailed with compose's reason, TestbedUnavailable where
+        the engine does not answer.
         """
         options = ["-d", "--no-build", "--no-recreate"]
         if not self.old:
@@ -91,14 +92,15 @@ class ComposeCommand:
     def run(
         self, project: str, file: Path, service: str, command: Sequence[str], timeout_s: float
     ) -> tuple[int, str, str]:
-        """Run a one-shot service to its end: (exit code, its output, its last error lines).  Raises DeploymentFailed
-        when it does not end in time, TestbedUnavailable when the engine went away.
+        """Run a one-shot service to its end; returns (exit code, output, last error lines).
+
+        Raises DeploymentFailed when it does not end in time, TestbedUnavailable when the engine went away.
         """
         arguments = ["run", "--rm", "--no-deps", "-T", service, *command]
         ended = self._run(project, file, arguments, timeout_s)
-        if ended.returncode != 0 and _AWAY.search(ended.stderr):
+        if ended.returncode != 0 and _NO_ENGINE.search(ended.stderr):
             raise failure(project, ended.stderr)
-        return ended.returncode, ended.stdout, _last(ended.stderr)
+        return ended.returncode, ended.stdout, _last_lines(ended.stderr)
 
     def _checked(self, project: str, file: Path, arguments: Sequence[str], timeout_s: float) -> None:
         ended = self._run(project, file, arguments, timeout_s)
@@ -121,21 +123,21 @@ class ComposeCommand:
                 output, errors = started.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired as error:
                 raise DeploymentFailed(
-                    f"compose {arguments[0]} did not end within {timeout_s:g} s", log=_last(_ended(started))
+                    f"compose {arguments[0]} did not end within {timeout_s:g} s", log=_last_lines(_terminate(started))
                 ) from error
             except BaseException:
-                _ended(started)
+                _terminate(started)
                 raise
         return subprocess.CompletedProcess(command, started.returncode, output, errors)
 
 
 def _end_with_parent() -> None:
-    """Between fork and exec: whatever ends Tailor also ends compose, which would go on starting containers."""
+    """Make the kernel end compose when Tailor ends, or it would start more containers.  Runs between fork and exec."""
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _ended(started: subprocess.Popen[str]) -> str:
-    """End compose, so that it first ends what it has begun; returns what it said of errors."""
+def _terminate(started: subprocess.Popen[str]) -> str:
+    """End compose, which gets time to finish what it has begun; returns its error output."""
     started.terminate()
     try:
         return started.communicate(timeout=ENDING_S)[1]
@@ -145,19 +147,20 @@ def _ended(started: subprocess.Popen[str]) -> str:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What compose needs to run and to find its engine, and nothing that a document could read or that changes what a
-    document means (COMPOSE_PROFILES, COMPOSE_FILE).
+    """Keep the variables that compose needs to run and to find its engine.
+
+    Others are left out: a document could read them, and some change its meaning (COMPOSE_PROFILES, COMPOSE_FILE).
     """
-    kept = {key: value for key, value in environment.items() if key in NEEDED or key.startswith("DOCKER_")}
+    kept = {key: value for key, value in environment.items() if key in ENVIRONMENT or key.startswith("DOCKER_")}
     return {**kept, "COMPOSE_ANSI": "never", "COMPOSE_MENU": "0", "COMPOSE_IGNORE_ORPHANS": "1"}
 
 
 def failure(project: str, output: str) -> DeploymentFailed | TestbedUnavailable:
-    """What compose's output means, with its relevant last lines."""
-    lines = _last(output)
-    if _STUCK.search(output):  # a flaw of engines before 28, which no configuration is to blame for
+    """Return the error that compose's output stands for, with the last lines that matter."""
+    lines = _last_lines(output)
+    if _STUCK_NETWORK.search(output):  # a fault of engines before 28, not of the configuration
         return TestbedUnavailable(f"the Docker Engine keeps an empty network until it is restarted: {lines}")
-    if _AWAY.search(output):
+    if _NO_ENGINE.search(output):
         return TestbedUnavailable(f"the Docker Engine does not answer: {lines}")
     service = _named_service(project, lines)
     if port := _PORT.search(lines):
@@ -172,13 +175,13 @@ def failure(project: str, output: str) -> DeploymentFailed | TestbedUnavailable:
 
 
 def _named_service(project: str, text: str) -> str:
-    """The service whose container an error names: ``<project>-<service>-1``, or with underscores in compose 1.x."""
-    found = re.search(rf"{re.escape(project)}[-_](?P<service>[a-zA-Z0-9._-]+?)[-_]\d+\b", text)
-    return found["service"] if found else ""
+    """Return the service whose container an error names: ``<project>-<service>-1``, with underscores in compose 1.x."""
+    match = re.search(rf"{re.escape(project)}[-_](?P<service>[a-zA-Z0-9._-]+?)[-_]\d+\b", text)
+    return match["service"] if match else ""
 
 
-def _last(output: str) -> str:
-    """The last lines that say something: progress, warnings and blanks are left out."""
+def _last_lines(output: str) -> str:
+    """Return the last lines without progress, warnings and blanks."""
     lines = [line.strip() for line in output.splitlines()]
     kept = [line for line in lines if line and not _PROGRESS.match(line) and not _WARNING.search(line)]
     return "\n".join(kept[-LAST_LINES:])

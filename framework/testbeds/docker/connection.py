@@ -1,7 +1,7 @@
-"""How the Docker Engine is asked: every failure of its library translated, so that the library stays in here.
+"""Connection to the Docker Engine, which translates every failure of the docker library.
 
-An engine that does not answer is asked again a few times and then is TestbedUnavailable; a refusal is a
-DeploymentFailed with the engine's own words; what is not there is None.
+An engine that does not answer is asked again a few times, then TestbedUnavailable is raised.  A refusal is a
+DeploymentFailed with the engine's own words; the answer about something that does not exist is None.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ THREADS = 16  # more does not help: the engine itself serialises most of the wor
 
 
 def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = THREADS) -> list[R]:
-    """``[function(item) for item in items]``, several at once; the first exception is raised after all are done."""
+    """Return ``[function(item) for item in items]``, computed in threads.
+
+    The first exception is raised after all are done.
+    """
     listed = list(items)
     if not listed:
         return []
@@ -40,14 +43,14 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = T
 
 
 class Connection:
-    """A connection to the engine that ``DOCKER_HOST`` names (or the local socket), made when first needed."""
+    """A connection to the engine that ``DOCKER_HOST`` names (or the local socket), made at first use."""
 
     def __init__(self, attempts: int = ATTEMPTS) -> None:
         self._attempts = attempts
         self._client: docker.APIClient | None = None
 
     def ask(self, what: str, call: Callable[[docker.APIClient], R]) -> R | None:
-        """The answer; None when the engine says that the thing is not there.
+        """Return the answer; None when the engine says that the thing does not exist.  ``what``: the call, in words.
 
         Raises DeploymentFailed where it refuses, TestbedUnavailable where it does not answer.
         """
@@ -66,7 +69,7 @@ class Connection:
         raise TestbedUnavailable(f"the Docker Engine does not answer ({what}): {problem}")
 
     def client(self) -> docker.APIClient:
-        """The library's client.  Raises its errors."""
+        """Return the library's client, connected at the first call.  Raises the library's errors."""
         if self._client is None:
             options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
             kind, _, path = str(options.get("base_url", LOCAL)).partition("://")

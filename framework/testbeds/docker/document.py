@@ -1,8 +1,8 @@
-"""What the Docker testbed adds to a rendered compose document before it runs it, and what it reads from it.
+"""Preparation of a rendered compose document for a Docker Engine: labels, definition hashes, external volumes.
 
-Everything gets the labels by which it is found again; every service also gets a hash of its definition, computed
-without the trial's labels, so that a service that did not change can be recognised.  Every volume becomes external and
-is named after the project, whatever the document calls it: the testbed itself makes, fills and removes them.
+Everything gets labels, by which the testbed recognises it.  Every service also gets a hash of its definition without
+the trial's labels, which tells whether the service changed.  Every volume becomes external and is named after the
+project, whatever the document calls it: the testbed itself makes, fills and removes volumes.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from framework.model import Deployment
 from framework.testbeds.docker.owner import PROJECT
 
 DEFINITION = "tailor.definition"
-# What differs between deployments of one definition: a network with such a label would be made anew for each trial.
+# Labels that differ between trials.  Networks do not bear them, or each trial would make its networks anew.
 CHANGING = frozenset({"tailor.trial", "tailor.repetition", "tailor.trial-index"})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A deployment as the engine is to run it."""
+    """Desired state of a deployment on the engine."""
 
     document: Mapping[str, Any]
-    services: tuple[str, ...]  # those that run; not the one-shots behind a profile
+    services: tuple[str, ...]  # services that run, without the one-shots behind a profile
     images: Mapping[str, str]  # service -> image, of all services
     definitions: Mapping[str, str]  # service -> hash
     volumes: Mapping[str, str]  # key in the document -> name on the engine
     holders: Mapping[str, tuple[str, ...]]  # volume's key -> services that mount it
-    needs: Mapping[str, tuple[str, ...]]  # service -> those that it depends on
+    needs: Mapping[str, tuple[str, ...]]  # service -> services that it depends on
     finite: frozenset[str]  # services that others wait for to complete: they may exit with 0
-    labels: Mapping[str, str]  # for what outlives a trial: networks and volumes
-    data: Mapping[str, Copied]  # volume's key -> what it begins as a copy of
-    files: Mapping[str, Path]  # name below the deployment's directory -> the file that is copied there
+    labels: Mapping[str, str]  # of networks and volumes, which outlive a trial
+    data: Mapping[str, Copied]  # volume's key -> the user's data that it starts as a copy of
+    files: Mapping[str, Path]  # path below the deployment's directory -> the file that is copied there
 
 
 def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
-    """``deployment`` as the engine is to run it; ``admitted``: what of its document may run."""
+    """Return the desired state of ``deployment``; ``admitted``: the part of its document that may run."""
     source = admitted.document
     services = {name: dict(body) for name, body in source["services"].items()}
     ours = {key: f"{deployment.project}_{key}" for key in source.get("volumes", {})}
@@ -71,7 +71,7 @@ def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
 
 
 def one_document(deployment: Deployment) -> Mapping[str, Any]:
-    """Raises DeploymentFailed when the deployment is not one document for one host."""
+    """Return the deployment's only document.  Raises DeploymentFailed when there is not exactly one, for one host."""
     if len(deployment.documents) != 1:
         hosts = ", ".join(sorted(deployment.documents)) or "none"
         raise DeploymentFailed(f"the Docker testbed runs one compose document; this deployment has one for: {hosts}")
@@ -79,7 +79,7 @@ def one_document(deployment: Deployment) -> Mapping[str, Any]:
 
 
 def _definition(source: Mapping[str, Any], service: str, files: Mapping[str, str]) -> str:
-    """Hash of all that makes a service what it is: its part of the document, what it shares, the files it mounts."""
+    """Hash a service's definition: its part of the document, the parts that all share, and the files that it mounts."""
     body = source["services"][service]
     shared = {key: value for key, value in source.items() if key != "services"}
     paths = [path.removeprefix("./").rstrip("/") for path in _sources(body) + _shared_files(shared)]
@@ -90,24 +90,25 @@ def _definition(source: Mapping[str, Any], service: str, files: Mapping[str, str
 
 
 def _sources(body: Mapping[str, Any]) -> list[str]:
-    """What a service mounts or reads from beside the document: files, and environment files."""
+    """Return the paths of the files and directories that a service mounts, and of its environment files."""
     mounts = [str(mount["source"]) for mount in body.get("volumes") or [] if mount["type"] == "bind"]
-    return mounts + [str(one["path"] if isinstance(one, Mapping) else one) for one in body.get("env_file") or []]
+    return mounts + [str(file["path"] if isinstance(file, Mapping) else file) for file in body.get("env_file") or []]
 
 
 def _shared_files(shared: Mapping[str, Any]) -> list[str]:
-    """Files behind the document's configs and secrets."""
+    """Return the files behind the document's configs and secrets."""
     entries = [*(shared.get("configs") or {}).values(), *(shared.get("secrets") or {}).values()]
     return [str(entry["file"]) for entry in entries if isinstance(entry, Mapping) and entry.get("file")]
 
 
 def _mounted(body: Mapping[str, Any]) -> list[str]:
-    """The keys of the volumes that a service mounts."""
+    """Return the keys of the volumes that a service mounts."""
     return [str(mount.get("source", "")) for mount in body.get("volumes") or [] if mount["type"] == "volume"]
 
 
 def _completed(body: Mapping[str, Any]) -> list[str]:
-    waits = body.get("depends_on")
-    if not isinstance(waits, Mapping):
+    """Return the services that a service waits for to complete."""
+    needs = body.get("depends_on")
+    if not isinstance(needs, Mapping):
         return []
-    return [name for name, how in waits.items() if (how or {}).get("condition") == "service_completed_successfully"]
+    return [name for name, how in needs.items() if (how or {}).get("condition") == "service_completed_successfully"]

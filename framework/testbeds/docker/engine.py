@@ -1,7 +1,7 @@
-"""The Docker Engine as the testbed needs it: a few calls, and the one place where something of it is changed.
+"""The Docker Engine's calls that the testbed needs, and the only place that changes something on an engine.
 
-Whatever changes or removes something says for whom, and first looks whether the thing bears that owner's label: what
-Tailor did not make is never touched, whatever it is called.
+Every call that changes or removes something names an owner, and first checks that the thing bears the owner's label:
+nothing that Tailor did not make is touched, whatever its name.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from framework.testbeds.docker.owner import Owner
 
 _USERS = re.compile(r"volume is in use - \[([0-9a-f, ]+)\]")
 
-ENDINGS, ENDING_S = 100, 0.05  # how often a command that has nothing more to say is asked whether it has ended
-ATTEMPTS_TO_FREE = 10  # a container whose creation was cut off shows up within a second or two
-FIRST_THAT_COUNTS = 28  # major version of the engine
-ATTEMPTS_TO_PART = 5  # an endpoint that was being made is let go within a second or two
+EXIT_POLLS, EXIT_POLL_S = 100, 0.05  # for the exit code of a command that has closed its output
+VOLUME_ATTEMPTS = 10  # a container whose creation was cut off shows up within a second or two
+FIRST_SOUND = 28  # the engine's first major version that counts endpoints right
+NETWORK_ATTEMPTS = 5  # an endpoint whose creation was cut off goes within a second or two
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A volume, or a directory of the engine's machine, that a container only reads."""
+class ReadOnly:
+    """A volume, or a directory of the engine's machine, mounted read-only at ``target``."""
 
     kind: Literal["volume", "bind"]
     source: str
@@ -48,7 +48,7 @@ class Engine:
     def __init__(self, attempts: int = ATTEMPTS) -> None:
         self._connection = Connection(attempts)
         self._ask = self._connection.ask
-        self._flawed: bool | None = None  # not known yet
+        self._miscounting: bool | None = None  # not known yet
 
     # ------------------------------------------------------------------ asking
 
@@ -59,16 +59,16 @@ class Engine:
         return self._ask("describe itself", lambda api: api.info()) or {}
 
     def containers(self, label: str | None = None) -> list[Listed]:
-        """All containers, running or not, with ``label`` ("key" or "key=value"); None: every one."""
+        """List containers, running or not, with ``label`` ("key" or "key=value"); None: all."""
         filters = {"label": label} if label else {}
-        found = self._ask("list containers", lambda api: api.containers(all=True, filters=filters)) or []
-        return [listed(entry) for entry in found]
+        entries = self._ask("list containers", lambda api: api.containers(all=True, filters=filters)) or []
+        return [listed(entry) for entry in entries]
 
     def inspect(self, container: str) -> Mapping[str, Any] | None:
         return self._ask("inspect a container", lambda api: api.inspect_container(container))
 
     def logs(self, container: str, lines: int = 20) -> str:
-        """The last lines of a container's output; empty when it is gone."""
+        """Return the last lines of a container's output; empty when it is gone."""
         raw = self._ask("read logs", lambda api: api.logs(container, tail=lines))
         return raw.decode(errors="replace") if raw else ""
 
@@ -76,7 +76,7 @@ class Engine:
         return self._ask("read usage", lambda api: api.stats(container, stream=False, one_shot=True))
 
     def execute(self, container: str, command: Sequence[str]) -> tuple[int, str]:
-        """(exit code, output) of a command inside a container.  Raises DeploymentFailed when it cannot be run."""
+        """Run a command inside a container; returns (exit code, output).  Raises DeploymentFailed where it cannot."""
 
         def run(api: docker.APIClient) -> tuple[int, str]:
             process = api.exec_create(container, list(command))["Id"]
@@ -99,7 +99,7 @@ class Engine:
         return self._ask(f"inspect image {name}", lambda api: api.inspect_image(name))  # type: ignore[no-untyped-call]
 
     def pull(self, name: str) -> str:
-        """Pull an image; returns what went wrong, empty when it is there now."""
+        """Pull an image; returns why that failed, empty when the image is there now."""
         try:
             self._ask(f"pull {name}", lambda api: api.pull(name))
         except DeploymentFailed as error:
@@ -109,45 +109,47 @@ class Engine:
     # ------------------------------------------------------------------ containers
 
     def stop(self, containers: Iterable[str], seconds: int, owner: Owner) -> None:
-        """Stop containers of ``owner`` gracefully, all at once, with a kill after ``seconds``.
+        """Stop containers of ``owner`` gracefully, in parallel, with a kill after ``seconds``.
 
-        Raises InputError for one that is not ``owner``'s, which goes on.
+        Raises InputError for a container that is not ``owner``'s, which goes on.
         """
 
         def run(container: str) -> None:
             self._ask("stop a container", lambda api: api.stop(container, timeout=seconds))
 
-        in_parallel(run, self._detached(containers, owner))
+        in_parallel(run, self._leave_networks(containers, owner))
 
     def remove(self, containers: Iterable[str], owner: Owner) -> None:
-        """Kill and remove containers of ``owner`` with their anonymous volumes, all at once; done when they are gone.
+        """Kill and remove containers of ``owner`` with their anonymous volumes, in parallel; wait until they are gone.
 
-        Raises InputError for one that is not ``owner``'s, which stays as it is.
+        Raises InputError for a container that is not ``owner``'s, which stays as it is.
         """
-        in_parallel(lambda container: self._remove(container, owner), self._detached(containers, owner))
+        in_parallel(lambda container: self._remove(container, owner), self._leave_networks(containers, owner))
 
-    def _detached(self, containers: Iterable[str], owner: Owner) -> list[str]:
-        """Those of ``owner``'s containers that are there, taken from their networks one after the other where there
-        are several: an engine before 28 that lets several go at the same time miscounts what is left in a network, and
-        then keeps the network until it is restarted (20.10 with eight containers in two networks: 5 times in 28).
+    def _leave_networks(self, containers: Iterable[str], owner: Owner) -> list[str]:
+        """Return those of ``owner``'s containers that exist, detached from their networks where the engine needs that.
+
+        An engine before 28 that stops several at the same time miscounts the endpoints left in a network, and then
+        keeps the network until it is restarted (20.10 with eight containers in two networks: 5 times in 28).  So
+        several containers are detached one after the other first.
         """
         names = list(containers)
-        found = dict(zip(names, in_parallel(lambda one: self._owned_container(one, owner), names), strict=True))
-        there = [name for name in names if found[name] is not None]
-        if len(there) < 2 or not self._miscounts():
-            return there
-        for container in there:
-            about = found[container] or {}
+        details = dict(zip(names, in_parallel(lambda name: self._inspect_owned(name, owner), names), strict=True))
+        existing = [name for name in names if details[name] is not None]
+        if len(existing) < 2 or not self._miscounts():
+            return existing
+        for container in existing:
+            about = details[container] or {}
             for network in about["NetworkSettings"]["Networks"] if about["State"]["Running"] else ():
-                with suppress(DeploymentFailed):  # it has just ended, or has a network that nobody can leave
+                with suppress(DeploymentFailed):  # it has just ended, or its network cannot be left
                     self._ask("detach", partial(_detach, container=container, network=network))
-        return there
+        return existing
 
     def _miscounts(self) -> bool:
-        if self._flawed is None:
+        if self._miscounting is None:
             major = str(self.version().get("Version", "0")).partition(".")[0]
-            self._flawed = not major.isdigit() or int(major) < FIRST_THAT_COUNTS
-        return self._flawed
+            self._miscounting = not major.isdigit() or int(major) < FIRST_SOUND
+        return self._miscounting
 
     def _remove(self, container: str, owner: Owner) -> None:
         def run(api: docker.APIClient) -> None:
@@ -158,24 +160,25 @@ class Engine:
                     raise
                 api.wait(container, condition="removed")
 
-        if self._owned_container(container, owner) is not None:
+        if self._inspect_owned(container, owner) is not None:
             self._ask("remove a container", run)
 
-    def _owned_container(self, container: str, owner: Owner) -> Mapping[str, Any] | None:
-        """What it is; None where it is not there.  Raises InputError where it is not ``owner``'s."""
-        found = self.inspect(container)
-        if found is not None and not owner.owns(found["Config"].get("Labels")):
-            raise _strange("container", str(found["Name"]).lstrip("/"), owner)
-        return found
+    def _inspect_owned(self, container: str, owner: Owner) -> Mapping[str, Any] | None:
+        """Inspect a container; None where it does not exist.  Raises InputError where it is not ``owner``'s."""
+        about = self.inspect(container)
+        if about is not None and not owner.owns(about["Config"].get("Labels")):
+            raise _not_owned("container", str(about["Name"]).lstrip("/"), owner)
+        return about
 
     def create(
         self, image: str, command: Sequence[str], owner: Owner, labels: Mapping[str, str], name: str = "",
         host: Mapping[str, Any] | None = None, **options: Any,
     ) -> str:  # fmt: skip
-        """Create a container of ``owner`` that is not started yet; returns its id.
+        """Create a container of ``owner`` without starting it; returns its id.
 
-        One of this name is replaced.  ``host``: of its host configuration; ``options``: of the container, both in the
-        library's words.  Raises DeploymentFailed: its image is not here; InputError: something else has the name.
+        ``owner``'s container of this name is replaced.  ``host``: options of the host configuration; ``options``: of
+        the container; both have the library's names.  Raises DeploymentFailed where its image is not here, InputError
+        where the name is somebody else's.
         """
         if name:
             self._remove(name, owner)
@@ -198,22 +201,22 @@ class Engine:
         command: Sequence[str],
         owner: Owner,
         volumes: Mapping[str, str],
-        reads: Sequence[Read] = (),
+        read_only: Sequence[ReadOnly] = (),
         labels: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         """Run one command as root in a fresh container without a network; returns its output.
 
-        ``volumes``: name -> path where it is written; ``reads``: what is only read.  The container is removed whatever
-        happens.  Raises DeploymentFailed when the command fails.
+        ``volumes``: name -> path at which it is mounted to be written.  The container is removed whatever happens.
+        Raises DeploymentFailed when the command fails.
         """
         mounts = [
             docker.types.Mount(target=path, source=name, type="volume", no_copy=True) for name, path in volumes.items()
         ]
         mounts += [
             docker.types.Mount(
-                target=one.target, source=one.source, type=one.kind, read_only=True, no_copy=one.kind == "volume"
+                target=data.target, source=data.source, type=data.kind, read_only=True, no_copy=data.kind == "volume"
             )
-            for one in reads
+            for data in read_only
         ]
         host = {"mounts": mounts, "network_mode": "none"}
         container = self.create(
@@ -235,7 +238,7 @@ class Engine:
     def start(
         self, image: str, command: Sequence[str], name: str, owner: Owner, labels: Mapping[str, str], cpus: str
     ) -> str:
-        """Start a container without a network on some CPUs; returns its id.  One of this name is replaced."""
+        """Start a container on a list of CPUs, without a network, in place of one of this name; returns its id."""
         host = {"network_mode": "none", "cpuset_cpus": cpus or None}
         container = self.create(image, command, owner, labels, name, host)
         try:
@@ -246,21 +249,21 @@ class Engine:
         return container
 
     def set_cpus(self, container: str, cpus: str, owner: Owner) -> None:
-        """Move a container that runs to a list of CPUs.  Raises DeploymentFailed."""
+        """Move a running container to a list of CPUs.  Raises DeploymentFailed where it is gone."""
 
         def run(api: docker.APIClient) -> bool:
             api.update_container(container, cpuset_cpus=cpus)
             return True
 
-        there = self._owned_container(container, owner)
-        if there is None or self._ask(f"move a container to the CPUs {cpus}", run) is None:
+        existing = self._inspect_owned(container, owner)
+        if existing is None or self._ask(f"move a container to the CPUs {cpus}", run) is None:
             raise DeploymentFailed(f"its container is gone; could not move it to the CPUs {cpus}")
 
     # ------------------------------------------------------------------ volumes and networks
 
     def volumes(self, label: str) -> list[Mapping[str, Any]]:
-        found = self._ask("list volumes", lambda api: api.volumes(filters={"label": label})) or {}
-        return found.get("Volumes") or []
+        reply = self._ask("list volumes", lambda api: api.volumes(filters={"label": label})) or {}
+        return reply.get("Volumes") or []
 
     def volume(self, name: str) -> Mapping[str, Any] | None:
         return self._ask("inspect a volume", lambda api: api.inspect_volume(name))
@@ -268,62 +271,61 @@ class Engine:
     def create_volume(
         self, name: str, owner: Owner, labels: Mapping[str, str], options: Mapping[str, str] | None = None
     ) -> None:
-        """Create a volume of the local driver; ``owner``'s own that is there under this name is left as it is.
+        """Create a volume of the local driver; an existing one of ``owner`` with this name is left as it is.
 
-        Raises InputError where the name is something else's.
+        Raises InputError where the name is somebody else's.
         """
 
         def run(api: docker.APIClient) -> Mapping[str, Any]:
             return api.create_volume(name, driver="local", driver_opts=dict(options or {}), labels=owner.marked(labels))
 
-        made = self._ask(f"create volume {name}", run) or {}  # the engine gives one that is there as it is
+        made = self._ask(f"create volume {name}", run) or {}  # the engine returns an existing one as it is
         if not owner.owns(made.get("Labels")):
-            raise _strange("volume", name, owner)
+            raise _not_owned("volume", name, owner)
 
     def remove_volume(self, name: str, owner: Owner) -> None:
-        """Remove a volume of ``owner``, and first whatever container of ``owner`` uses it.
+        """Remove a volume of ``owner``, and first the containers of ``owner`` that use it.
 
-        Raises DeploymentFailed when that does not help, InputError where the volume, or what uses it, is somebody
-        else's.
+        Raises DeploymentFailed when that does not help, InputError where the volume or its user is somebody else's.
         """
 
         def run(api: docker.APIClient) -> None:
-            for attempt in range(ATTEMPTS_TO_FREE):
+            for attempt in range(VOLUME_ATTEMPTS):
                 try:
                     api.remove_volume(name)
                     return
                 except docker.errors.APIError as error:
                     users = _USERS.search(str(error.explanation))
-                    if users is None or attempt == ATTEMPTS_TO_FREE - 1:
+                    if users is None or attempt == VOLUME_ATTEMPTS - 1:
                         raise
                     for container in users[1].split(", "):
-                        self._remove(container, owner)  # may still be in the making, and so not be listed yet
+                        self._remove(container, owner)  # may still be being created, and so not listed yet
                     time.sleep(PAUSE_S)
 
-        found = self.volume(name)
-        if found is None:
+        about = self.volume(name)
+        if about is None:
             return
-        if not owner.owns(found.get("Labels")):
-            raise _strange("volume", name, owner)
+        if not owner.owns(about.get("Labels")):
+            raise _not_owned("volume", name, owner)
         self._ask(f"remove volume {name}", run)
 
     def networks(self, label: str) -> list[Mapping[str, Any]]:
         return self._ask("list networks", lambda api: api.networks(filters={"label": label})) or []
 
     def remove_network(self, network: str, owner: Owner) -> bool:
-        """Remove a network of ``owner``, and first its containers that are still attached.
+        """Remove a network of ``owner``, and first ``owner``'s containers that are attached; returns whether it went.
 
-        Nothing that is there is detached by force: engines before 28 may then count endpoints that are gone, and keep
-        the empty network until they are restarted.  False: that is so, or something else is attached.  Raises
-        InputError where the network is not ``owner``'s.
+        Existing containers are not detached by force: engines before 28 may then count endpoints that are gone, and
+        keep the empty network until they are restarted.  False: the engine does that, or somebody else's container is
+        attached.  Raises InputError where the network is not ``owner``'s.
         """
 
         def run(api: docker.APIClient) -> bool:
-            found = api.inspect_network(network)
-            if not owner.owns(found.get("Labels")):
-                raise _strange("network", str(found.get("Name", network)), owner)
-            for attempt in range(ATTEMPTS_TO_PART):
-                if not self._emptied(api, network, owner, patient=attempt < ATTEMPTS_TO_PART // 2):
+            about = api.inspect_network(network)
+            if not owner.owns(about.get("Labels")):
+                raise _not_owned("network", str(about.get("Name", network)), owner)
+            for attempt in range(NETWORK_ATTEMPTS):
+                if not self._empty_network(api, network, owner, patient=attempt < NETWORK_ATTEMPTS // 2):
                     return False
                 try:
                     api.remove_network(network)
@@ -336,19 +338,19 @@ class Engine:
 
         return self._ask("remove a network", run) is not False
 
-    def _emptied(self, api: docker.APIClient, network: str, owner: Owner, *, patient: bool) -> bool:
-        """Remove ``owner``'s containers that are attached; False: something else is.
+    def _empty_network(self, api: docker.APIClient, network: str, owner: Owner, *, patient: bool) -> bool:
+        """Remove ``owner``'s containers that are attached; False: somebody else's is attached.
 
-        ``patient``: an endpoint whose container is gone is given time to go, too; else it is detached by the name that
-        its container had.
+        ``patient``: leave endpoints whose container is gone, which may go by themselves; else detach them by the name
+        that the container had.
         """
         attached = api.inspect_network(network).get("Containers") or {}
-        for container, about in attached.items():
-            found = None if container.startswith("ep-") else self.inspect(container)
-            if found is None:
+        for container, endpoint in attached.items():
+            about = None if container.startswith("ep-") else self.inspect(container)
+            if about is None:
                 if not patient:
-                    api.disconnect_container_from_network(about["Name"], network, force=True)
-            elif owner.owns(found["Config"].get("Labels")):
+                    api.disconnect_container_from_network(endpoint["Name"], network, force=True)
+            elif owner.owns(about["Config"].get("Labels")):
                 self._remove(container, owner)
             else:
                 return False
@@ -359,22 +361,22 @@ def _detach(api: docker.APIClient, container: str, network: str) -> None:
     api.disconnect_container_from_network(container, network)
 
 
-def _strange(what: str, name: str, owner: Owner) -> InputError:
-    """No configuration is to blame, and trying again does not help."""
+def _not_owned(what: str, name: str, owner: Owner) -> InputError:
+    """Return an InputError: no configuration is at fault, and trying again does not help."""
     return InputError(f"the {what} {name} was not made for {owner}, and is left alone; rename it, or remove it")
 
 
 def _frames(reader: io.BufferedReader) -> Iterator[bytes]:
-    """The parts of a command's output: eight bytes before each, the last four of them its length."""
+    """Yield the parts of a command's output: before each are eight bytes, the last four of which are its length."""
     while len(header := reader.read(8)) == 8:
         yield reader.read(int.from_bytes(header[4:], "big"))
 
 
 def _exit_code(api: docker.APIClient, process: str) -> int:
-    """Of a command whose output has ended; the command itself may end a moment later."""
-    for _ in range(ENDINGS):
+    """Return the exit code of a command whose output has ended; the command itself may end a moment later."""
+    for _ in range(EXIT_POLLS):
         about = api.exec_inspect(process)
         if about["ExitCode"] is not None:
             return int(about["ExitCode"])
-        time.sleep(ENDING_S)
+        time.sleep(EXIT_POLL_S)
     raise DeploymentFailed("a command in a container closed its output and goes on")

@@ -1,4 +1,4 @@
-"""What this machine can do for the Docker testbed: the lines of ``tailor doctor``."""
+"""Examination of this machine for the Docker testbed: the lines of ``tailor doctor``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.inventory import STANDIN
 
-FREE_GIB = 5.0  # images, kept data and a few studies
+FREE_GIB = 5.0  # for images, snapshots and a few studies
 
 
 def examine(engine: Engine, home: Path, images: Sequence[str]) -> list[Finding]:
-    """One finding per ability, in the order in which a study needs them."""
+    """Return one finding per ability, in the order in which a study needs them."""
     return [*_engine(engine, images), *_compose(), *_machine(home), *_counters()]
 
 
 def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
-    """What studies of applications (by name) refuse to run, leave out and copy."""
-    for name, found in admitted.items():
-        for refusal in found.refused:
+    """Yield what studies of these applications (by name) refuse to run, leave out and copy."""
+    for name, admission in admitted.items():
+        for refusal in admission.refused:
             yield Finding(f"{name}: {refusal.place}", "missing", f"refused: {refusal.why}", refusal.remedy, needed=True)
-        for note in found.notes:
+        for note in admission.notes:
             yield Finding(f"{name} in a study", "limited", note, "")
 
 
@@ -45,8 +45,8 @@ def _engine(engine: Engine, images: Sequence[str]) -> Iterator[Finding]:
     if info["KernelVersion"] == here:
         yield Finding("engine on this machine", "ok", "container addresses can be reached", needed=True)
     else:
-        found = f"the engine's kernel is {info['KernelVersion']}, this machine's is {here}"
-        yield Finding("engine on this machine", "missing", found, "run Tailor where the engine runs", needed=True)
+        kernels = f"the engine's kernel is {info['KernelVersion']}, this machine's is {here}"
+        yield Finding("engine on this machine", "missing", kernels, "run Tailor where the engine runs", needed=True)
     for image in images:
         details = engine.image(image)
         if details is None:
@@ -66,8 +66,8 @@ def _compose() -> Iterator[Finding]:
 def _machine(home: Path) -> Iterator[Finding]:
     cores = os.cpu_count() or 1
     if cores < 4:
-        found = f"{cores}: generator, Jaeger and application share them"
-        yield Finding("cores", "limited", found, "4 or more keep the generator on cores of its own")
+        shared = f"{cores}: generator, Jaeger and application share them"
+        yield Finding("cores", "limited", shared, "4 or more keep the generator on cores of its own")
     else:
         yield Finding("cores", "ok", str(cores))
     free = shutil.disk_usage(home if home.exists() else home.parent).free / 2**30
@@ -78,14 +78,14 @@ def _machine(home: Path) -> Iterator[Finding]:
 
 
 def _counters() -> Iterator[Finding]:
-    """What only some machines have: everything goes on without it, and results say what was not measured."""
+    """Yield findings on optional sensors: studies run without them, and results say what was not measured."""
     for what, path, remedy in (
         ("CPU pressure (PSI)", Path("/proc/pressure/cpu"), "a kernel with CONFIG_PSI; pressure is not recorded"),
         ("energy (RAPL)", Path("/sys/class/powercap/intel-rapl"), "hardware that has it; energy is not recorded"),
         ("cache control (resctrl)", Path("/sys/fs/resctrl/schemata"), "hardware that has it"),
         ("hardware counters", Path("/sys/bus/event_source/devices/cpu/caps"), "a machine that exposes its PMU"),
     ):
-        there = path.exists()
-        yield Finding(
-            what, "ok" if there else "limited", "there" if there else "not on this machine", "" if there else remedy
-        )
+        if path.exists():
+            yield Finding(what, "ok", "there")
+        else:
+            yield Finding(what, "limited", "not on this machine", remedy)

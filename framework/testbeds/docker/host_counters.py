@@ -1,4 +1,4 @@
-"""What this machine's kernel and processor count of the containers of a Docker Engine."""
+"""Counters of a Docker Engine's containers, from this machine's kernel and processor."""
 
 from __future__ import annotations
 
@@ -26,49 +26,56 @@ class DockerHostCounters:
         self._toplev = Toplev()
 
     def threads(self, running: Running) -> Mapping[str, Threads]:
-        """Service -> its threads; empty where the engine's processes are not this machine's."""
-        return {name: self._threads(one.pid, one.id) for name, one in running.containers.items()}
+        """Return service -> its threads; none where the engine's processes are not on this machine."""
+        return {name: self._threads(container.pid, container.id) for name, container in running.containers.items()}
 
     def _threads(self, pid: int, container: str) -> Threads:
         file = counter_file(self._proc, pid, container)
         if file is None:
             return {}
-        listed = next((path for name in ("tasks", "cgroup.threads") if (path := file.parent / name).exists()), None)
-        found = {}
-        for thread in listed.read_text().split() if listed else ():
+        tasks = next((path for name in ("tasks", "cgroup.threads") if (path := file.parent / name).exists()), None)
+        threads = {}
+        for thread in tasks.read_text().split() if tasks else ():
             try:
                 delay = int((self._proc / thread / "schedstat").read_text().split()[1])
                 status = (self._proc / thread / "status").read_text()
             except (OSError, IndexError, ValueError):
                 continue  # it has ended
-            found[int(thread)] = (delay, _switches(status))
-        return found
+            threads[int(thread)] = (delay, _switches(status))
+        return threads
 
     def memory_mib(self, running: Running) -> Mapping[str, float]:
-        """As `docker stats` shows it: a container's memory without the files that it has not read for a while."""
-        read = in_parallel(lambda name: _held_mib(self._engine.stats(running.containers[name].id)), running.containers)
-        return {name: held for name, held in zip(running.containers, read, strict=True) if held is not None}
+        """Return service -> memory [MiB] as `docker stats` shows it: without the inactive file cache."""
+        containers = running.containers
+        read = in_parallel(lambda name: _memory_mib(self._engine.stats(containers[name].id)), containers)
+        return {name: memory for name, memory in zip(containers, read, strict=True) if memory is not None}
 
     def without_hardware(self) -> str:
-        """Why there are no hardware counters; empty where there are."""
+        """Say why there are no hardware counters; empty where there are."""
         return self._perf.missing()
 
     def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
-        """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
+        """Count the service's hardware events inside the block; the yielded callable returns the metrics after it.
+
+        No metrics where there are no counters.
+        """
         return self._perf.counted(running.containers[service].pid)
 
     def pipeline(
         self, running: Running, service: str
     ) -> AbstractContextManager[Callable[[], Mapping[str, float]]] | None:
-        """The shares of the service's pipeline slots inside the block, told afterwards; None without toplev."""
+        """Count the service's pipeline slots inside the block; the yielded callable returns their shares after it.
+
+        None without hardware counters or toplev.
+        """
         container = running.containers[service]
         file = counter_file(self._proc, container.pid, container.id)
         if file is None or self._perf.missing() or not self._toplev.installed():
             return None
-        return self._toplev.counted([int(one) for one in (file.parent / "cgroup.procs").read_text().split()])
+        return self._toplev.counted([int(process) for process in (file.parent / "cgroup.procs").read_text().split()])
 
 
-def _held_mib(stats: Mapping[str, Any] | None) -> float | None:
+def _memory_mib(stats: Mapping[str, Any] | None) -> float | None:
     about = (stats or {}).get("memory_stats") or {}
     if "usage" not in about:
         return None
@@ -78,5 +85,5 @@ def _held_mib(stats: Mapping[str, Any] | None) -> float | None:
 
 
 def _switches(status: str) -> int:
-    """Voluntary and involuntary context switches in the text of /proc/<tid>/status."""
+    """Sum voluntary and involuntary context switches in the text of /proc/<tid>/status."""
     return sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches" in line)

@@ -1,4 +1,4 @@
-"""Whether the images that an application names are on this machine."""
+"""Images that an application names: checks that they are on this machine, and pulls those that are not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.document import Wanted
 from framework.testbeds.docker.engine import Engine
 
-OWN = "tailor/"  # built here and nowhere else: never asked of a registry, where anyone could offer this name
+OWN = "tailor/"  # built here only: never pulled, since anyone could offer this name in a registry
 
 
 def check_images(engine: Engine, application: Application, document: Mapping[str, Any]) -> None:
-    """Pull what is missing of ``document``'s images.
+    """Pull the images of ``document`` that are missing.
 
-    Raises MissingPrerequisite naming every image that is not here and cannot be pulled.
+    Raises MissingPrerequisite, naming every image that is not here and cannot be pulled.
     """
     users: dict[str, str] = {}
     for service, body in document["services"].items():
@@ -40,12 +40,12 @@ def check_images(engine: Engine, application: Application, document: Mapping[str
 
 
 def image_ids(engine: Engine, want: Wanted) -> dict[str, str]:
-    """Service -> id of its image.  Raises DeploymentFailed for a service that runs when its image is not here."""
+    """Return service -> id of its image.  Raises DeploymentFailed where a service that runs has no image here."""
     names = list(dict.fromkeys(want.images.values()))
-    found = dict(zip(names, in_parallel(engine.image, names), strict=True))
+    images = dict(zip(names, in_parallel(engine.image, names), strict=True))
     for service in want.services:
         name = want.images[service]
-        if found[name] is None:
+        if images[name] is None:
             raise DeploymentFailed(f"image {name or '(none named)'} is not on this machine; run `make images`", service)
-    ids: Mapping[str, str | None] = {service: (found[name] or {}).get("Id") for service, name in want.images.items()}
+    ids: Mapping[str, str | None] = {service: (images[name] or {}).get("Id") for service, name in want.images.items()}
     return {service: image for service, image in ids.items() if image}

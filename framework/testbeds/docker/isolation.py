@@ -1,4 +1,4 @@
-"""Services moved to other CPUs while they run, on a Docker Engine."""
+"""Pinning of running services to CPUs, on a Docker Engine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class DockerIsolation:
         self._engine = engine or Engine()
 
     def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
-        """Move services to lists of CPUs; they go on running.  Raises DeploymentFailed."""
+        """Move services to lists of CPUs (service -> "0-3,8"); they go on running.  Raises DeploymentFailed."""
         owner = Owner.project(running.deployment.project)
         in_parallel(lambda name: self._engine.set_cpus(running.containers[name].id, cpus[name], owner), cpus)

@@ -1,4 +1,4 @@
-"""One container as the engine's list shows it: cheap to ask for, all at once."""
+"""Entries of the engine's list of containers: one cheap call returns all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Listed:
 
     @property
     def service(self) -> str:
-        """Its compose service; empty for a container that compose did not make or a one-shot."""
+        """Its compose service; empty for a one-shot, and for a container that compose did not make."""
         oneoff = self.labels.get("com.docker.compose.oneoff", "False").lower() == "true"
         return "" if oneoff else self.labels.get("com.docker.compose.service", "")
 

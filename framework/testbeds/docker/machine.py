@@ -1,4 +1,4 @@
-"""The facts of the machine that the engine runs on, which stand behind a result."""
+"""Description of the machine that the engine runs on, recorded with each result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from framework.testbeds.host.machine import machine
 
 
 def describe(engine: Engine) -> Machine:
-    """This machine; cores, memory and kernel are the engine's where one answers, "none" stands for what is missing."""
+    """Describe this machine; cores, memory and kernel are the engine's where one answers.
+
+    "none" stands for a missing engine or compose command.
+    """
     described = machine()
     try:
         info = engine.info()

@@ -1,4 +1,4 @@
-"""Whose things on the engine a call may change: those that bear a label of Tailor's, written when they were made."""
+"""Owners of things on the engine: a call changes only what bears its owner's label, written when the thing was made."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ SEED = "tailor.seed"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What belongs together on the engine: all that bears ``label`` with ``value``."""
+    """Owner of everything on the engine that bears ``label`` with ``value``."""
 
     label: str
     value: str
 
     @classmethod
     def project(cls, name: str) -> Owner:
-        """Of a compose project: what runs for one study or profile."""
+        """Return the owner of a compose project: of all that runs for one study or profile."""
         return cls(PROJECT, name)
 
     @classmethod
     def data(cls, identity: str) -> Owner:
-        """Of kept data, which outlive the projects that use them."""
+        """Return the owner of a dataset's snapshots, which outlive the projects that use them."""
         return cls(SEED, identity)
 
     def owns(self, labels: Mapping[str, Any] | None) -> bool:
-        """Whether something with these labels is its own."""
+        """Return whether something with these labels belongs to this owner."""
         return bool(self.value) and (labels or {}).get(self.label) == self.value
 
     def marked(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Labels for something that is made for it."""
+        """Add this owner's label to the labels of something new."""
         return {**labels, self.label: self.value}
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Asks running services: whether they are ready, which value a parameter has, how many hits a cache had.
+"""Probes of running services: whether they are ready, which value a parameter has, how many hits a cache had.
 
 One request (a command, a text sent to a port, an HTTP path) to one container is made once per round, however many
-patterns read its answer: a database's seven parameters cost one query.
+patterns are matched with its answer: a database's seven parameters cost one query.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from optimizer.space import Value
 
 PROC = Path("/proc")
 TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
-LARGEST = 4 << 20  # bytes of an answer
+MAX_ANSWER = 4 << 20  # bytes
 TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
-EXACT = 1e-6  # relative, for integers: what a conversion of units may lose
+INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
 
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
 _FALSE = frozenset({"false", "off", "no", "0", "disabled"})
@@ -33,21 +33,21 @@ Request = tuple[str, str, tuple[str, ...], int | None, str, str, str]
 
 
 class NoAnswer(Exception):
-    """A probe got no answer, or none that its pattern fits.  The caller decides what that means."""
+    """A probe without an answer, or with one that its pattern does not match.  The caller decides what that means."""
 
 
 def request(service: str, probe: Probe) -> Request:
-    """What is sent, without what is read from the answer: equal requests are made once."""
+    """Return the part of a probe that is sent, without its pattern: equal requests are made once."""
     return (service, probe.kind, probe.command, probe.port, probe.send, probe.until, probe.path)
 
 
 def answers(
     engine: Engine, containers: Mapping[str, Container], wanted: Iterable[tuple[str, Probe]]
 ) -> dict[Request, str | NoAnswer]:
-    """The answer to each distinct request of (service, probe), asked in parallel."""
+    """Make each distinct request of (service, probe), in parallel; returns request -> answer, or why there is none."""
     distinct = {request(service, probe): (service, probe) for service, probe in wanted}
 
-    def one(item: tuple[str, Probe]) -> str | NoAnswer:
+    def answer(item: tuple[str, Probe]) -> str | NoAnswer:
         service, probe = item
         try:
             container = containers.get(service)
@@ -57,11 +57,11 @@ def answers(
         except NoAnswer as error:
             return error
 
-    return dict(zip(distinct, in_parallel(one, distinct.values()), strict=True))
+    return dict(zip(distinct, in_parallel(answer, distinct.values()), strict=True))
 
 
 def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: float = TIMEOUT_S) -> str:
-    """The whole answer of one container to a probe.  Raises NoAnswer."""
+    """Send a probe to one container; returns the whole answer.  Raises NoAnswer."""
     if probe.kind == "command":
         return _command(engine, container, probe.command)
     if probe.kind == "cpus":
@@ -86,13 +86,13 @@ def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
 
 
 def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
-    """The list of CPUs of a container's first process: the kernel's, or where it runs elsewhere the engine's."""
+    """Read the CPU list of a container's first process from the kernel; where it runs elsewhere, from the engine."""
     about = engine.inspect(container)
     if about is None:
         raise NoAnswer("its container is gone")
     directory = proc / str((about.get("State") or {}).get("Pid") or 0)
     try:
-        if container[:12] in (directory / "cgroup").read_text():  # else another machine's process of this number
+        if container[:12] in (directory / "cgroup").read_text():  # else another machine's process with this number
             for line in (directory / "status").read_text().splitlines():
                 if line.startswith("Cpus_allowed_list:"):
                     return line.partition(":")[2].strip()
@@ -104,7 +104,7 @@ def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
 def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:
     """Send text to a port and read until the regular expression ``until`` matches or the peer closes.
 
-    Raises NoAnswer.
+    ``until``: empty: the end of a line.  Raises NoAnswer.
     """
     deadline = time.monotonic() + timeout_s
     end = re.compile(until or r"\n", re.M)
@@ -114,7 +114,7 @@ def send(address: str, port: int, text: str, until: str, timeout_s: float = TIME
             connection.sendall(text.encode())
             while not end.search(received.decode(errors="replace")):
                 left = deadline - time.monotonic()
-                if left <= 0 or len(received) > LARGEST:
+                if left <= 0 or len(received) > MAX_ANSWER:
                     raise NoAnswer(f"port {port}: no end of the answer within {timeout_s:g} s")
                 connection.settimeout(left)
                 part = connection.recv(65536)
@@ -131,7 +131,7 @@ def _get(address: str, port: int, path: str, timeout_s: float) -> str:
     try:
         connection.request("GET", path or "/", headers={"Connection": "close"})
         reply = connection.getresponse()
-        text = reply.read(LARGEST).decode(errors="replace")
+        text = reply.read(MAX_ANSWER).decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:
         raise NoAnswer(f"http port {port}{path}: {error}") from error
     finally:
@@ -144,8 +144,8 @@ def _get(address: str, port: int, path: str, timeout_s: float) -> str:
 # --------------------------------------------------------------------------- from an answer to a value
 
 
-def found(probe: Probe, answer: str, like: Value) -> Value:
-    """The value in an answer, of the kind of ``like``.  Raises NoAnswer when nothing fits or the matches disagree."""
+def parse(probe: Probe, answer: str, like: Value) -> Value:
+    """Parse the value in an answer, of the type of ``like``.  Raises NoAnswer when there is no single match."""
     matches = {match.group(1) if match.re.groups else match.group(0)
                for match in re.finditer(probe.pattern, answer, re.M)}  # fmt: skip
     if not matches:
@@ -175,14 +175,14 @@ def _value(probe: Probe, text: str, like: Value) -> Value:
 
 
 def agrees(wanted: Value, value: Value) -> bool:
-    """Whether a value read back is the one that was set."""
+    """Return whether a value read back is the one that was set."""
     if isinstance(wanted, bool):
         return value is wanted or (not isinstance(value, (bool, str)) and value == int(wanted))
     if isinstance(wanted, str):
         return str(value) == wanted
     if isinstance(value, (bool, str)):
         return False
-    tolerance = EXACT if isinstance(wanted, int) else TOLERANCE
+    tolerance = INTEGER_TOLERANCE if isinstance(wanted, int) else TOLERANCE
     return math.isclose(value, wanted, rel_tol=tolerance, abs_tol=1e-9)
 
 

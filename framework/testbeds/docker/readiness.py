@@ -1,7 +1,7 @@
-"""Waits until a deployment serves: by the application's own health checks, else by the service type's probe.
+"""Waiting until a deployment is ready: by the application's own health checks, else by the service type's probe.
 
-One call to the engine per round shows every container's state; a container that exits or restarts ends the wait at
-once, with its last lines.
+One call to the engine per round returns every container's state.  A container that exits or restarts ends the wait at
+once; its last lines are in the error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from framework.testbeds.docker.owner import PROJECT
 
 ROUND_S = 0.05
 SLOWEST_ROUND_S = 0.4  # between two probes of one slow service: a probe by command costs the machine a process
-SETTLE_S = 0.3  # a service without check or probe counts as ready after running this long
+SETTLE_S = 0.3  # a service without health check and probe counts as ready after it has run this long
 PROBE_S = 1.0
 
 _EXIT_CODE = re.compile(r"\((\d+)\)")
@@ -29,7 +29,7 @@ _EXIT_CODE = re.compile(r"\((\d+)\)")
 
 @dataclass(slots=True)
 class _Service:
-    """What is known of one service while waiting."""
+    """One service during the wait; ``last``: why it was not ready when last asked."""
 
     name: str
     probe: Probe | None
@@ -41,7 +41,7 @@ class _Service:
 
 
 class Readiness:
-    """Waits for the services of one project."""
+    """Wait for the services of one project.  ``finite``: services that may exit with 0."""
 
     def __init__(self, engine: Engine, project: str, finite: frozenset[str]) -> None:
         self._engine = engine
@@ -51,7 +51,10 @@ class Readiness:
     def wait(
         self, services: Mapping[str, Probe | None], timeout_s: float, progress: Callable[[str], None]
     ) -> dict[str, Listed]:
-        """The container of each service, once all are ready.  Raises DeploymentFailed with a container's last lines."""
+        """Wait until all services are ready; returns service -> container.
+
+        Raises DeploymentFailed with a container's last lines.
+        """
         deadline = time.monotonic() + timeout_s
         waiting = {name: _Service(name, probe) for name, probe in services.items()}
         ready: dict[str, Listed] = {}
@@ -71,9 +74,10 @@ class Readiness:
 
     def _look(self, waiting: Mapping[str, _Service], ready: Mapping[str, Listed]) -> None:
         """Note every container's state.  Raises DeploymentFailed for one that ended."""
-        listed = {c.service: c for c in self._engine.containers(f"{PROJECT}={self._project}") if c.service}
+        containers = self._engine.containers(f"{PROJECT}={self._project}")
+        by_service = {container.service: container for container in containers if container.service}
         for name in [*waiting, *ready]:
-            container = listed.get(name)
+            container = by_service.get(name)
             if container is None:
                 raise DeploymentFailed("it has no container", name)
             if container.state == "exited" and name in self._finite and _exit_code(container) == 0:
@@ -101,7 +105,7 @@ class Readiness:
         try:
             address = next((ip for ip in container.addresses.values() if ip), "")
             answer = probes.ask(self._engine, container.id, address, service.probe, PROBE_S)
-            probes.found(service.probe, answer, "")
+            probes.parse(service.probe, answer, "")
         except probes.NoAnswer as error:
             service.last = str(error)
             service.next_at, service.pause_s = now + service.pause_s, min(service.pause_s * 1.5, SLOWEST_ROUND_S)
@@ -114,11 +118,11 @@ class Readiness:
 
 
 def ended(container: Listed) -> str:
-    """A container's end in words: "exited with 1"."""
+    """Describe a container's end: "exited with 1"."""
     code = _exit_code(container)
     return container.state if code is None else f"{container.state} with {code}"
 
 
 def _exit_code(container: Listed) -> int | None:
-    found = _EXIT_CODE.search(container.status)
-    return int(found[1]) if found else None
+    match = _EXIT_CODE.search(container.status)
+    return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""Writes a deployment's document and the files it mounts where compose and a curious person find them."""
+"""Directory of a deployment: its compose document and the files that it mounts, for compose and for people to read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.config.writing import to_yaml
 from framework.errors import DeploymentFailed, StoreError
 
 DOCUMENT = "compose.yaml"
-MOST_COPIED = 64 * 2**20  # bytes of a mounted file; data live in directories and volumes
+MAX_COPIED = 64 * 2**20  # bytes of a mounted file; data are in directories and volumes
 
 
 def compose_file(directory: Path) -> Path:
@@ -28,9 +28,9 @@ def write(
 ) -> None:
     """Make ``directory`` hold exactly these files; unchanged ones are not touched, since a container may mount them.
 
-    ``copies``: name -> a file of the user's, which a service may write and so gets a copy of.  Raises StoreError when
-    the directory cannot be written (read-only, full, not ours): no configuration is at fault; DeploymentFailed where
-    a file cannot be copied.
+    ``files``: name -> text.  ``copies``: name -> file of the user's, copied because a service may write to it.
+    Raises StoreError when the directory cannot be written (read-only, full, not ours): no configuration is at fault;
+    DeploymentFailed where a file cannot be copied.
     """
     texts = {DOCUMENT: to_yaml(document)}
     for name, text in files.items():
@@ -52,18 +52,18 @@ def write(
 
 
 def _read(source: Path) -> tuple[bytes, int]:
-    """(content, mode) of a file of the user's.  Raises DeploymentFailed."""
+    """Return (content, mode) of a file of the user's.  Raises DeploymentFailed."""
     try:
         mode = source.stat().st_mode
-        if not stat.S_ISREG(mode) or source.stat().st_size > MOST_COPIED:
-            raise DeploymentFailed(f"{source} cannot be copied: allowed: a file of at most {MOST_COPIED >> 20} MiB")
+        if not stat.S_ISREG(mode) or source.stat().st_size > MAX_COPIED:
+            raise DeploymentFailed(f"{source} cannot be copied; allowed: a file of at most {MAX_COPIED >> 20} MiB")
         return source.read_bytes(), stat.S_IMODE(mode)
     except OSError as error:
         raise DeploymentFailed(f"{source} cannot be copied: {error.strerror or error}") from error
 
 
 def _put(path: Path, data: bytes, mode: int) -> None:
-    """Write all or nothing: a reader never sees half of a file."""
+    """Write a file atomically: a reader never sees half of it."""
     if path.is_file() and path.read_bytes() == data:
         return
     if path.is_dir():  # the engine makes a directory where a mounted file is missing

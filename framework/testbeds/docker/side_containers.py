@@ -1,4 +1,4 @@
-"""Runs a container beside a deployment and hands on what it writes, line by line; nothing is left of it."""
+"""Side containers: run beside a deployment, their output read line by line, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class DockerSideContainers:
         return self._engine.image(name) is not None
 
     def cores(self) -> int:
-        """Of the engine's machine.  Raises TestbedUnavailable."""
+        """Return the number of cores of the engine's machine.  Raises TestbedUnavailable."""
         return int(self._engine.info()["NCPU"])
 
     def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
-        """Run it to its end; ``each`` gets every line of its standard output as it comes.
+        """Run a container to its end; ``each`` is called with every line of its standard output as it comes.
 
-        Raises DeploymentFailed where the engine refuses it, TestbedUnavailable.
+        Raises DeploymentFailed where the engine refuses the container, TestbedUnavailable where it does not answer.
         """
         owner = Owner.project(wanted.project)
         host = {
@@ -47,7 +47,7 @@ class DockerSideContainers:
             "cap_add": list(wanted.capabilities),
             "cpu_shares": wanted.cpu_shares,
             "cpuset_cpus": wanted.cpus or None,
-            # Its output is read while it runs; a log file of the same would only cost writes.
+            # The output is read while the container runs; a log file of it would only cost writes.
             "log_config": docker.types.LogConfig(type="none"),
         }
         container = self._engine.create(wanted.image, wanted.command, owner, wanted.labels, wanted.name, host)
@@ -70,7 +70,7 @@ class _Attached:
     def run(self, each: Callable[[bytes], None]) -> Ended:
         name = self._wanted.name
         with _translated(name):
-            # Attached before it starts, so that nothing is missed.
+            # Attached before it starts, so that no output is missed.
             socket: Any = self._api.attach_socket(self._container, {"stdout": 1, "stderr": 1, "stream": 1})
         alarm = threading.Timer(self._wanted.limit_s, self._give_up)
         alarm.daemon = True
@@ -92,11 +92,11 @@ class _Attached:
         pending = bytearray()
         frames: Any = docker.utils.socket.frames_iter(socket, tty=False)  # type: ignore[no-untyped-call]
         while True:
-            with _translated(self._wanted.name):  # not what whoever reads the lines raises
-                found = next(frames, None)
-            if found is None:
+            with _translated(self._wanted.name):  # only the library's errors, not those of the caller
+                frame = next(frames, None)
+            if frame is None:
                 return
-            stream, data = found
+            stream, data = frame
             if stream == docker.utils.socket.STDERR:
                 self._errors += data
                 continue
@@ -109,7 +109,7 @@ class _Attached:
 
     def _give_up(self) -> None:
         self._late.set()
-        # Where the container is gone already, or the engine too, reading its output ends by itself.
+        # Where the container or the engine is gone already, reading the output ends by itself.
         with suppress(DeploymentFailed, TestbedUnavailable), _translated(self._wanted.name):
             self._api.kill(self._container)
 
@@ -126,7 +126,7 @@ def _archive(files: Mapping[str, bytes]) -> bytes:
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """The library's exceptions as Tailor's."""
+    """Translate the library's exceptions into Tailor's."""
     try:
         yield
     except docker.errors.APIError as error:

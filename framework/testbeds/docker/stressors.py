@@ -1,4 +1,4 @@
-"""Stressors beside a deployment, in containers on its Docker Engine."""
+"""Stressors that run beside a deployment, in containers on its Docker Engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
 IMAGE = "tailor/stressor:1"
-STARTS_IN_S = 10.0  # it fills its memory first
-PAUSE_S = 0.25  # it reports once a second
+STARTS_IN_S = 10.0  # a stressor fills its memory first
+PAUSE_S = 0.25  # a stressor reports once a second
 
 
 class DockerStressors:
@@ -27,13 +27,13 @@ class DockerStressors:
         self._engine = engine or Engine()
 
     def check(self) -> None:
-        """Raises MissingPrerequisite without the stressor's image."""
+        """Check that the stressor's image is here.  Raises MissingPrerequisite."""
         if self._engine.image(IMAGE) is None:
             raise MissingPrerequisite(f"image {IMAGE} is not on this machine", "run `make images`")
 
     @contextmanager
     def beside(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
-        """A stressor runs inside the block; what is yielded tells afterwards, and only then, what it did.
+        """Run a stressor inside the block; the yielded callable returns its work, after the block only.
 
         Raises DeploymentFailed where it does not start, or did not run to the end of the block.
         """
@@ -43,16 +43,16 @@ class DockerStressors:
         name = f"{running.deployment.project}-stressor-{uuid.uuid4().hex[:8]}"  # there may be several
         owner = Owner.project(running.deployment.project)
         container = self._engine.start(IMAGE, command, name, owner, labels, stressor.cpus)
-        found: list[Stressed] = []
+        results: list[Stressed] = []
         try:
-            before = self._until_it_works(container, stressor)
-            yield lambda: found[0]
-            found.append(self._done(container, stressor, before))
+            before = self._wait_until_working(container, stressor)
+            yield lambda: results[0]
+            results.append(self._result(container, stressor, before))
         finally:
             self._engine.remove([container], owner)
 
-    def _until_it_works(self, container: str, stressor: Stressor) -> int:
-        """Returns how often it has reported: the first says how it filled its memory."""
+    def _wait_until_working(self, container: str, stressor: Stressor) -> int:
+        """Wait for the second report (the first covers filling the memory); returns the number of reports so far."""
         deadline = time.monotonic() + STARTS_IN_S
         while time.monotonic() < deadline:
             reports = self._reports(container)
@@ -63,14 +63,16 @@ class DockerStressors:
             time.sleep(PAUSE_S)
         raise DeploymentFailed(f"the stressor {stressor.kind} did not start within {STARTS_IN_S:g} s")
 
-    def _done(self, container: str, stressor: Stressor, before: int) -> Stressed:
+    def _result(self, container: str, stressor: Stressor, before: int) -> Stressed:
+        """Sum the reports after the first ``before``.  Raises DeploymentFailed."""
         if not self._runs(container):
             raise DeploymentFailed(f"the stressor {stressor.kind} ended early", log=self._engine.logs(container))
-        whole = self._reports(container)[before:]
-        seconds = sum(float(one["seconds"]) for one in whole)
+        reports = self._reports(container)[before:]
+        seconds = sum(float(report["seconds"]) for report in reports)
         if not seconds:
-            raise DeploymentFailed(f"the stressor {stressor.kind} told nothing")
-        return Stressed(sum(float(one["done"]) for one in whole) / seconds, str(whole[0]["unit"]), len(whole))
+            raise DeploymentFailed(f"the stressor {stressor.kind} reported nothing")
+        done = sum(float(report["done"]) for report in reports)
+        return Stressed(done / seconds, str(reports[0]["unit"]), len(reports))
 
     def _runs(self, container: str) -> bool:
         return bool(((self._engine.inspect(container) or {}).get("State") or {}).get("Running"))

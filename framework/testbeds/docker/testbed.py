@@ -1,6 +1,7 @@
-"""The Docker testbed: a deployment on this machine's engine, from any state to equal state.
+"""The Docker testbed: brings a deployment on this machine's engine from any state to the desired state.
 
-deploy = write the documents, remove what is not wanted, restore the data, start, wait, run live commands, read back.
+deploy = write the document, remove stale containers, restore the data, start, wait until ready, reset caches, run live
+commands, read back.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.cleanup import clean, projects, settle
 from framework.testbeds.docker.compose_command import ComposeCommand
-from framework.testbeds.docker.datasets import Datasets, identity, only_one
+from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import differences, examine
@@ -47,12 +48,12 @@ from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
 GENERATOR = "tailor/loadgen:1"
-READY_TIMEOUT_S = 90.0  # PostgreSQL with a large shared memory on two busy cores takes a few seconds
-STOP_S = 30  # for services that hold data, before their data are kept
+READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
+STOP_S = 30  # for services that hold data to stop gracefully
 
 
 class Phases:
-    """Seconds per named phase."""
+    """Timer of named phases.  ``seconds``: phase -> seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -71,8 +72,8 @@ class DockerTestbed:
     """Runs deployments with Docker Compose; implements ``framework.ports.testbed.Testbed``.
 
     ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
-    ``gate``: what compose files may ask for.  ``machine``: what it runs on, where somebody has asked the engine
-    already.
+    ``gate``: decides what compose files may ask for.  ``machine``: describes the engine's machine; None: the engine is
+    asked.
     """
 
     __test__ = False
@@ -98,12 +99,12 @@ class DockerTestbed:
         self._ready_timeout_s = ready_timeout_s
         self._engine = engine or Engine()
         self._machine = machine or partial(describe, self._engine)
-        self._found_compose = compose
+        self._compose_command = compose
         self._volumes = WorkingVolumes(self._engine, overlays)
         self._datasets = Datasets(self._engine)
         self._counters = CpuCounters(self._engine)
         self._applications: dict[str, Application] = {}
-        self._kept: dict[str, Dataset] = {}  # application -> its data
+        self._loaded: dict[str, Dataset] = {}  # application -> the dataset that each repetition starts from
 
     # ------------------------------------------------------------------ before the first trial
 
@@ -111,8 +112,10 @@ class DockerTestbed:
         return self._machine()
 
     def check(self, application: Application) -> None:
-        """Raises MissingPrerequisite: no engine, no compose command, or an image that is not here nor can be pulled;
-        InputError where its compose file asks for what nobody allowed.
+        """Check that the application can run here.
+
+        Raises MissingPrerequisite without engine or compose command, or for an image that is not here and cannot be
+        pulled; InputError where its compose file asks for something that is not allowed.
         """
         admitted = self._gate.application(application)
         try:
@@ -128,37 +131,35 @@ class DockerTestbed:
         self._applications[application.name] = application
 
     def notes(self, application: Application) -> Sequence[str]:
-        """What is other in a study than in the user's own deployment, in sentences."""
+        """Say, in sentences, how a study's deployment differs from the user's own."""
         return self._gate.admitted(application).notes
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Fill the volumes once and keep them: with copies of the user's data, and by the application's seed hook.
+        """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
 
         Raises TrialFailed.
         """
         name, hook = application.name, application.hooks.seed
         self._applications[name] = application
-        self._kept.pop(name, None)
+        self._loaded.pop(name, None)
         want = self._wanted(default)
         if hook is None and not want.data:
             return
         data = identity(application, want, image_ids(self._engine, want), default.project)
-        with only_one(self._home, name):
+        with seed_lock(self._home, name):
             kept = self._datasets.find(name, data, want.volumes if hook else want.data)
             if kept is None and want.data:
                 progress(f"copying {', '.join(map(str, want.data.values()))}")
                 kept = self._datasets.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
                 if hook is not None:
-                    self._kept[name], kept = kept, None
+                    self._loaded[name], kept = kept, None
             if kept is None and hook is not None:
-                kept = self._filled(name, default, want, data, hook, progress)
+                kept = self._seed(name, default, want, data, hook, progress)
         if kept is not None:
-            self._kept[name] = kept
+            self._loaded[name] = kept
 
-    def _filled(
-        self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress
-    ) -> Dataset:
-        """What the seed hook leaves in the volumes of a deployment."""
+    def _seed(self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress) -> Dataset:
+        """Deploy, run the seed hook and keep the volumes as a dataset.  Raises TrialFailed."""
         try:
             running = self.deploy(replace(default, fresh="all"), progress)
             progress(f"seeding {name}")
@@ -170,7 +171,7 @@ class DockerTestbed:
             self.clean(default.project)
 
     def _stop(self, running: Running, want: Wanted) -> None:
-        """End a deployment so that its data are whole: clients at once, then gracefully those that hold data."""
+        """End a deployment and leave its data complete: kill services without data, then stop the others gracefully."""
         owner = Owner.project(running.deployment.project)
         holders = {service for services in want.holders.values() for service in services}
         self._engine.remove((c.id for c in running.containers.values() if c.service not in holders), owner)
@@ -180,11 +181,11 @@ class DockerTestbed:
     # ------------------------------------------------------------------ a repetition
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
-        """Equal state, up, healthy, parameters read back.
+        """Bring the engine to the desired state: services up and ready, data restored, parameters read back.
 
-        With ``fresh="changed"`` containers whose definition, files and image are the same go on, after their type's
-        reset.  ``phases`` holds seconds; the labels of the returned deployment say how data were restored.
-        Raises DeploymentFailed, ParameterNotApplied, InputError where its document asks for what nobody allowed.
+        With ``fresh="changed"`` containers whose definition, files and image did not change go on, after their service
+        type's reset.  The result has the seconds of each phase; its deployment's labels say how data were restored.
+        Raises DeploymentFailed, ParameterNotApplied, InputError where the document asks for something not allowed.
         """
         phases = Phases()
         want = self._wanted(deployment)
@@ -195,7 +196,7 @@ class DockerTestbed:
         with phases.phase("remove", progress):
             unchanged = self._remove(deployment, want, ids)
         with phases.phase("restore", progress):
-            dataset = self._kept.get(deployment.application)
+            dataset = self._loaded.get(deployment.application)
             method = self._volumes.reset(project, want, dataset, keep=bool(unchanged))
         with phases.phase("start", progress):
             self._start(project, compose_file(directory))
@@ -209,9 +210,9 @@ class DockerTestbed:
             self._run_live(deployment, containers)
         with phases.phase("read back", progress):
             self._read_back(deployment, containers)
-        # The load generator and stressors bear these too: without a network, the project alone says whose they are.
-        known = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
-        labels = {**deployment.labels, **known}
+        # The load generator and stressors bear these labels too; clean-up recognises them by their project.
+        added = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
+        labels = {**deployment.labels, **added}
         return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
 
     def _start(self, project: str, file: Path) -> None:
@@ -222,24 +223,24 @@ class DockerTestbed:
             raise
 
     def _remove(self, deployment: Deployment, want: Wanted, ids: Mapping[str, str]) -> set[str]:
-        """Remove containers that must not go on; returns the services of those that may."""
+        """Remove the containers that must not go on; returns the services whose containers go on."""
         owner = Owner.project(deployment.project)
-        there = {c.id: c for c in self._engine.containers(str(owner))}
-        kept = {c.service: c for c in there.values() if deployment.fresh == "changed" and _unchanged(c, want, ids)}
-        # What depends on a service may have looked its address up once, when it started (nginx does), so it goes too.
+        containers = self._engine.containers(str(owner))
+        kept = {c.service: c for c in containers if deployment.fresh == "changed" and _unchanged(c, want, ids)}
+        # A service may look up addresses of others only at its start (nginx does), so it goes with those that it needs.
         while stale := [name for name in kept if set(want.needs[name]) - want.finite - kept.keys()]:
             for name in stale:
                 del kept[name]
-        gone = [c for c in there.values() if kept.get(c.service) is not c]
-        if kept:  # their volumes are not restored, so they must be whole
+        to_remove = [c for c in containers if kept.get(c.service) is not c]
+        if kept:  # then the volumes are not restored, so the data in them must stay complete
             holders = {service for services in want.holders.values() for service in services}
-            stopping = [c.id for c in gone if c.service in holders and c.state == "running"]
-            self._engine.stop(stopping, STOP_S, owner)
-        self._engine.remove((c.id for c in gone), owner)
+            holding = [c.id for c in to_remove if c.service in holders and c.state == "running"]
+            self._engine.stop(holding, STOP_S, owner)
+        self._engine.remove((c.id for c in to_remove), owner)
         return set(kept)
 
     def _reset(self, deployment: Deployment, want: Wanted, containers: Mapping[str, Container]) -> None:
-        """Empty the caches of containers that go on, as their type says."""
+        """Empty the caches of containers that go on, by their service type's reset commands."""
         for service, container in containers.items():
             kind = self._type(deployment, want, service)
             for command in kind.reset if kind else ():
@@ -263,40 +264,40 @@ class DockerTestbed:
             raise DeploymentFailed(f"{' '.join(command)} ended with {code}", service, output)
 
     def _read_back(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
-        """Raises ParameterNotApplied for the first parameter that did not take effect."""
+        """Read every parameter back.  Raises ParameterNotApplied for the first that did not take effect."""
         answers = probes.answers(self._engine, containers, ((e.service, e.probe) for e in deployment.expectations))
         for expected in deployment.expectations:
             answer = answers[probes.request(expected.service, expected.probe)]
             try:
                 if isinstance(answer, probes.NoAnswer):
                     raise answer
-                value = probes.found(expected.probe, answer, expected.value)
+                value = probes.parse(expected.probe, answer, expected.value)
             except probes.NoAnswer as error:
-                found = f"nothing: {error}"
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, found) from error
+                answered = f"nothing: {error}"
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, answered) from error
             if not probes.agrees(expected.value, value):
                 raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
 
     # ------------------------------------------------------------------ while it runs
 
     def run_hook(self, running: Running, hook: Hook) -> str:
-        """Run a one-shot service to its end; returns its output.  Raises TrialFailed with it."""
+        """Run a one-shot service to its end; returns its output.  Raises TrialFailed with its output where it fails."""
         project = running.deployment.project
         file = compose_file(self._home / "run" / project)
         try:
             code, output, errors = self._compose().run(project, file, hook.service, hook.command, hook.timeout_s)
-        except BaseException:  # a one-shot that was cut off must not go on working on the next deployment's data
+        except BaseException:  # an unfinished one-shot must not change the next deployment's data
             owner = Owner.project(project)
             self._engine.remove((c.id for c in self._engine.containers(str(owner)) if not c.service), owner)
             raise
         if code != 0:
-            self._engine.version()  # away, it took the service with it: TestbedUnavailable, and nobody else's fault
+            self._engine.version()  # where the engine is gone, that is the cause: raises TestbedUnavailable
             text = "\n".join(f"  | {line}" for line in (*output.splitlines()[-20:], *errors.splitlines()))
             raise TrialFailed(f"{' '.join((hook.service, *hook.command))} ended with {code}\n{text}")
         return output
 
     def usage(self, running: Running) -> Usage:
-        """CPU time and pressure so far.  Raises DeploymentFailed, with its last lines, where a container has ended."""
+        """Read CPU time and pressure so far [s].  Raises DeploymentFailed, with last lines, where a container ended."""
         try:
             return self._counters.read(running.containers)
         except DeploymentFailed:
@@ -304,7 +305,7 @@ class DockerTestbed:
             raise
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
-        """Per service, the numbers that its type defines.  Raises DeploymentFailed for one that cannot be read."""
+        """Read the statistics that service types define: service -> name -> number.  Raises DeploymentFailed."""
         want = self._wanted(running.deployment)
         asked: list[tuple[str, str, Probe]] = []
         for service in running.containers:
@@ -317,61 +318,61 @@ class DockerTestbed:
             try:
                 if isinstance(answer, probes.NoAnswer):
                     raise answer
-                result.setdefault(service, {})[name] = float(probes.found(probe, answer, 0.0))
+                result.setdefault(service, {})[name] = float(probes.parse(probe, answer, 0.0))
             except (probes.NoAnswer, ValueError) as error:
                 raise DeploymentFailed(f"cannot read its statistic {name}: {error}", service) from error
         return result
 
     def alive(self, running: Running) -> None:
-        """Raises DeploymentFailed, with its last lines, when a container of the deployment is not running any more."""
-        there = {c.id: c for c in self._engine.containers(f"{PROJECT}={running.deployment.project}")}
+        """Check that all containers run.  Raises DeploymentFailed, with the last lines of one that does not."""
+        by_id = {c.id: c for c in self._engine.containers(f"{PROJECT}={running.deployment.project}")}
         for service, container in running.containers.items():
-            listed = there.get(container.id)
+            listed = by_id.get(container.id)
             if listed is None:
                 raise DeploymentFailed("its container is gone", service)
             if listed.state != "running":
                 raise DeploymentFailed(f"its container is {ended(listed)}", service, self._engine.logs(listed.id))
 
-    # ------------------------------------------------------------------ leaving
+    # ------------------------------------------------------------------ clean-up and examination
 
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
-        """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
+        """Remove all of ``project``, with ``data`` also its copies of the user's data; returns what was removed."""
         removed = clean(self._engine, project)
         return removed + [f"volume {name}" for name in self._datasets.remove(copy_for=project)] if data else removed
 
     def projects(self) -> Collection[str]:
-        """Every project of which something is there."""
+        """Return every project that has something on the engine."""
         return projects(self._engine)
 
     def clean_datasets(self, application: str | None = None) -> Sequence[str]:
-        """Remove kept data (of one application, or all) that no deployment lies over, and say what was removed."""
-        self._kept.clear()
+        """Remove datasets (of one application, or all) that no deployment uses; returns what was removed."""
+        self._loaded.clear()
         return self._datasets.remove(application)
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
-        """What this machine can do, what is missing and how to get it; images as far as ``applications`` name them."""
-        admitted = {one.name: self._gate.admitted(one) for one in applications}
-        bodies = [body for found in admitted.values() for body in found.document["services"].values()]
+        """List this machine's abilities, what is missing and how to get it; also for the images of ``applications``."""
+        admitted = {application.name: self._gate.admitted(application) for application in applications}
+        bodies = [body for admission in admitted.values() for body in admission.document["services"].values()]
         images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
         return [*examine(self._engine, self._home, sorted(images)), *differences(admitted)]
 
-    # ------------------------------------------------------------------ what is known
+    # ------------------------------------------------------------------ inside
 
     def _directory(self, deployment: Deployment) -> Path:
         return self._home / "run" / deployment.project
 
     def _wanted(self, deployment: Deployment) -> Wanted:
-        """What the engine is to run.  Raises DeploymentFailed, InputError where it asks for what nobody allowed."""
+        """Return the desired state.  Raises DeploymentFailed, InputError where the document asks for too much."""
         document = one_document(deployment)
         return wanted(deployment, self._gate.deployment(deployment, document, self._directory(deployment)))
 
     def _compose(self) -> ComposeCommand:
-        if self._found_compose is None:
-            self._found_compose = ComposeCommand.find()
-        return self._found_compose
+        if self._compose_command is None:
+            self._compose_command = ComposeCommand.find()
+        return self._compose_command
 
     def _type(self, deployment: Deployment, want: Wanted, service: str) -> ServiceType | None:
-        """A service's type: by its label in the document, else by the application it was checked with."""
+        """Return a service's type: by its label in the document, else by the application that was checked."""
         name = (want.document["services"].get(service) or {}).get("labels", {}).get(TYPE_LABEL)
         application = self._applications.get(deployment.application)
         if name is None and application is not None:
@@ -384,7 +385,7 @@ class DockerTestbed:
 
 
 def _unchanged(container: Listed, want: Wanted, ids: Mapping[str, str]) -> bool:
-    """Whether a running container is what is wanted, apart from its trial's labels."""
+    """Return whether a running container is in the desired state, apart from its trial's labels."""
     return (
         container.state == "running"
         and container.service in want.services

@@ -1,6 +1,6 @@
 """CPU counters of services, of the host and of Tailor itself.
 
-Where the engine runs on this machine they are read from the kernel's files; elsewhere the engine is asked, which is
+Where the engine runs on this machine, they are read from the kernel's files; elsewhere the engine is asked, which is
 slower.
 """
 
@@ -19,7 +19,7 @@ from framework.testbeds.host.usage import PROC, counter_file, host_cpu, parse_co
 
 
 class CpuCounters:
-    """Reads counters; remembers where each container's file is."""
+    """Reader of counters; remembers where each container's file is."""
 
     def __init__(self, engine: Engine, proc: Path = PROC) -> None:
         self._engine = engine
@@ -27,17 +27,17 @@ class CpuCounters:
         self._files: dict[str, Path] = {}
 
     def read(self, containers: Mapping[str, Container]) -> Usage:
-        """All counters at this moment.  Raises DeploymentFailed when a container is gone."""
+        """Read all counters now: CPU time in seconds.  Raises DeploymentFailed when a container is gone."""
         cpu_s: dict[str, float] = {}
-        elsewhere: list[str] = []
+        remote: list[str] = []
         for service, container in containers.items():
             seconds = self._from_file(container)
             if seconds is None:
-                elsewhere.append(service)
+                remote.append(service)
             else:
                 cpu_s[service] = seconds
-        asked = in_parallel(lambda name: self._from_engine(name, containers[name]), elsewhere)
-        cpu_s.update(zip(elsewhere, asked, strict=True))
+        seconds_of_remote = in_parallel(lambda name: self._from_engine(name, containers[name]), remote)
+        cpu_s.update(zip(remote, seconds_of_remote, strict=True))
         busy, stolen = host_cpu(self._proc)
         times = os.times()
         return Usage(

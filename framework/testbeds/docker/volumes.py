@@ -1,7 +1,7 @@
-"""The data of a deployment: working volumes that are thrown away, and what they are filled from.
+"""Working volumes of a deployment, which are thrown away after it, and the snapshots that they start from.
 
 A working volume is either an overlay over its snapshot (nothing is copied: the engine mounts a fresh upper directory
-over the kept data) or a copy of it.  Overlays are tried first; an engine that cannot mount them gets copies.
+over the snapshot) or a copy of it.  Overlays are tried first; an engine that cannot mount them gets copies.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Literal
 from framework.errors import DeploymentFailed
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.document import Wanted
-from framework.testbeds.docker.engine import Engine, Read
+from framework.testbeds.docker.engine import Engine, ReadOnly
 from framework.testbeds.docker.owner import Owner
 
-FROM = "tailor.from"  # on a working volume: the snapshot that it lies over
+FROM = "tailor.from"  # label of a working volume: the snapshot that it lies over
 Method = Literal["overlay", "copy", "empty"]
 
-# $1...: keys.  Copies run side by side; the first that fails fails the whole.
+# $1...: keys.  Copies run in parallel; when one fails, the command fails.
 COPY = """
 set -e; processes=
 for key in "$@"; do cp -a "/from/$key/." "/to/$key/" & processes="$processes $!"; done
 for process in $processes; do wait "$process"; done
 """
-# The mounted directory has the owner and mode of the upper one, so these come from the snapshot.
+# A mounted overlay takes owner and mode from its upper directory, so that gets those of the snapshot.
 FRESH_UPPER = """
 set -e
 rm -rf /layers/*
@@ -40,24 +40,24 @@ done
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Kept data of an application: volume key -> snapshot volume."""
+    """Kept data of an application.  ``snapshots``: volume key -> snapshot volume."""
 
     identity: str
     snapshots: Mapping[str, str]
 
 
 class WorkingVolumes:
-    """Makes the named volumes of a project hold what a repetition starts from."""
+    """Named volumes of a project, reset to the data that a repetition starts from."""
 
     def __init__(self, engine: Engine, overlays: bool = True) -> None:
         self._engine = engine
         self._overlays = overlays
-        self._proved = False  # this engine has mounted an overlay
+        self._proved = False  # True: this engine has mounted an overlay
 
     def reset(self, project: str, wanted: Wanted, dataset: Dataset | None, keep: bool = False) -> Method:
-        """Empty, or holding the dataset; with ``keep`` only what is missing is made.  No container may use the volumes.
+        """Make the volumes hold the dataset, or nothing; with ``keep`` make only those that are missing.
 
-        Returns how the data came there.  Raises DeploymentFailed.
+        No container may use the volumes.  Returns how the data came there.  Raises DeploymentFailed.
         """
         names, owner = wanted.volumes, Owner.project(project)
         if keep:
@@ -78,8 +78,8 @@ class WorkingVolumes:
                 self._overlays = False
         self._remove([names[key] for key in filled], owner)
         self._create({key: names[key] for key in filled}, owner, wanted)
-        reads = {key: Read("volume", snapshot, f"/from/{key}") for key, snapshot in filled.items()}
-        copy(self._engine, owner, reads, {key: names[key] for key in filled}, images)
+        sources = {key: ReadOnly("volume", snapshot, f"/from/{key}") for key, snapshot in filled.items()}
+        copy(self._engine, owner, sources, {key: names[key] for key in filled}, images)
         return "copy"
 
     def _remove(self, names: Iterable[str], owner: Owner) -> None:
@@ -90,12 +90,12 @@ class WorkingVolumes:
             self._engine.create_volume(name, owner, {**wanted.labels, **_compose(owner.value, key)})
 
     def _overlay(self, owner: Owner, wanted: Wanted, filled: Mapping[str, str], images: Sequence[str]) -> None:
-        """Fresh upper directories over the snapshots.  Raises DeploymentFailed where the engine cannot do that."""
+        """Lay fresh upper directories over the snapshots.  Raises DeploymentFailed where the engine cannot do that."""
         layers = f"{owner.value}_tailor-layers"
         self._engine.create_volume(layers, owner, wanted.labels)
-        reads = [Read("volume", name, f"/from/{key}") for key, name in filled.items()]
+        snapshots = [ReadOnly("volume", name, f"/from/{key}") for key, name in filled.items()]
         command = ["sh", "-c", FRESH_UPPER, "sh", *filled]
-        run_with_any(self._engine, owner, images, command, {layers: "/layers"}, reads)
+        run_with_any(self._engine, owner, images, command, {layers: "/layers"}, snapshots)
         root = _mountpoint(self._engine, layers)
         for key, snapshot in filled.items():
             name = wanted.volumes[key]
@@ -105,8 +105,8 @@ class WorkingVolumes:
                 "device": "overlay",
                 "o": f"lowerdir={_mountpoint(self._engine, snapshot)},{upper}",
             }
-            there = self._engine.volume(name)
-            if there is not None and (there.get("Options") or {}) != options:
+            existing = self._engine.volume(name)
+            if existing is not None and (existing.get("Options") or {}) != options:
                 self._engine.remove_volume(name, owner)
             labels = {**wanted.labels, **_compose(owner.value, key), FROM: snapshot}
             self._engine.create_volume(name, owner, labels, options)
@@ -119,23 +119,23 @@ class WorkingVolumes:
 def copy(
     engine: Engine,
     owner: Owner,
-    reads: Mapping[str, Read],
+    sources: Mapping[str, ReadOnly],
     targets: Mapping[str, str],
     images: Sequence[str],
     *,
     kept: Owner | None = None,
 ) -> None:
-    """Copy data into volumes, key by key, with owners, modes and times; ``reads`` lie below /from in the container.
+    """Copy data into volumes, key by key, with owners, modes and times; ``sources`` lie below /from in the container.
 
-    ``owner``: whose container does it.  ``kept``: the volumes are this other owner's, and are kept: it is waited until
-    the disk has them.  Raises DeploymentFailed.
+    ``owner``: of the container that copies.  ``kept``: owner of the volumes where they are snapshots; these are synced
+    to disk.  Raises DeploymentFailed.
     """
-    if not reads:
+    if not sources:
         return
     volumes = {name: f"/to/{key}" for key, name in targets.items()}
-    command = ["sh", "-c", COPY + ("sync\n" if kept else ""), "sh", *reads]
+    command = ["sh", "-c", COPY + ("sync\n" if kept else ""), "sh", *sources]
     labels = kept.marked({}) if kept else {}
-    run_with_any(engine, owner, images, command, volumes, list(reads.values()), labels)
+    run_with_any(engine, owner, images, command, volumes, list(sources.values()), labels)
 
 
 def run_with_any(
@@ -144,13 +144,13 @@ def run_with_any(
     images: Sequence[str],
     command: Sequence[str],
     volumes: Mapping[str, str],
-    reads: Sequence[Read] = (),
+    read_only: Sequence[ReadOnly] = (),
     labels: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Run a shell command in the first image that has a shell.  Raises DeploymentFailed when none has."""
+    """Run a shell command in the first image that has a shell.  Raises DeploymentFailed when none has, or it fails."""
     for image in images:
         try:
-            engine.run(image, command, owner, volumes, reads, labels)
+            engine.run(image, command, owner, volumes, read_only, labels)
             return
         except DeploymentFailed as error:
             if not any(text in error.reason for text in ("executable file not found", "no such file or directory")):
@@ -159,15 +159,15 @@ def run_with_any(
 
 
 def images_of(wanted: Wanted, keys: Iterable[str]) -> list[str]:
-    """The images of the services that mount these volumes, each once, in a stable order."""
+    """Return the images of the services that mount these volumes, each once, in a stable order."""
     return list(dict.fromkeys(wanted.images[service] for key in keys for service in wanted.holders[key]))
 
 
 def _mountpoint(engine: Engine, volume: str) -> str:
-    found = engine.volume(volume)
-    if found is None:
+    about = engine.volume(volume)
+    if about is None:
         raise DeploymentFailed(f"volume {volume} is gone")
-    return str(found["Mountpoint"])
+    return str(about["Mountpoint"])
 
 
 def _compose(project: str, key: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""What this machine says of itself: topology, CPU time, counters."""
+"""Readings of this machine: topology, CPU time, hardware counters."""

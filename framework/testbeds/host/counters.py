@@ -1,9 +1,8 @@
-"""Hardware counters of services: what `perf stat` writes by cgroup and toplev by process, and what it says of caches
-and pipelines.
+"""Hardware counters of services, from the output of `perf stat` (by cgroup) and of toplev (by process).
 
 The fields are those of perf-stat(1), "CSV FORMAT": value, unit, event, cgroup, time that the counter ran [ns], share of
-the time in percent, then what perf derives itself, which is not used here.  Where there are more events than counters,
-the kernel lets them take turns and scales: an event that ran for a small share of the time is refused.
+the time in percent, then perf's own derived metrics, which are not used here.  Where there are more events than
+counters, the kernel multiplexes them and scales the counts: an event that ran for a small share of the time is refused.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 from framework.errors import InputError
 
 SEPARATOR = ";"  # names of events have commas
-LEAST_SHARE = 0.25  # of the time: below, the scaled number says too little
-MISSES = {  # level -> the generic events that count its misses, the first that was counted is taken
+LEAST_SHARE = 0.25  # of the time: below it, the scaled count is too uncertain
+MISSES = {  # level -> events that count its misses; the first one that was counted is taken
     "L1i": ("L1-icache-load-misses",),
     "L1d": ("L1-dcache-load-misses",),
     "L2": ("l2_rqsts.miss", "l2_cache_misses_from_dc_misses"),  # Intel; AMD, Zen 2 and later
@@ -37,7 +36,10 @@ EVENTS = ("cycles", "instructions", *dict.fromkeys(name for names in MISSES.valu
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """One event of one cgroup.  ``value``: None where there is none, and ``why`` says why."""
+    """The count of one event in one cgroup.  ``value``: None where it was not counted, and ``why`` says why.
+
+    ``share``: of the time in which the counter ran, 0 to 1.
+    """
 
     value: float | None
     share: float
@@ -46,9 +48,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the counters of one service say; None or absent where they say nothing, and ``refused`` says why.
+    """Metrics of one service, from its hardware counters; None or absent where there is no count.
 
-    ``mpki``: misses per thousand instructions.  ``topdown``: shares of the pipeline's slots, which add up to one.
+    ``ipc``: instructions per cycle.  ``mpki``: misses per thousand instructions, by level.  ``topdown``: shares of the
+    pipeline's slots, which add up to one.  ``refused``: event -> why it has no count.
     """
 
     ipc: float | None
@@ -58,19 +61,19 @@ class Counters:
 
 
 def read_perf(text: str) -> Mapping[str, Mapping[str, Count]]:
-    """Cgroup -> event -> count.  Raises InputError on a line that is none of perf's."""
-    found: dict[str, dict[str, Count]] = {}
+    """Read perf's output: cgroup -> event -> count.  Raises InputError on a line that perf does not write."""
+    counts: dict[str, dict[str, Count]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        fields = [one.strip() for one in line.split(SEPARATOR)]
+        fields = [field.strip() for field in line.split(SEPARATOR)]
         if len(fields) < 6:
             raise InputError(f"perf: line {number} has {len(fields)} fields; allowed: at least 6 ({line!r})")
         value, _, event, cgroup, _, percent = fields[:6]
-        if not event:  # a line of a metric that perf derived from those before
+        if not event:  # a metric that perf derived from the lines before
             continue
-        found.setdefault(cgroup, {})[event.removesuffix(":u").removesuffix(":k")] = _count(value, percent, line)
-    return found
+        counts.setdefault(cgroup, {})[event.removesuffix(":u").removesuffix(":k")] = _count(value, percent, line)
+    return counts
 
 
 def _count(value: str, percent: str, line: str) -> Count:
@@ -87,8 +90,8 @@ def _count(value: str, percent: str, line: str) -> Count:
 
 
 def derived(counts: Mapping[str, Count]) -> Counters:
-    """Instructions per cycle, misses, and the pipeline's slots of one cgroup."""
-    refused = {name: one.why for name, one in counts.items() if one.value is None}
+    """Compute instructions per cycle, misses and the shares of pipeline slots of one cgroup."""
+    refused = {event: count.why for event, count in counts.items() if count.value is None}
     cycles, instructions = (_value(counts, name) for name in ("cycles", "instructions"))
     ipc = instructions / cycles if cycles and instructions is not None else None
     mpki: dict[str, float] = {}
@@ -99,12 +102,12 @@ def derived(counts: Mapping[str, Count]) -> Counters:
     return Counters(ipc, mpki, _topdown(counts), refused)
 
 
-def as_numbers(found: Counters) -> Mapping[str, float]:
-    """By name, as a profile keeps them: ipc, mpki.LEVEL, topdown.PART."""
+def as_numbers(counters: Counters) -> Mapping[str, float]:
+    """Flatten to metric -> number, as a profile keeps them: ipc, mpki.LEVEL, topdown.PART."""
     return {
-        **({"ipc": found.ipc} if found.ipc is not None else {}),
-        **{f"mpki.{level}": value for level, value in found.mpki.items()},
-        **{f"topdown.{part}": value for part, value in found.topdown.items()},
+        **({"ipc": counters.ipc} if counters.ipc is not None else {}),
+        **{f"mpki.{level}": value for level, value in counters.mpki.items()},
+        **{f"topdown.{part}": value for part, value in counters.topdown.items()},
     }
 
 
@@ -113,7 +116,7 @@ def _value(counts: Mapping[str, Count], name: str) -> float | None:
 
 
 def _topdown(counts: Mapping[str, Count]) -> Mapping[str, float]:
-    """Shares of the slots; nothing unless all four were counted.  They are scaled to one: perf rounds them apart."""
+    """Return the shares of slots, scaled to a sum of one since perf rounds each; empty unless all four were counted."""
     parts = {name: _value(counts, event) for name, event in TOPDOWN.items()}
     known = {name: value for name, value in parts.items() if value is not None}
     total = sum(known.values())
@@ -123,18 +126,17 @@ def _topdown(counts: Mapping[str, Count]) -> Mapping[str, float]:
 
 
 def read_toplev(text: str) -> Mapping[str, float]:
-    """Node of the top-down tree with its parents (Backend_Bound.Memory_Bound) -> its share, from what toplev writes as
-    CSV with a header.
+    """Read toplev's CSV with a header: node with its parents (Backend_Bound.Memory_Bound) -> share.
 
-    Shares are of slots, clocks or stalls, as toplev defines each node.  Left out: numbers that are no shares, levels
-    below the third, values that no share can have, and what was counted for too little of the time.
-    Raises InputError on a text that is none of toplev's.
+    Shares (0 to 1) are of slots, clocks or stalls, as toplev defines each node.  Left out: numbers that are not shares,
+    levels below the third, values outside 0 to 1, and nodes that were counted for too little of the time.
+    Raises InputError on a text that toplev does not write.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip('"').startswith("#")]
     rows = csv.DictReader(lines)
     if not {"Area", "Value", "Unit", "Multiplex"} <= set(rows.fieldnames or ()):
         raise InputError(f"toplev: no header with Area, Value, Unit and Multiplex, but {lines[:1]}")
-    found = {}
+    shares = {}
     for row in rows:
         node, unit = row["Area"], row["Unit"] or ""
         try:
@@ -142,5 +144,5 @@ def read_toplev(text: str) -> Mapping[str, float]:
         except (TypeError, ValueError) as error:
             raise InputError(f"toplev: {node!r} has no number where one belongs") from error
         if unit.startswith("%") and node.count(".") < TOPLEV_LEVELS and 0 <= share <= 1 and counted >= LEAST_SHARE:
-            found[node] = share
-    return found
+            shares[node] = share
+    return shares

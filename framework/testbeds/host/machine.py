@@ -1,4 +1,4 @@
-"""The facts of the machine that Tailor runs on, which stand behind a result."""
+"""Description of the machine that Tailor runs on, recorded with each result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROC = Path("/proc")
 
 
 def machine() -> Machine:
-    """This machine, without an engine: "none" stands for what is missing."""
+    """Describe this machine without a Docker Engine: the engine and compose are "none"."""
     return Machine(
         hostname=platform.node(),
         cores=os.cpu_count() or 1,

@@ -1,4 +1,4 @@
-"""Hardware counters of a container's cgroup, counted by perf(1) while something else goes on."""
+"""Hardware counters of a container's cgroup, counted by perf(1) while a window is measured."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ ENDS_IN_S = 10.0
 
 
 class Perf:
-    """``program``: perf, or the name of another one."""
+    """Counter of hardware events.  ``program``: perf, or the name of a replacement."""
 
     def __init__(self, program: str = "perf", proc: Path = Path("/proc")) -> None:
         self._program = program
         self._proc = proc
 
     def missing(self) -> str:
-        """Why there are no counters here, with the remedy where there is one; empty where there are."""
+        """Say why there are no counters here, with the remedy if there is one; empty where there are counters."""
         return _missing(self._program)
 
     @contextmanager
     def counted(self, pid: int) -> Iterator[Callable[[], Mapping[str, float]]]:
-        """Counts the cgroup of a process inside the block; what is yielded tells afterwards: ipc, mpki.LEVEL,
-        topdown.PART; nothing where there are no counters, or the process is not on this machine.
+        """Count events of a process's cgroup inside the block.
+
+        The yielded callable returns the metrics after the block: ipc, mpki.LEVEL, topdown.PART; none where there are no
+        counters, or where the process is not on this machine.
         """
         cgroup = cgroup_of(self._proc, pid)
         if cgroup is None or self.missing():
             yield dict
             return
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="tailor-perf-") as directory:
             output = Path(directory) / "counts"
             options = ["stat", "-a", "-x", SEPARATOR, "-o", str(output), "--for-each-cgroup", cgroup]
@@ -48,16 +50,16 @@ class Perf:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
             try:
-                yield lambda: found
+                yield lambda: metrics
             finally:
-                _ended(running)
+                _stop(running)
             if output.exists():
-                with suppress(InputError):  # of a version that writes something else: then there are no counters
-                    found.update(as_numbers(derived(read_perf(output.read_text()).get(cgroup, {}))))
+                with suppress(InputError):  # a version with another output format: no counters then
+                    metrics.update(as_numbers(derived(read_perf(output.read_text()).get(cgroup, {}))))
 
 
-def _ended(running: subprocess.Popen[bytes]) -> None:
-    """It writes its counts when it is interrupted."""
+def _stop(running: subprocess.Popen[bytes]) -> None:
+    """Interrupt perf, which then writes its counts."""
     running.send_signal(signal.SIGINT)
     try:
         running.wait(ENDS_IN_S)
@@ -70,25 +72,25 @@ def _ended(running: subprocess.Popen[bytes]) -> None:
 def _missing(program: str) -> str:
     if shutil.which(program) is None:
         return f"{program} is not installed (Debian: apt-get install linux-perf)"
-    code, said = _tried(program, "cycles")
+    code, output = _try_event(program, "cycles")
     if code:
-        return f"{program} may not count here: {said.strip().splitlines()[0] if said.strip() else f'exit code {code}'}"
+        return f"{program} may not count here: {(output.strip() or f'exit code {code}').splitlines()[0]}"
     try:
-        counts = next(iter(read_perf(said).values()), {})
+        counts = next(iter(read_perf(output).values()), {})
     except InputError as error:
         return f"{program} writes something else than expected: {error}"
-    why = [one.why for one in counts.values() if one.value is None]
+    why = [count.why for count in counts.values() if count.value is None]
     return f"cycles are {why[0]} by this processor, as on most virtual machines" if why else ""
 
 
 @cache
 def _events(program: str) -> Sequence[str]:
-    """Those that this processor knows: names of other makers' events are errors to perf."""
-    return [event for event in (*EVENTS, TOPDOWN_GROUP) if not _tried(program, event)[0]]
+    """Return the events that this processor has: perf refuses the names of other makers' events."""
+    return [event for event in (*EVENTS, TOPDOWN_GROUP) if not _try_event(program, event)[0]]
 
 
-def _tried(program: str, event: str) -> tuple[int, str]:
-    """The exit code and the text of counting an event of the whole machine for a moment."""
+def _try_event(program: str, event: str) -> tuple[int, str]:
+    """Count an event of the whole machine for a moment; returns (exit code, output)."""
     command = [program, "stat", "-a", "-x", SEPARATOR, "-e", event, "--", "sleep", "0.05"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_S, check=False)
@@ -98,8 +100,9 @@ def _tried(program: str, event: str) -> tuple[int, str]:
 
 
 def cgroup_of(proc: Path, pid: int) -> str | None:
-    """The path of a process's cgroup as perf wants it (cgroup v1: of its perf_event hierarchy); None where it is gone
-    or at the root, which would be the whole machine.
+    """Return the path of a process's cgroup as perf wants it (cgroup v1: in the perf_event hierarchy).
+
+    None where the process is gone, or in the root cgroup, which would be the whole machine.
     """
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid > 0 else []

@@ -1,4 +1,4 @@
-"""Three levels of the top-down analysis of a container's processes, by toplev (pmu-tools) where that is installed."""
+"""Top-down analysis of a container's processes, three levels deep, by toplev (pmu-tools) where it is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_S = 0.05
 
 
 class Toplev:
-    """``program``: toplev, or the name of another one."""
+    """Counter of pipeline slots.  ``program``: toplev, or the name of a replacement."""
 
     def __init__(self, program: str = "toplev") -> None:
         self._program = program
@@ -29,15 +29,17 @@ class Toplev:
 
     @contextmanager
     def counted(self, processes: list[int]) -> Iterator[Callable[[], Mapping[str, float]]]:
-        """Counts these processes, and those that they start, inside the block; what is yielded tells afterwards the
-        share of each node, and nothing where toplev could not count (its reason is on standard error).
+        """Count these processes, and those that they start, inside the block.
+
+        The yielded callable returns each node's share after the block; empty where toplev could not count (its reason
+        is on standard error).
         """
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="tailor-toplev-") as directory:
             output, until = Path(directory) / "nodes", Path(directory) / "until"
             os.mkfifo(until)
-            # It counts while a command runs: one that ends when the other end of its pipe is closed.  Only per thread
-            # does it add up processes; on processors before Ice Lake with SMT the slots are those of half a core then.
+            # toplev counts while a command runs: here `cat`, which ends when the other end of its pipe is closed.  It
+            # adds up processes per thread only; on SMT processors before Ice Lake the slots are then half a core's.
             options = ["-l", str(TOPLEV_LEVELS), "--verbose", "--no-desc", "--quiet", "--single-thread", "-x", ","]
             pids = ",".join(map(str, processes))
             running = subprocess.Popen(
@@ -45,19 +47,19 @@ class Toplev:
                 stdout=subprocess.DEVNULL,
             )
             try:
-                yield lambda: found
+                yield lambda: shares
             finally:
-                _ended(running, until)
+                _stop(running, until)
             if running.returncode == 0 and output.exists():
-                with suppress(InputError):  # of a version that writes something else: then there are no shares
-                    found.update(read_toplev(output.read_text()))
+                with suppress(InputError):  # a version with another output format: no shares then
+                    shares.update(read_toplev(output.read_text()))
 
 
-def _ended(running: subprocess.Popen[bytes], until: Path) -> None:
-    """Lets its command end, and it with it; waits for the command where that has not begun yet."""
+def _stop(running: subprocess.Popen[bytes], until: Path) -> None:
+    """End toplev's command, and so toplev; first waits for the command to start reading its pipe."""
     deadline = time.monotonic() + ENDS_IN_S
     while running.poll() is None and time.monotonic() < deadline:
-        with suppress(OSError):  # nobody reads yet
+        with suppress(OSError):  # the command does not read yet
             os.close(os.open(until, os.O_WRONLY | os.O_NONBLOCK))
             break
         time.sleep(POLL_S)

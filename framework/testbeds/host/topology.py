@@ -1,7 +1,7 @@
-"""The machine as its kernel describes it: which CPUs share a core, a cache, a memory node, a socket.
+"""Topology of the machine as its kernel describes it: which CPUs share a core, a cache, a memory node, a socket.
 
 Source: the kernel's ABI documents sysfs-devices-system-cpu and cputopology.  Numbers may have gaps, CPUs may be
-offline, and a virtual machine or a container may say nothing of caches: what is not said is not guessed at.
+offline, and a virtual machine or a container may not describe its caches: nothing missing is guessed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def read_topology(root: Path = SYSFS, allowed: Collection[int] | None = None) -> Topology:
-    """The topology below a sysfs.  ``allowed``: the CPUs that may be used; all that are online where None.
+    """Read the topology from the sysfs at ``root``.  ``allowed``: the CPUs that may be used; None: all that are online.
 
-    Raises MissingPrerequisite where there is no such description, InputError where it makes no sense.
+    Raises MissingPrerequisite where sysfs does not describe the CPUs, InputError where a list of
+    CPUs cannot be read or none of ``allowed`` is online.
     """
     directory = root / "devices" / "system" / "cpu"
     if not (directory / "online").is_file():
         raise MissingPrerequisite(f"{directory}: the kernel does not describe its CPUs here", "use Linux with /sys")
     online = read_cpus((directory / "online").read_text())
-    there = read_cpus(_text(directory / "present") or write_cpus(online))
-    usable = online if allowed is None else tuple(one for one in online if one in allowed)
+    present = read_cpus(_text(directory / "present") or write_cpus(online))
+    usable = online if allowed is None else tuple(cpu for cpu in online if cpu in allowed)
     if not usable:
         raise InputError(f"CPUs: none of {write_cpus(allowed or ())} is online; allowed: some of {write_cpus(online)}")
     whole = Topology(
         tuple(_cpu(directory / f"cpu{number}", number) for number in online),
-        tuple(sorted(_caches(directory, online), key=lambda one: (one.level, one.kind, one.cpus))),
-        tuple(sorted(set(there) - set(online))),
+        tuple(sorted(_caches(directory, online), key=lambda cache: (cache.level, cache.kind, cache.cpus))),
+        tuple(sorted(set(present) - set(online))),
         _memory_mib(root / "devices" / "system" / "node"),
     )
     return whole.only(usable)
@@ -55,7 +56,7 @@ def _cpu(directory: Path, number: int) -> Cpu:
 
 
 def _caches(directory: Path, online: Sequence[int]) -> set[Cache]:
-    found = set()
+    caches = set()
     for number in online:
         for path in (directory / f"cpu{number}" / "cache").glob("index*"):
             level, kind = _text(path / "level"), _text(path / "type")
@@ -63,22 +64,22 @@ def _caches(directory: Path, online: Sequence[int]) -> set[Cache]:
                 continue
             shared = read_cpus(_text(path / "shared_cpu_list") or str(number))
             cpus = tuple(cpu for cpu in shared if cpu in online)
-            found.add(Cache(int(level), KINDS[kind], _bytes(_text(path / "size")), cpus))
-    return found
+            caches.add(Cache(int(level), KINDS[kind], _bytes(_text(path / "size")), cpus))
+    return caches
 
 
 def _memory_mib(directory: Path) -> dict[int, float]:
-    """MemTotal of each node's meminfo, such as "Node 0 MemTotal:  16331712 kB"."""
-    found = {}
+    """Return node -> memory [MiB], from lines of meminfo such as "Node 0 MemTotal:  16331712 kB"."""
+    memory_mib = {}
     for path in directory.glob("node*/meminfo"):
         words = next((line.split() for line in _text(path).splitlines() if "MemTotal:" in line), [])
         if len(words) == 5 and words[3].isdigit():
-            found[int(words[1])] = int(words[3]) / 2**10
-    return found
+            memory_mib[int(words[1])] = int(words[3]) / 2**10
+    return memory_mib
 
 
 def _bytes(size: str) -> int:
-    """32K, 1024K, 33M: as the kernel writes sizes; 0 for nothing."""
+    """Convert a size as the kernel writes it (32K, 1024K, 33M) to bytes; 0 for an empty text."""
     if not size:
         return 0
     unit = UNITS.get(size[-1].upper())
@@ -86,7 +87,7 @@ def _bytes(size: str) -> int:
 
 
 def _text(path: Path) -> str:
-    """A file's text without its line end; empty where there is no such file."""
+    """Return a file's text without its line end; empty where the file cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

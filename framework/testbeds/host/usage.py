@@ -1,4 +1,4 @@
-"""CPU counters of containers and of the host, read from the kernel's files so that reading costs next to nothing.
+"""CPU counters of containers and of the host, read from the kernel's files, which costs next to nothing.
 
 A container's counter is in its cgroup, found through /proc/<pid>/cgroup (cgroup v1: cpuacct.usage; v2: cpu.stat).
 """
@@ -12,7 +12,7 @@ PROC = Path("/proc")
 
 
 def counter_file(proc: Path, pid: int, container: str) -> Path | None:
-    """The file with a container's CPU time; None when the process is not on this machine or in another cgroup."""
+    """Return the file with a container's CPU time; None when its process is not in its cgroup on this machine."""
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid > 0 else []
         mounts = [line.split() for line in (proc / "self" / "mounts").read_text().splitlines()]
@@ -37,7 +37,7 @@ def counter_file(proc: Path, pid: int, container: str) -> Path | None:
 
 
 def parse_counter(text: str) -> float:
-    """CPU seconds in the text of cpuacct.usage (nanoseconds) or cpu.stat (usage_usec)."""
+    """Return the CPU seconds in the text of cpuacct.usage (nanoseconds) or cpu.stat (usage_usec)."""
     words = text.split()
     if words and words[0].isdigit():
         return int(words[0]) / 1e9
@@ -45,7 +45,7 @@ def parse_counter(text: str) -> float:
 
 
 def host_cpu(proc: Path = PROC) -> tuple[float, float]:
-    """(busy, stolen) CPU seconds of this machine since it booted; the fields are in proc(5)."""
+    """Return (busy, stolen) CPU seconds of this machine since it booted; proc(5) describes the fields."""
     fields = (proc / "stat").read_text().split("\n", 1)[0].split()[1:]
     ticks = [int(value) for value in fields]
     hertz = os.sysconf("SC_CLK_TCK")
@@ -55,7 +55,7 @@ def host_cpu(proc: Path = PROC) -> tuple[float, float]:
 
 
 def pressure(proc: Path = PROC) -> float | None:
-    """Seconds in which some task waited for a CPU (PSI, total= in microseconds); None where the kernel has no PSI."""
+    """Return the seconds in which some task waited for a CPU (PSI, total= in microseconds); None without PSI."""
     try:
         text = (proc / "pressure" / "cpu").read_text()
     except OSError:
