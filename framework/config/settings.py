@@ -36,8 +36,8 @@ class Settings:
     (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.  ``database``
     (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
     (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
-    ``allowed`` (TAILOR_ALLOW, none): entries "application:place", separated by commas; each allows one key of a
-    compose file that is not on the allow-list.  ``variables`` (TAILOR_VARIABLES, none): names of environment
+    ``allowed`` (TAILOR_ALLOW, none): entries "application:place", separated by commas; each allows something in
+    a compose file that the allow-list refuses.  ``variables`` (TAILOR_VARIABLES, none): names of environment
     variables that compose files may see, separated by commas.  ``retention`` (TAILOR_RETENTION, everything for ever):
     such as ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent to
     OTEL_EXPORTER_OTLP_ENDPOINT.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets these spans by
