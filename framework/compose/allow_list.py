@@ -1,7 +1,7 @@
-"""The allow-list: each key that a service of a compose file may have, and which values of it.
+"""The allow-list: each key that a service of a compose file may have, and its values.
 
-A rule gets the check, the service's name, the key and its value (variables filled in); what it returns is handed on to
-compose, None is nothing.  A key that has no rule is refused.
+A rule gets the check, the service's name, the key and its value with variables filled in.  It returns the value that
+compose gets, or None to leave the key out.  A key without a rule is refused.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from framework.compose.checking import Check, passing
+from framework.compose.checking import Check, how_to_pass
 from framework.compose.interpolation import InterpolationError
 
 Rule = Callable[[Check, str, str, Any], Any]
 
 TYPE_LABEL = "tailor.type"
-DEFAULT = "default"  # the network that every service joins which names none
+DEFAULT = "default"  # the network of services that name none
 UNLISTED = "not on the list of what a study runs"
 OUT = "it leads out of its container"
 
@@ -30,18 +30,18 @@ PLAIN = (
 )  # fmt: skip
 # Keys of compose's other commands: nothing is built, watched or pulled in a study.
 UNUSED = ("annotations", "attach", "build", "develop", "pull_policy")
-# Docker's own default list: what a container may do that asks for nothing.
+# Docker's default list: the capabilities of a container that asks for none.
 CAPABILITIES = (
     "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW",
     "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 )  # fmt: skip
 LOG_DRIVERS = ("json-file", "local", "none")
 LOG_OPTIONS = frozenset({"max-size", "max-file", "max-buffer-size", "compress", "mode", "labels", "env", "tag"})
-_SYSCTL = re.compile(r"(net|kernel\.(msg|sem|shm)|fs\.mqueue)[a-z0-9_.]*")  # those of a container's own namespaces
+_SYSCTL = re.compile(r"(net|kernel\.(msg|sem|shm)|fs\.mqueue)[a-z0-9_.]*")  # of a container's own namespaces
 _TMPFS_OPTION = re.compile(r"(size|mode|uid|gid|nr_inodes)=\w+%?|exec|noexec|nosuid|nodev|rw|ro|noatime")
 
 
-def _handed_on(check: Check, service: str, key: str, value: Any) -> Any:
+def _unchanged(check: Check, service: str, key: str, value: Any) -> Any:
     return value
 
 
@@ -52,22 +52,22 @@ def _unused(check: Check, service: str, key: str, value: Any) -> None:
 def _left_out(kind: str) -> Rule:
     def rule(check: Check, service: str, key: str, value: Any) -> None:
         if value:
-            check.without(kind, service)
+            check.leave_out(kind, service)
 
     return rule
 
 
 def _ports(check: Check, service: str, key: str, value: Any) -> None:
-    """Nothing is published; an address that others can reach was asked for on purpose."""
+    """Leave ports out; refuse an address that other machines can reach, since it was chosen on purpose."""
     for entry in members(value):
         address = str(entry.get("host_ip") or "") if isinstance(entry, Mapping) else _address(str(entry))
         if address and not (address.startswith("127.") or address in ("::1", "localhost")):
             check.refuse(f"services.{service}.ports: {address}", "an address that others can reach")
-        check.without("ports", service)
+        check.leave_out("ports", service)
 
 
 def _address(port: str) -> str:
-    """Of a short entry, ``[ADDRESS:][PUBLISHED:]TARGET``."""
+    """Return the address of a short entry, ``[ADDRESS:][PUBLISHED:]TARGET``; empty without one."""
     if port.startswith("["):
         return port[1:].partition("]")[0]
     parts = port.rsplit(":", 2)
@@ -75,35 +75,35 @@ def _address(port: str) -> str:
 
 
 def _labels(check: Check, service: str, key: str, value: Any) -> dict[str, str] | None:
-    """Other software on the machine looks for labels: a proxy would send it requests, an updater restart it."""
+    """Keep Tailor's label only: others may make a proxy send requests to the container, or an updater restart it."""
     given = dict(pairs(value))
     if given.keys() - {TYPE_LABEL}:
-        check.without("labels", service)
+        check.leave_out("labels", service)
     return {TYPE_LABEL: str(given[TYPE_LABEL])} if TYPE_LABEL in given else None
 
 
 def _environment(check: Check, service: str, key: str, value: Any) -> dict[str, Any]:
-    """A variable without a value has the operator's, where it is passed on, and is else not set."""
-    found: dict[str, Any] = {}
+    """Give a variable without a value the operator's, where that is passed on; else leave it out."""
+    variables: dict[str, Any] = {}
     for name, text in pairs(value):
         try:
-            found[name] = check.variables.get(name) if text is None else text
+            variables[name] = check.variables.get(name) if text is None else text
         except InterpolationError as error:
-            check.refuse(f"services.{service}.environment.{name}", error.reason, passing(name))
-    return {name: text for name, text in found.items() if text is not None}
+            check.refuse(f"services.{service}.environment.{name}", error.reason, how_to_pass(name))
+    return {name: text for name, text in variables.items() if text is not None}
 
 
 def _env_file(check: Check, service: str, key: str, value: Any) -> list[Any]:
-    found: list[Any] = []
+    files: list[Any] = []
     for entry in members(value):
-        about = dict(entry) if isinstance(entry, Mapping) else {"path": entry}
-        path = check.path(str(about.get("path", "")))
-        why = check.not_readable(path, needed=about.get("required") is not False)
-        if about.keys() - {"path", "required"}:
+        file = dict(entry) if isinstance(entry, Mapping) else {"path": entry}
+        path = check.path(str(file.get("path", "")))
+        why = check.not_readable(path, needed=file.get("required") is not False)
+        if file.keys() - {"path", "required"}:
             why = UNLISTED
-        if not why or not check.refuse(f"services.{service}.env_file: {about.get('path')}", why):
-            found.append({**about, "path": path} if isinstance(entry, Mapping) else path)
-    return found
+        if not why or not check.refuse(f"services.{service}.env_file: {file.get('path')}", why):
+            files.append({**file, "path": path} if isinstance(entry, Mapping) else path)
+    return files
 
 
 def _volumes(check: Check, service: str, key: str, value: Any) -> list[dict[str, Any]]:
@@ -111,25 +111,25 @@ def _volumes(check: Check, service: str, key: str, value: Any) -> list[dict[str,
 
 
 def _networks(check: Check, service: str, key: str, value: Any) -> dict[str, Any]:
-    """Networks of the document, with the service's further names there and no fixed addresses."""
-    found: dict[str, Any] = {}
-    listed = value.items() if isinstance(value, Mapping) else [(str(one), None) for one in members(value)]
-    for name, about in listed:
+    """Keep networks of the document and the service's aliases there; leave fixed addresses out."""
+    networks: dict[str, Any] = {}
+    listed = value.items() if isinstance(value, Mapping) else [(str(name), None) for name in members(value)]
+    for name, options in listed:
         place = f"services.{service}.networks.{name}"
         if name not in check.declared["networks"] and name != DEFAULT:
             check.refuse(place, "not declared", "declare it under networks")
-        given = dict(about) if isinstance(about, Mapping) else {}
-        found[name] = {"aliases": given["aliases"]} if given.get("aliases") else None
+        given = dict(options) if isinstance(options, Mapping) else {}
+        networks[name] = {"aliases": given["aliases"]} if given.get("aliases") else None
         for option in given:
             if option in ("ipv4_address", "ipv6_address", "link_local_ips", "mac_address"):
-                check.without("addresses", service)
+                check.leave_out("addresses", service)
             elif option not in ("priority", "gw_priority", "aliases"):
                 check.refuse(f"{place}.{option}", UNLISTED)
-    return found
+    return networks
 
 
 def _only(*values: str, of_services: bool = False) -> Rule:
-    """One of these values, or with ``of_services`` what belongs to a service of the document: ``service:NAME``."""
+    """Make a rule that allows these values and, with ``of_services``, ``service:NAME`` of a service of the document."""
 
     def rule(check: Check, service: str, key: str, value: Any) -> Any:
         text = "" if value is None or value is False else str(value)
@@ -142,25 +142,25 @@ def _only(*values: str, of_services: bool = False) -> Rule:
 
 
 def _each(fits: Callable[[Check, Any], bool], why: str = OUT) -> Rule:
-    """A list, or a mapping's ``name=value``, whose members all have to fit."""
+    """Make a rule for lists, and for mappings read as ``name=value``: ``fits`` says which members are allowed."""
 
     def rule(check: Check, service: str, key: str, value: Any) -> Any:
         listed = [f"{name}={text}" for name, text in value.items()] if isinstance(value, Mapping) else members(value)
-        for one in listed:
-            if not fits(check, one):
-                check.refuse(f"services.{service}.{key}: {str(one)[:200]}", why)
+        for member in listed:
+            if not fits(check, member):
+                check.refuse(f"services.{service}.{key}: {str(member)[:200]}", why)
         return value or None
 
     return rule
 
 
-def _of_services(check: Check, entry: Any) -> bool:
-    """``SERVICE[:...]`` of the document; ``container:NAME`` is somebody else's."""
+def _names_a_service(check: Check, entry: Any) -> bool:
+    """Return whether ``SERVICE[:...]`` is of the document; ``container:NAME`` may be any container of the engine."""
     return str(entry).partition(":")[0] in check.declared["services"]
 
 
-def _of(section: str) -> Rule:
-    """References to what the document's section declares."""
+def _declared_in(section: str) -> Rule:
+    """Make a rule that allows references to names which the section of the document declares."""
 
     def fits(check: Check, entry: Any) -> bool:
         name = entry.get("source") if isinstance(entry, Mapping) else entry
@@ -171,7 +171,7 @@ def _of(section: str) -> Rule:
 
 def _tmpfs(check: Check, entry: Any) -> bool:
     path, _, options = str(entry).partition(":")
-    return path.startswith("/") and all(_TMPFS_OPTION.fullmatch(one) for one in options.split(",") if one)
+    return path.startswith("/") and all(_TMPFS_OPTION.fullmatch(option) for option in options.split(",") if option)
 
 
 def _capability(check: Check, entry: Any) -> bool:
@@ -191,7 +191,7 @@ def _extra_host(check: Check, entry: Any) -> bool:
 
 
 def _restart(check: Check, service: str, key: str, value: Any) -> Any:
-    """What restarts for ever would also come back with the engine, long after its study."""
+    """Let containers restart on failure only: the engine would start others again long after their study."""
     return "on-failure" if value in ("always", "unless-stopped") else value
 
 
@@ -211,12 +211,12 @@ def _logging(check: Check, service: str, key: str, value: Any) -> Any:
 
 
 def _deploy(check: Check, service: str, key: str, value: Any) -> Any:
-    """Replicas and resources; what a swarm does with a service means nothing here."""
+    """Keep replicas and resources; other keys matter to a swarm only."""
     given = value if isinstance(value, Mapping) else {}
     place = f"services.{service}.deploy"
     resources = given.get("resources") or {}
-    for side, about in resources.items() if _is_mapping(check, f"{place}.resources", resources) else ():
-        for name in (about or ()) if _is_mapping(check, f"{place}.resources.{side}", about) else ():
+    for side, amounts in resources.items() if _is_mapping(check, f"{place}.resources", resources) else ():
+        for name in (amounts or ()) if _is_mapping(check, f"{place}.resources.{side}", amounts) else ():
             if name not in ("cpus", "memory", "pids"):
                 check.refuse(f"{place}.resources.{side}.{name}", UNLISTED)
     if given.get("mode") not in (None, "replicated"):
@@ -226,30 +226,30 @@ def _deploy(check: Check, service: str, key: str, value: Any) -> Any:
 
 
 def _depends_on(check: Check, service: str, key: str, value: Any) -> Any:
-    """Services, or what is wanted of each."""
+    """Allow a list of services, or a mapping of services to conditions."""
     place = f"services.{service}.depends_on"
     if isinstance(value, Mapping):
-        for name, how in value.items():
-            _is_mapping(check, f"{place}.{name}", how)
-    elif value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        for name, condition in value.items():
+            _is_mapping(check, f"{place}.{name}", condition)
+    elif value is not None and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
         check.refuse(place, "neither a list of services nor a mapping")
     return value or None
 
 
 def _is_mapping(check: Check, place: str, value: Any) -> bool:
-    """Whether it is one; else it is refused, unless there is nothing."""
+    """Return whether ``value`` is a mapping; refuse anything else that is not empty."""
     if value and not isinstance(value, Mapping):
         check.refuse(place, "no mapping")
     return isinstance(value, Mapping)
 
 
 def members(value: Any) -> list[Any]:
-    """A list, or the only one of it."""
+    """Return a list as it is, a single value as a list of one, and None as an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def pairs(value: Any) -> Iterator[tuple[str, Any]]:
-    """Names and values of either form of a mapping; None: a name without a value."""
+    """Yield names and values of a mapping, or of a list of ``name=value``; None for a name without a value."""
     if isinstance(value, Mapping):
         yield from value.items()
     for item in value if isinstance(value, list) else ():
@@ -258,11 +258,11 @@ def pairs(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(PLAIN, _handed_on),
+    **dict.fromkeys(PLAIN, _unchanged),
     **dict.fromkeys(UNUSED, _unused),
     "cap_add": _each(_capability),
     "cgroup": _only("private"),
-    "configs": _of("configs"),
+    "configs": _declared_in("configs"),
     "container_name": _left_out("container_name"),
     "depends_on": _depends_on,
     "deploy": _deploy,
@@ -271,7 +271,7 @@ RULES: Mapping[str, Rule] = {
     "extra_hosts": _each(_extra_host),
     "ipc": _only("private", "shareable", "none", of_services=True),
     "labels": _labels,
-    "links": _each(_of_services),
+    "links": _each(_names_a_service),
     "logging": _logging,
     "mac_address": _left_out("addresses"),
     "network_mode": _only("none", of_services=True),
@@ -279,10 +279,10 @@ RULES: Mapping[str, Rule] = {
     "pid": _only(of_services=True),
     "ports": _ports,
     "restart": _restart,
-    "secrets": _of("secrets"),
+    "secrets": _declared_in("secrets"),
     "security_opt": _each(_security_option),
     "sysctls": _each(_sysctl),
     "tmpfs": _each(_tmpfs, UNLISTED),
     "volumes": _volumes,
-    "volumes_from": _each(_of_services),
+    "volumes_from": _each(_names_a_service),
 }

@@ -1,4 +1,4 @@
-"""One compose document on its way through the allow-list: what was refused, left out and copied so far.
+"""The check of one compose document: a record of everything that was refused, left out and copied so far.
 
 ``framework.compose.allow_list`` has the rules, ``framework.compose.safety`` walks the document.
 """
@@ -17,16 +17,16 @@ from typing import Any
 from framework.compose.interpolation import OWN, InterpolationError, Variables, interpolated
 from framework.compose.mounts import Mount, NotUnderstood, read_mount
 
-COPIES = "copies"  # below the deployment's directory: files of the user's that a service may write
-_EVERYWHERE = ("/etc/localtime", "/etc/timezone")  # files that every machine may show its containers
+COPIES = "copies"  # below the deployment's directory: copies of the user's files that a service may write
+_EVERYWHERE = ("/etc/localtime", "/etc/timezone")  # files that any container may read
 _BRACED = re.compile(r"\$\{(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that is not on the list.  ``place``: where, as TAILOR_ALLOW names it; ``why``: what is wrong with it.
+    """A refused part of a document.  ``place``: its name in TAILOR_ALLOW.  ``why``: the reason.
 
-    ``remedy``: how the operator allows it.
+    ``remedy``: how the operator allows it, or how to write it instead.
     """
 
     place: str
@@ -39,7 +39,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Data of the user's that a service works on a copy of: a directory of this machine, or a volume."""
+    """The user's data that a service works on a copy of: a directory of this machine, or a volume."""
 
     path: str = ""
     volume: str = ""
@@ -50,8 +50,10 @@ class Copied:
 
 @dataclass
 class Check:
-    """``base``: what relative paths start from; ``roots``: directories whose files may be mounted; ``own``: the
-    deployment's own directory.  ``allowed``: entries "application:place".
+    """The check of one document.  ``base``: the directory that relative paths start from.
+
+    ``roots``: directories whose files may be mounted.  ``own``: the deployment's own directory.  ``allowed``: entries
+    "application:place".
     """
 
     application: str
@@ -60,34 +62,34 @@ class Check:
     own: Path | None
     allowed: frozenset[str]
     variables: Variables
-    declared: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # section -> what it declares
+    declared: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # section -> name -> its entry
     refused: dict[str, Refusal] = field(default_factory=dict)  # by place
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # kind -> names, in order
-    data: dict[str, Copied] = field(default_factory=dict)  # volume -> what it begins as a copy of
+    data: dict[str, Copied] = field(default_factory=dict)  # volume -> the data that are copied into it
     files: dict[str, Path] = field(default_factory=dict)  # name below the deployment's directory -> file
-    copies: dict[str, dict[str, Any]] = field(default_factory=dict)  # volumes in the place of directories
+    copies: dict[str, dict[str, Any]] = field(default_factory=dict)  # volumes that replace directories
 
-    # ------------------------------------------------------------------ saying so
+    # ------------------------------------------------------------------ notes
 
     def refuse(self, place: str, why: str, remedy: str = "") -> bool:
-        """Note a refusal; False: the operator has allowed it."""
+        """Note a refusal, and return True; False: the operator has allowed it."""
         if f"{self.application}:{place}" in self.allowed:
             return False
         remedy = remedy or f"the operator can allow it: TAILOR_ALLOW='{self.application}:{place}'"
         self.refused.setdefault(place, Refusal(place, why, remedy))
         return True
 
-    def without(self, kind: str, name: str) -> None:
-        """Note that a study goes without something."""
+    def leave_out(self, kind: str, name: str) -> None:
+        """Note that a study leaves something out."""
         self.left_out.setdefault(kind, {})[name] = None
 
     # ------------------------------------------------------------------ variables
 
     def filled(self, value: Any, place: str) -> Any:
-        """A value with its variables filled in."""
+        """Fill in the variables of a value."""
         if isinstance(value, Mapping):
             return {str(key): self.filled(item, f"{place}.{key}") for key, item in value.items()}
-        if isinstance(value, list):  # a text that cannot be filled in is refused, and gone
+        if isinstance(value, list):  # a text that cannot be filled in is refused and left out
             return [new for item in value if (new := self.filled(item, place)) is not None or item is None]
         return self._text(value, place) if isinstance(value, str) else value
 
@@ -99,36 +101,36 @@ class Check:
             return text
         unset: set[str] = set()
         try:
-            found = interpolated(text, self.variables, unset)
+            result = interpolated(text, self.variables, unset)
         except InterpolationError as error:
-            self.refuse(place, error.reason, passing(error.variable))
+            self.refuse(place, error.reason, how_to_pass(error.variable))
             return None
         for name in sorted(unset):
-            self.without("unset", name)
+            self.leave_out("unset", name)
         for name in _BRACED.findall(text):
             if name in self.variables.withheld and not name.startswith(OWN):
-                self.without("withheld", name)
-        return found
+                self.leave_out("withheld", name)
+        return result
 
     # ------------------------------------------------------------------ files of this machine
 
     def path(self, source: str) -> str:
-        """A path of the document as an absolute one."""
+        """Make a path of the document absolute."""
         return os.path.normpath(self.base / os.path.expanduser(source))  # noqa: PTH111 - Path's raises without a home
 
     def not_readable(self, path: str, *, needed: bool = True) -> str:
-        """Why a file may not be read; empty where it may.  ``needed``: it also has to be there."""
+        """Return why a file may not be read; empty where it may.  ``needed``: it also has to exist."""
         if not self._inside(path):
             return "outside of the application's directory"
         kinds = ("file",) if needed else ("file", "nothing")
         return "" if _kind(path) in kinds else "no regular file"
 
     def _inside(self, path: str) -> bool:
-        """Whether a path lies, all links followed, below a directory whose files may be mounted."""
+        """Return whether a path, with all links followed, is below a directory whose files may be mounted."""
         return any(_below(path, root) for root in self.roots)
 
     def mount(self, service: str, entry: Any) -> dict[str, Any] | None:
-        """One entry of ``volumes`` in its long form; None where it is refused."""
+        """Return an entry of ``volumes`` in its long form; None where it is refused."""
         place = f"services.{service}.volumes: {_brief(entry)}"
         try:
             mount = read_mount(entry)
@@ -136,7 +138,7 @@ class Check:
             self.refuse(place, str(error), "write it in compose's long form")
             return None
         if mount.relabelled:
-            self.without("selinux", service)
+            self.leave_out("selinux", service)
         if mount.kind == "bind":
             return self._bind(place, mount)
         if mount.kind == "volume" and mount.source and mount.source not in self.declared["volumes"]:
@@ -158,20 +160,20 @@ class Check:
                 self.refuse(place, "there is no such file", "put it there")
                 return None
             return mount.entry(source=path)
-        named = hashlib.sha256(path.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(path.encode()).hexdigest()[:8]
         if kind == "file":
-            name = f"{COPIES}/{named}-{Path(path).name}"
+            name = f"{COPIES}/{digest}-{Path(path).name}"
             self.files[name] = Path(path)
             return mount.entry(source=f"./{name}")
-        key = f"{COPIES}-{named}"
+        key = f"{COPIES}-{digest}"
         self.copies[key] = {}
         if kind == "directory":
-            self.data[key] = Copied(path=path)  # else it begins empty, and no directory is made for it
+            self.data[key] = Copied(path=path)  # else the volume is empty, and no directory is made
         return {"type": "volume", "source": key, "target": mount.target, "volume": {"nocopy": True}}
 
 
-def passing(variable: str) -> str:
-    """How a variable reaches a compose file."""
+def how_to_pass(variable: str) -> str:
+    """Return the remedy for a variable that a compose file does not get."""
     if not variable:
         return "write a dollar as $$"
     if variable.startswith(OWN):
@@ -184,7 +186,7 @@ def _below(path: str, directory: Path) -> bool:
 
 
 def _kind(path: str) -> str:
-    """What a path leads to: nothing, a file, a directory, or something other (a socket, a device, a closed folder)."""
+    """Return "nothing", "file", "directory" or, for a socket, a device or a closed folder, "other"."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -195,7 +197,7 @@ def _kind(path: str) -> str:
 
 
 def _brief(entry: Any) -> str:
-    """A mount as TAILOR_ALLOW and a message name it: by its source."""
+    """Return the name of a mount in TAILOR_ALLOW and in messages: its source."""
     if isinstance(entry, Mapping):
         return str(entry.get("source") or entry.get("target") or "")[:200]
     return (str(entry).split(":")[0] or str(entry))[:200]

@@ -1,4 +1,4 @@
-"""What a configuration changed, as a text that a person reads: a unified diff against the default deployment."""
+"""The changes of a configuration as a unified diff against the default deployment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from framework.model import Deployment
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """A stable text of a document: JSON, one value per line, in the document's own order."""
+    """Write a document as JSON, one value per line, in the document's own order."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def difference(default: Deployment, other: Deployment, serialise: Callable[[Mapping[str, Any]], str] = as_text) -> str:
-    """Unified diff of documents and mounted files; empty when nothing differs.  Tailor's own labels are left out."""
+    """Compare documents and mounted files, without Tailor's labels, as a unified diff; empty when they are equal."""
     before, after = _texts(default, serialise), _texts(other, serialise)
     parts: list[str] = []
     for name in sorted(before.keys() | after.keys()):
@@ -39,9 +39,9 @@ def _unlabelled(document: Mapping[str, Any], labels: Mapping[str, str]) -> dict[
 
 
 def _without(entry: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    found = entry.get("labels")
-    if isinstance(found, list):
-        kept: Any = [item for item in found if str(item).partition("=")[0] not in labels]
+    given = entry.get("labels")
+    if isinstance(given, list):
+        kept: Any = [item for item in given if str(item).partition("=")[0] not in labels]
     else:
-        kept = {name: text for name, text in (found or {}).items() if name not in labels}
+        kept = {name: text for name, text in (given or {}).items() if name not in labels}
     return {key: kept if key == "labels" else value for key, value in entry.items() if key != "labels" or kept}

@@ -1,4 +1,4 @@
-"""Mounted files: making a compose document independent of where it lies, and editing the files that it mounts."""
+"""Files of a compose document: its relative paths made absolute, and its mounted files edited."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from framework.model import Edit
 from optimizer.space import Value
 
 RENDERED = "files"
-"""Directory below the deployment's own that holds rendered files: files/<service>/<name>."""
+"""Directory of rendered files below the deployment's own: files/<service>/<name>."""
 
 
 def absolute(path: str, directory: Path) -> str:
-    """A host path of the compose file as an absolute one; ``~`` and ``${...}`` stay the compose command's business."""
+    """Make a host path of the compose file absolute; compose itself resolves ``~`` and ``${...}``."""
     if path.startswith(("/", "~", "$")):
         return path
     return str(Path(posixpath.normpath((directory / path).as_posix()))).replace("$", "$$")
 
 
 def with_absolute_paths(service: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """A service with absolute host paths: of bind mounts, build contexts and environment files."""
+    """Make the host paths of a service absolute: of bind mounts, build contexts and environment files."""
     changed = dict(service)
     if "volumes" in service:
         changed["volumes"] = [_absolute_mount(mount, directory) for mount in service["volumes"] or []]
@@ -39,7 +39,7 @@ def with_absolute_paths(service: Mapping[str, Any], directory: Path) -> dict[str
 
 
 def with_absolute_sources(entries: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Top-level ``configs`` and ``secrets`` with absolute ``file``."""
+    """Make ``file`` of top-level ``configs`` or ``secrets`` absolute."""
     return {
         name: {**entry, "file": absolute(entry["file"], directory)}
         if isinstance(entry, dict) and isinstance(entry.get("file"), str)
@@ -84,7 +84,10 @@ def _absolute_files(files: Any, directory: Path) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """A file that a service sees: its text and its mount (``index`` in volumes; ``inside``: of its directory)."""
+    """A file that a service sees: its text, and the ``index`` of its mount in ``volumes``.
+
+    ``inside``: the mount is of a directory above the file.
+    """
 
     text: str
     index: int
@@ -93,23 +96,23 @@ class Mounted:
 
 
 def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
-    """What the compose file mounts at ``path`` of a container; ``volumes`` hold absolute host paths.
+    """Read the file that is mounted at ``path`` of a container; ``volumes`` hold absolute host paths.
 
-    Raises InputError with what to add where nothing is mounted there, FileError where it cannot be read.
+    Raises InputError, which says what to add, where nothing is mounted there; FileError where it cannot be read.
     """
-    found: tuple[int, str, str, bool] | None = None
+    closest: tuple[int, str, str, bool] | None = None
     for index, mount in enumerate(volumes):
-        source, target, read_only = _ends(mount)
+        source, target, read_only = _mount_parts(mount)
         inside = path.startswith(target.rstrip("/") + "/")
-        if source and (path == target or inside) and (found is None or len(target) > len(found[2])):
-            found = (index, source, target, read_only)
-    if found is None:
+        if source and (path == target or inside) and (closest is None or len(target) > len(closest[2])):
+            closest = (index, source, target, read_only)
+    if closest is None:
         name = posixpath.basename(path)
         raise InputError(
             f"{service}: a tuned parameter is set in {path}, and the compose file mounts no such file; "
             f"add `volumes: [./{name}:{path}:ro]` to the service, or hold the parameter with `fixed: {{...: default}}`"
         )
-    index, source, target, read_only = found
+    index, source, target, read_only = closest
     host_path = Path(source.replace("$$", "$"), posixpath.relpath(path, target)) if path != target else Path(source)
     try:
         text = read_bytes(host_path).decode()
@@ -120,8 +123,8 @@ def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
     return Mounted(text.replace("\r\n", "\n").replace("\r", "\n"), index, path != target, read_only)
 
 
-def _ends(mount: Any) -> tuple[str, str, bool]:
-    """(host path or empty, path in the container, read-only) of one entry of ``volumes``."""
+def _mount_parts(mount: Any) -> tuple[str, str, bool]:
+    """Split an entry of ``volumes`` into (host path or empty, path in the container, read-only)."""
     if isinstance(mount, dict):
         source = str(mount.get("source", "")) if mount.get("type") == "bind" else ""
         return source, str(mount.get("target", "")), bool(mount.get("read_only"))
@@ -132,21 +135,21 @@ def _ends(mount: Any) -> tuple[str, str, bool]:
     return (source if source.startswith("/") else ""), target, "ro" in mode.split(",")
 
 
-def remounted(volumes: list[Any], found: Mounted, service: str, path: str) -> tuple[list[Any], str]:
-    """``volumes`` with the rendered file instead of the original, and its name below the deployment's directory."""
+def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tuple[list[Any], str]:
+    """Mount the rendered file instead of ``file``; return ``volumes`` and its name below the deployment's directory."""
     name = f"{RENDERED}/{service}/{path.strip('/').replace('/', '-')}"
-    original = volumes[found.index]
-    if found.inside:
-        return [*volumes, f"./{name}:{path}" + (":ro" if found.read_only else "")], name
+    original = volumes[file.index]
+    if file.inside:
+        return [*volumes, f"./{name}:{path}" + (":ro" if file.read_only else "")], name
     if isinstance(original, dict):
         replacement: Any = {**original, "source": f"./{name}"}
     else:
         replacement = f"./{name}:" + str(original).partition(":")[2]
-    return [*volumes[: found.index], replacement, *volumes[found.index + 1 :]], name
+    return [*volumes[: file.index], replacement, *volumes[file.index + 1 :]], name
 
 
 def edited(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
-    """``text`` after one edit.  Raises what ``complain`` makes where no line says where the new line belongs."""
+    """Apply one edit to ``text``.  Raises the error of ``complain`` where no line matches ``after``."""
     lines = text.splitlines()
     pattern, line = re.compile(edit.pattern), edit.line.replace("{value}", shown)
     matching = any(pattern.search(old) for old in lines)

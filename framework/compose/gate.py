@@ -1,4 +1,4 @@
-"""The one gate that every compose document passes on its way to an engine: the check, and what the operator allows."""
+"""The gate that every compose document passes on its way to an engine: the check with the operator's settings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from framework.model import Application, Deployment
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """``allowed`` (TAILOR_ALLOW): entries "application:place".  ``variables`` (TAILOR_VARIABLES): names of those of
-    this process that compose files may see.
+    """The operator's settings.  ``allowed`` (TAILOR_ALLOW): entries "application:place".
+
+    ``variables`` (TAILOR_VARIABLES): names of this process's environment variables that compose files may see.
     """
 
     allowed: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
 
     def admitted(self, application: Application) -> Admitted:
-        """What of an application's compose file may run, and what not."""
+        """Check an application's compose file; the result says what may run and what was refused."""
         return self._admit(application.compose, application.name, application.directory, (application.directory,), None)
 
     def application(self, application: Application) -> Admitted:
-        """The same.  Raises InputError where something was refused."""
+        """Check an application's compose file.  Raises InputError where something was refused."""
         return _passed(application.name, self.admitted(application))
 
     def deployment(self, deployment: Deployment, document: Mapping[str, Any], own: Path) -> Admitted:
-        """What of a rendered document may run; ``own``: the directory that it is written to.  Raises InputError."""
+        """Check a rendered document; ``own``: the directory that it is written to.  Raises InputError."""
         roots = (deployment.directory,) if deployment.directory is not None else ()
         return _passed(deployment.application, self._admit(document, deployment.application, own, roots, own))
 
@@ -45,7 +46,7 @@ class Gate:
 
 
 CLOSED = Gate()
-"""Nothing is allowed beyond the list, and no variable is passed on."""
+"""The gate without exceptions to the allow-list and without variables."""
 
 
 def _passed(name: str, admitted: Admitted) -> Admitted:

@@ -1,4 +1,4 @@
-"""One compose document per host: which services, volumes and networks each one holds."""
+"""One compose document per host, with its services, volumes and networks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Network = Literal["local", "overlay"]
 
 
 def as_designed(application: Application) -> Placement:
-    """Every service on the host that ``application.yaml`` gives it."""
+    """Place every service on the host that ``application.yaml`` gives it."""
     return Placement({service.name: service.host for service in application.services})
 
 
 def on_one_host(application: Application) -> Placement:
-    """Every service on this machine."""
+    """Place every service on this machine."""
     return Placement({service.name: LOCAL for service in application.services})
 
 
 def hosts_of(application: Application, placement: Placement) -> tuple[str, ...]:
-    """The hosts in use: in the application's order, then others in the order of their services.
+    """Return the hosts in use: in the application's order, then others in the order of their services.
 
     Raises InputError on a service without a host, UnknownName on a service that the application does not have.
     """
@@ -44,7 +44,7 @@ def hosts_of(application: Application, placement: Placement) -> tuple[str, ...]:
 def document_of(
     application: Application, services: Mapping[str, Mapping[str, Any]], *, project: str, network: Network, alone: bool
 ) -> dict[str, Any]:
-    """The compose document of a host that runs ``services``; ``alone``: no other host runs anything."""
+    """Make the document of a host that runs ``services``; ``alone``: it is the only host.  Raises InputError."""
     compose = application.compose
     document = {key: value for key, value in compose.items() if key != "services"}
     for key in ("configs", "secrets"):
@@ -69,18 +69,18 @@ def document_of(
 
 
 def _external(networks: Mapping[str, Any], project: str) -> dict[str, Any]:
-    """Networks that span the hosts cannot belong to one host's document: attachable overlays that exist before."""
-    found: dict[str, Any] = {}
+    """Refer to overlays that exist already: a network that spans hosts cannot belong to one host's document."""
+    external: dict[str, Any] = {}
     for name, entry in {"default": None, **networks}.items():
         own = entry or {}
-        found[name] = (
+        external[name] = (
             own if own.get("external") else {"name": str(own.get("name") or f"{project}_{name}"), "external": True}
         )
-    return found
+    return external
 
 
 def _without_others(name: str, entry: dict[str, Any], others: set[str]) -> dict[str, Any]:
-    """A service without its start order among services on other hosts, which a compose document cannot name."""
+    """Remove services on other hosts from ``depends_on``: a compose document cannot name them.  Raises InputError."""
     for key in ("network_mode", "ipc", "pid"):
         kind, _, other = str(entry.get(key, "")).partition(":")
         if kind == "service" and other in others:

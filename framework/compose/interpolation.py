@@ -1,6 +1,6 @@
-"""Variables of a compose document, filled in as compose fills them in, from the variables that the operator passes on.
+"""Interpolation of variables in a compose document, as compose does it, with the variables that the operator passes on.
 
-Tailor does this itself, before it looks at a document: what is checked is then what compose gets, and compose never
+Tailor does this itself, before it checks a document: compose then gets exactly the text that was checked, and never
 sees Tailor's own environment.  The grammar is the Compose Specification's, section "Interpolation".
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, MutableSet
 from dataclasses import dataclass, field
 from typing import Any
 
-OWN = "TAILOR_"  # Tailor's own settings, its database's password among them
+OWN = "TAILOR_"  # Tailor's own settings; its database's password is one of them
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _OPERATOR = re.compile(r":?[-?+]")
 
@@ -27,27 +27,27 @@ class InterpolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What a document may see: ``passed`` by the operator.  ``withheld``: names that are set here and not passed."""
+    """Variables that a document may see: those ``passed`` by the operator.  ``withheld``: names set and not passed."""
 
     passed: Mapping[str, str] = field(default_factory=dict)
     withheld: Collection[str] = ()
 
     @classmethod
     def of(cls, environment: Mapping[str, str], names: Collection[str]) -> Variables:
-        """Those of an environment that have these names, never Tailor's own."""
+        """Take the variables of an environment that have these names, never Tailor's own."""
         passed = {name: environment[name] for name in names if name in environment and not name.startswith(OWN)}
         return cls(passed, frozenset(environment) - passed.keys())
 
     @classmethod
     def here(cls, names: Collection[str] = ()) -> Variables:
-        """The same of this process."""
+        """Take the variables of this process that have these names, never Tailor's own."""
         return cls.of(os.environ, names)
 
     def get(self, name: str) -> str | None:
-        """Its value; None where it is not set.  Raises InterpolationError where it is set and not passed on."""
+        """Return a variable's value, None where it is not set.  Raises InterpolationError where it is withheld."""
         if name.startswith(OWN) or (name in self.withheld and name not in self.passed):
-            said = "is Tailor's own" if name.startswith(OWN) else "is set here and not passed on"
-            raise InterpolationError(f"the variable {name} {said}", name)
+            reason = "is Tailor's own" if name.startswith(OWN) else "is set here and not passed on"
+            raise InterpolationError(f"the variable {name} {reason}", name)
         return self.passed.get(name)
 
 
@@ -55,18 +55,18 @@ NO_VARIABLES = Variables()
 
 
 def interpolated(text: str, variables: Variables, unset: MutableSet[str] | None = None) -> str:
-    """``text`` with its variables filled in and ``$$`` as one dollar.
+    """Fill in the variables of ``text``, and make ``$$`` one dollar.
 
-    A variable with a default is worth its default where it is not passed.  ``unset`` collects the names that became
-    nothing.  Raises InterpolationError.
+    A variable that is not passed gets its default, if it has one.  ``unset`` collects the names of variables without
+    a value, which become empty.  Raises InterpolationError.
     """
-    found, end = _until(text, 0, "", variables, set() if unset is None else unset)
+    result, end = _until(text, 0, "", variables, set() if unset is None else unset)
     assert end == len(text)
-    return found
+    return result
 
 
 def escaped(value: Any) -> Any:
-    """A document whose text compose reads as it stands."""
+    """Double every dollar of a document, so that compose reads its text unchanged."""
     if isinstance(value, Mapping):
         return {key: escaped(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -75,7 +75,7 @@ def escaped(value: Any) -> Any:
 
 
 def _until(text: str, at: int, end: str, variables: Variables, unset: MutableSet[str]) -> tuple[str, int]:
-    """The text from ``at`` up to the character ``end`` (or its whole rest), filled in; and where it ended."""
+    """Fill in the text from ``at`` to the character ``end`` (empty: all the rest); return it and its end."""
     parts: list[str] = []
     while at < len(text) and (not end or text[at] != end):
         if text[at] != "$":
@@ -97,13 +97,13 @@ def _until(text: str, at: int, end: str, variables: Variables, unset: MutableSet
 
 
 def _braced(text: str, at: int, variables: Variables, unset: MutableSet[str]) -> tuple[str, int]:
-    """What ``${...}`` is worth, from after its brace; and where the text goes on."""
+    """Return the value of the ``${...}`` whose name begins at ``at``, and the position after its closing brace."""
     name = _NAME.match(text, at)
     if name is None:
         raise InterpolationError("${ that begins no variable ($$ stands for a dollar)")
     operator = _OPERATOR.match(text, name.end())
     at = operator.end() if operator else name.end()
-    # What stands behind an operator counts only where it is used: its own variables may be missing elsewhere.
+    # The text after an operator is filled in only where it is used: else its variables may be missing.
     close = _closing(text, at)
     argument = text[at:close]
     if operator is None:
@@ -118,14 +118,14 @@ def _braced(text: str, at: int, variables: Variables, unset: MutableSet[str]) ->
     if given and value is not None:
         return value, close + 1
     if kind[-1] == "?":
-        variables.get(name[0])  # which says so where it is only withheld
-        said = _filled(argument, variables, unset)
-        raise InterpolationError(f"the variable {name[0]} is needed{f': {said}' if said else ''}", name[0])
+        variables.get(name[0])  # raises where it is only withheld
+        message = _filled(argument, variables, unset)
+        raise InterpolationError(f"the variable {name[0]} is needed{f': {message}' if message else ''}", name[0])
     return _filled(argument, variables, unset), close + 1
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace closes that opened before ``at``."""
+    """Return the position of the brace that closes the one before ``at``."""
     depth = 1
     while at < len(text):
         if text.startswith("$$", at) or text.startswith("${", at):
@@ -144,7 +144,7 @@ def _filled(text: str, variables: Variables, unset: MutableSet[str]) -> str:
 
 
 def _passed(name: str, variables: Variables) -> str | None:
-    """For a variable that has an alternative: withheld is as good as not set."""
+    """Return the value of a variable that has an alternative, so that a withheld one counts as not set."""
     return None if name.startswith(OWN) else variables.passed.get(name)
 
 

@@ -1,6 +1,6 @@
-"""One entry of a service's ``volumes``, read strictly: either form of it becomes the long one, or it is refused.
+"""One entry of a service's ``volumes``, read strictly: both forms of it become the long form, or it is refused.
 
-What is not understood for certain is never handed on as text that compose might read in another way.
+An entry that is not fully understood is never passed on, since compose might read it in another way.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _PLAIN = frozenset({"ro", "rw", "cached", "delegated", "consistent", "nocopy", "
 
 
 class NotUnderstood(Exception):
-    """The entry has no form that is known to be harmless; the message says what is wrong with it."""
+    """An entry that has no form known to be harmless; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """``source``: a volume's key, a path as written, or empty for an anonymous volume and for memory.
+    """A mount.  ``source``: a volume's key, a path as written, or empty for an anonymous volume and for a tmpfs.
 
-    ``relabelled``: the entry asks for new SELinux labels.  ``options``: of memory and of volumes, in compose's words.
+    ``relabelled``: the entry asks for new SELinux labels.  ``options``: of a tmpfs or a volume, as compose names them.
     """
 
     kind: Literal["volume", "bind", "tmpfs"]
@@ -36,7 +36,7 @@ class Mount:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def entry(self, **changes: Any) -> dict[str, Any]:
-        """The long form that compose reads."""
+        """Return the long form that compose reads, with ``changes``."""
         written: dict[str, Any] = {"type": self.kind, "target": self.target}
         if self.source:
             written["source"] = self.source
@@ -48,7 +48,7 @@ class Mount:
 
 
 def read_mount(entry: object) -> Mount:
-    """Raises NotUnderstood."""
+    """Read an entry of ``volumes``.  Raises NotUnderstood."""
     if isinstance(entry, Mapping):
         return _long(entry)
     text = str(entry)
@@ -95,7 +95,7 @@ def _long(entry: Mapping[Any, Any]) -> Mount:
 
 
 def _options(kind: str, given: object) -> tuple[bool, dict[str, Any]]:
-    """(whether SELinux labels are asked for, the options that are handed on)."""
+    """Return whether SELinux labels are asked for, and the options that compose gets.  Raises NotUnderstood."""
     if not isinstance(given, Mapping):
         raise NotUnderstood(f"options of a {kind} that are no mapping")
     allowed = {
@@ -116,7 +116,7 @@ def _options(kind: str, given: object) -> tuple[bool, dict[str, Any]]:
 
 
 def _flag(value: object, name: str) -> bool:
-    """Compose reads a boolean, also as text."""
+    """Read a boolean, also written as text, as compose does.  Raises NotUnderstood."""
     if value in (None, False, "false", ""):
         return False
     if value in (True, "true"):

@@ -13,11 +13,11 @@ ALL = "all"
 
 
 def placed(place: Placement, services: Iterable[str], configuration: Mapping[str, Value]) -> Placement:
-    """``place`` with the CPU sets that a configuration names."""
+    """Add the CPU sets of a configuration to a placement."""
     given = {name: str(configuration.get(f"{name}.{CPUSET}", ALL)) for name in services}
     return replace(place, cpusets={**place.cpusets, **{name: cpus for name, cpus in given.items() if cpus != ALL}})
 
 
 def expected(service: str, cpus: str) -> Expectation:
-    """What the kernel says of a service that may use these CPUs only."""
+    """Return what the kernel must report of a service that may use these CPUs only."""
     return Expectation(service, CPUSET, cpus, Probe("cpus", r"^(\S+)$"))

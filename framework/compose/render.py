@@ -1,8 +1,8 @@
-"""The rendering itself: a configuration and a placement in, complete compose documents out.
+"""Rendering: a configuration and a placement in, complete compose documents out.
 
-It reads the mounted files that it edits and touches nothing else.  A parameter at its default is not written at all:
-the default configuration is the user's own document, and the read-back proves that the server's default is what the
-knowledge base says.
+It reads the mounted files that it edits, and nothing else.  A parameter at its default is not written: the default
+configuration is the user's own document, and the read-back proves that the server has the default that the knowledge
+base states.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def render(
     fresh: Literal["all", "changed"] = "all",
     network: Network = "local",
 ) -> Deployment:
-    """The deployment of ``configuration``, which may leave parameters out: these keep their defaults.
+    """Render the deployment of ``configuration``; parameters that it leaves out keep their defaults.
 
     ``types`` are resolved for the host (``framework.config.knowledge.resolved``).  Without ``placement`` everything
     goes into one document under the host "local".  ``network`` "overlay": every network is an attachable overlay named
-    ``<project>_<network>`` that exists before.  Raises UnknownName on a parameter that is not tuned, InputError and
+    ``<project>_<network>`` that exists already.  Raises UnknownName on a parameter that is not tuned, InputError and
     FileError where a parameter does not fit the application's files.
     """
     place = on_one_host(application) if placement is None else placement
@@ -90,7 +90,7 @@ def _settings(
     *,
     pinned: bool,
 ) -> list[Setting]:
-    """What each parameter of a service gets; of a service that is not tuned, only what the application fixes."""
+    """Return the value of each parameter of a service; of a service that is not tuned, only of its fixed ones."""
     settings = []
     for parameter in parameters_of(application, types, service):
         fixed = service.fixed.get(parameter.name)
@@ -99,7 +99,7 @@ def _settings(
         elif service.tuned:
             default = _default(service, parameter)
             value = configuration.get(f"{service.name}.{parameter.name}", default)
-            # A server that may use only some CPUs has other defaults than the host's, so these are written out.
+            # A server that may use only some CPUs would choose other defaults, so the host's are written.
             settings.append(Setting(parameter, value, written=pinned or value != default))
     return settings
 
@@ -114,7 +114,7 @@ def _default(service: Service, parameter: ParameterDefinition) -> Value:
 
 
 def _checked(service: Service, parameter: ParameterDefinition, value: Value) -> Value:
-    """A value that the application fixes: of the parameter's kind; its range is the tuner's, not the application's."""
+    """Check that a fixed value is of the parameter's kind; it may be outside the tuned range.  Raises InputError."""
     kinds: dict[str, type | tuple[type, ...]] = {"integer": int, "real": (int, float), "boolean": bool}
     if parameter.kind == "categorical":
         fits = (type(value), value) in [(type(choice), choice) for choice in parameter.choices]

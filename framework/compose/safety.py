@@ -1,10 +1,10 @@
-"""What a compose file may ask for, and the document that runs in its place.
+"""The check of a compose document against the allow-list, and the document that runs instead of it.
 
-Every document passes here on its way to the engine, with its variables filled in.  What comes out holds keys and
-values of the allow-list only, every mount in its long form, nothing that is published, and no name that could be
-something else's.  What is not on the list is refused by its name, unless the operator allows it.  Where a value could
-change what the user already runs, a study goes without it (published ports, container names, labels that other
-software looks for) and says so, or works on a copy.
+Every document passes here on its way to the engine, with its variables filled in.  The result has only keys and values
+of the allow-list, every mount in its long form, no published port, and no name that a resource of the user may have.
+Anything else is refused by its name, unless the operator allows it.  Values that could change something the user
+already runs (published ports, container names, labels that other software looks for) are left out with a note, or the
+study works on a copy.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What of a document may run.
+    """The result of the check.
 
-    ``document``: without variables, every mount in its long form.  ``refused``: why it may not run as it is.
-    ``left_out``: what the study goes without, in sentences.  ``data``: key of a volume -> what it begins as a copy of.
-    ``files``: name below the deployment's directory -> the file that is copied there.
+    ``document``: the document to run, without variables.  ``refused``: why the user's document may not run as it is.
+    ``left_out``: the things that a study leaves out, in sentences.  ``data``: key of a volume -> the data that are
+    copied into it.  ``files``: name below the deployment's directory -> the file that is copied there.
     """
 
     document: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Admitted:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is other in a study than in the user's own deployment, in sentences."""
+        """The differences between a study and the user's own deployment, in sentences."""
         copied = [*map(str, self.data.values()), *(f"the file {path}" for path in self.files.values())]
         written = (f"services may write to {', '.join(copied)}: a study works on copies",) if copied else ()
         return tuple(f"left out: {text}" for text in self.left_out) + written
@@ -67,11 +67,11 @@ def admit(
     allowed: Collection[str] = (),
     variables: Variables = NO_VARIABLES,
 ) -> Admitted:
-    """Check a compose document against the list.
+    """Check a compose document against the allow-list.
 
-    ``application``: its name in ``allowed``, which holds entries "application:place".  ``base``: what its relative
-    paths start from.  ``roots``: directories whose files it may mount.  ``own``: the deployment's own directory, whose
-    files are Tailor's.
+    ``application``: its name in ``allowed``, which has entries "application:place".  ``base``: the directory that its
+    relative paths start from.  ``roots``: directories whose files it may mount.  ``own``: the deployment's own
+    directory, whose files are Tailor's.
     """
     check = Check(application, base, tuple(roots), own, frozenset(allowed), variables)
     document = _document(check, compose)
@@ -87,102 +87,102 @@ def _document(check: Check, compose: Mapping[str, Any]) -> dict[str, Any]:
             check.refuse(str(key), UNLISTED)
     check.declared = {key: check.declared.get(key, {}) for key in SECTIONS}
     declared = check.declared
-    found: dict[str, Any] = {
-        "services": {name: _service(check, name, body) for name, body in declared["services"].items()},
-        "networks": {name: _network(check, name, about) for name, about in declared["networks"].items()},
-        "volumes": {name: _volume(check, name, about) for name, about in declared["volumes"].items()} | check.copies,
+    document: dict[str, Any] = {
+        "services": {name: _service(check, name, entry) for name, entry in declared["services"].items()},
+        "networks": {name: _network(check, name, entry) for name, entry in declared["networks"].items()},
+        "volumes": {name: _volume(check, name, entry) for name, entry in declared["volumes"].items()} | check.copies,
     }
     for kind in ("configs", "secrets"):
-        found[kind] = {name: _source(check, kind, name, about) for name, about in declared[kind].items()}
-    return {key: value for key, value in found.items() if value or key == "services"}
+        document[kind] = {name: _source(check, kind, name, entry) for name, entry in declared[kind].items()}
+    return {key: value for key, value in document.items() if value or key == "services"}
 
 
 def _section(check: Check, key: str, value: Any) -> Mapping[str, Any]:
-    """A section's members by their names; one without settings has none."""
+    """Return the entries of a section by their names; an entry without keys becomes an empty mapping."""
     if not isinstance(value, Mapping):
         if value is not None:
             check.refuse(key, "no mapping", "write a mapping")
         return {}
-    for name, about in value.items():
+    for name, entry in value.items():
         if not _NAME.fullmatch(name):
             check.refuse(f"{key}.{name}"[:200], "no plain name", "use letters, digits, dots, dashes and underscores")
-        if not isinstance(about, Mapping | None):
+        if not isinstance(entry, Mapping | None):
             check.refuse(f"{key}.{name}"[:200], "no mapping", "write a mapping")
-    return {name: about if isinstance(about, Mapping) else {} for name, about in value.items()}
+    return {name: entry if isinstance(entry, Mapping) else {} for name, entry in value.items()}
 
 
-def _service(check: Check, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in body.items():
+def _service(check: Check, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    checked: dict[str, Any] = {}
+    for key, value in entry.items():
         rule = RULES.get(key)
         if rule is not None:
             kept = rule(check, name, key, value)
             if kept is not None:
-                found[key] = kept
+                checked[key] = kept
         elif not (key.startswith("x-") or _nothing(value) or check.refuse(f"services.{name}.{key}", UNLISTED)):
-            found[key] = value
-    return found
+            checked[key] = value
+    return checked
 
 
 def _nothing(value: Any) -> bool:
-    """Whether a value asks for nothing, in so many words."""
+    """Return whether a value asks for nothing: none, false, zero or empty."""
     return value is None or value is False or value in (0, "", "false") or value == [] or value == {}
 
 
-def _volume(check: Check, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain volume of the study's own, whatever it is called outside."""
-    place, external = f"volumes.{name}", about.get("external")
-    for key, value in about.items():
+def _volume(check: Check, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace a volume by a plain one of the study's own, without a name outside of it."""
+    place, external = f"volumes.{name}", entry.get("external")
+    for key, value in entry.items():
         if key in ("labels", "external") or key.startswith("x-") or _nothing(value):
             continue
         if key == "name":
             if not external:
-                check.without("names", f"the volume {name}")
+                check.leave_out("names", f"the volume {name}")
         elif key != "driver" or value != "local":
             check.refuse(f"{place}.{key}", "the volumes of a study are plain ones of the engine")
     if not _nothing(external):
-        outside = external.get("name") if isinstance(external, Mapping) else about.get("name")
+        outside = external.get("name") if isinstance(external, Mapping) else entry.get("name")
         if not check.refuse(f"{place}.external", "a volume that is not the study's; where it is allowed, it is copied"):
             check.data[name] = Copied(volume=str(outside or name))
     return {}
 
 
-def _network(check: Check, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """A bridge of the study's own."""
-    place, external = f"networks.{name}", about.get("external")
-    found: dict[str, Any] = {}
-    for key, value in about.items():
+def _network(check: Check, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace a network by a bridge of the study's own."""
+    place, external = f"networks.{name}", entry.get("external")
+    checked: dict[str, Any] = {}
+    for key, value in entry.items():
         if key in ("labels", "external", "attachable") or key.startswith("x-") or _nothing(value):
             continue
         if key == "internal":
-            found[key] = value is True or value == "true"
+            checked[key] = value is True or value == "true"
         elif key == "name":
             if not external:
-                check.without("names", f"the network {name}")
+                check.leave_out("names", f"the network {name}")
         elif key in ("ipam", "enable_ipv6", "enable_ipv4"):
-            check.without("addresses", f"the network {name}")
+            check.leave_out("addresses", f"the network {name}")
         elif key != "driver" or value not in ("bridge", "default"):
             check.refuse(f"{place}.{key}", "the networks of a study are plain bridges")
     why = "a network that is not the study's; where it is allowed, the study has one of its own in its place"
     if not _nothing(external) and not check.refuse(f"{place}.external", why):
-        check.without("networks", name)
-    return found
+        check.leave_out("networks", name)
+    return checked
 
 
-def _source(check: Check, kind: str, name: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a configuration or a secret: a file of the application's, or text."""
+def _source(check: Check, kind: str, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the source of a config or a secret: a file of the application's, or text."""
     place = f"{kind}.{name}"
-    found: dict[str, Any] = {}
-    for key, value in about.items():
+    checked: dict[str, Any] = {}
+    for key, value in entry.items():
         if key in ("name", "labels") or key.startswith("x-") or _nothing(value):
             continue
         if key == "file":
             path = check.path(str(value))
             why = check.not_readable(path)
             if not why or not check.refuse(f"{place}.file: {value}", why):
-                found["file"] = path
+                checked["file"] = path
         elif key == "content" and kind == "configs":
-            found["content"] = str(value)
+            checked["content"] = str(value)
         elif not check.refuse(f"{place}.{key}", UNLISTED):
-            found[key] = value
-    return found
+            checked[key] = value
+    return checked

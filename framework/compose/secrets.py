@@ -1,7 +1,7 @@
-"""Passwords and the like are taken out of what is kept or sent: compose documents, mounted files, exports.
+"""Removal of passwords and the like from records: compose documents, mounted files, exports.
 
-By the names under which such values are usually given, and by the place of a password in an address.  A deployment
-itself keeps its values: Tailor's records do not need them.
+Secrets are known by the usual names of such values, and by the place of a password in an address.  The deployment
+that runs keeps its values; Tailor's records do not need them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _NAME = re.compile(
     r"authorization|cookie|requirepass|masterauth",
     re.IGNORECASE,
 )
-_PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)  # of a list of environment variables, or an option of a command
+_PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)  # in a list of environment variables, or an option of a command
 _ADDRESS = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)")
 _LINE = re.compile(r"^([ \t]*[\"']?([\w.-]+)[\"']?[ \t]*[:= ][ \t]*)(\S.*)$", re.MULTILINE)
 _REFERENCE = re.compile(r"\$\{?\w+\}?")  # the value stays where it is
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """A document in which every value that looks like a secret is REMOVED; ``name``: under which it was found."""
+    """Replace every value of a document that looks like a secret by REMOVED; ``name``: the key of ``value``."""
     if isinstance(value, Mapping):
         return {key: without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -37,13 +37,13 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def documents_artefact(documents: Mapping[str, Any], files: Mapping[str, str]) -> bytes:
-    """What is kept of a deployment: its compose documents and mounted files, as JSON, without secrets."""
+    """Write the record of a deployment, its compose documents and mounted files, as JSON without secrets."""
     cleaned = {name: text_without_secrets(text) for name, text in files.items()}
     return json.dumps({"documents": without_secrets(documents), "files": cleaned}, sort_keys=True).encode()
 
 
 def text_without_secrets(text: str) -> str:
-    """A configuration file, line by line: ``name value``, ``name = value`` or ``name: value``."""
+    """Remove secrets from a file, line by line: ``name value``, ``name = value`` or ``name: value``."""
 
     def line(match: re.Match[str]) -> str:
         return match[1] + _text(match[3], match[2])

@@ -1,4 +1,4 @@
-"""One service of the compose file with its parameters' values in it."""
+"""One service of the compose file, with the values of its parameters written into it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHELLS = frozenset({"sh", "bash", "ash", "dash", "/bin/sh", "/bin/bash", "/bin/
 class Setting:
     """A parameter with the value it gets.
 
-    ``written``: False leaves the service as it is, because the value is what the server does by itself.
-    ``own``: the application's file may already say something else (a value in ``fixed``).
+    ``written``: False leaves the service as it is, because the server has this value by itself.
+    ``own``: the value is the application's (``fixed``), so the compose file may already set another one.
     """
 
     parameter: ParameterDefinition
@@ -38,7 +38,7 @@ class Setting:
 
 @dataclass(slots=True)
 class Rendered:
-    """What becomes of one service."""
+    """One rendered service: its compose entry, mounted files, expected values and commands to run once it is up."""
 
     entry: dict[str, Any]
     files: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Rendered:
 
 
 def plain_text(value: Value) -> str:
-    """A value as text: true, 3, 1.25 (never 1.2500000000000002), noeviction."""
+    """Write a value as text: true, 3, 1.25 (never 1.2500000000000002), noeviction."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -56,7 +56,7 @@ def plain_text(value: Value) -> str:
 
 
 def apply_settings(name: str, entry: Mapping[str, Any], settings: list[Setting]) -> Rendered:
-    """The compose entry of service ``name`` with ``settings`` in it.  Raises InputError where one does not fit."""
+    """Write ``settings`` into the compose entry of service ``name``.  Raises InputError where one does not fit."""
     rendered = Rendered(dict(entry))
     for setting in settings:
         parameter = setting.parameter
@@ -74,18 +74,18 @@ def apply_settings(name: str, entry: Mapping[str, Any], settings: list[Setting])
                 command = tuple(_fill(parameter.apply.template, setting.text))
                 rendered.live.append((name, command))
             case _:
-                pass  # files are edited together below
+                pass  # files are edited below, once for all settings
     _files(name, rendered, [setting for setting in settings if setting.parameter.apply.kind == "file"])
     return rendered
 
 
 def _fill(template: str, text: str) -> list[str]:
-    """A template split as a shell would, with the value put in afterwards, so that it stays one word."""
+    """Split a template as a shell would, then put the value in, so that it stays one word."""
     return [word.replace("{value}", text) for word in shlex.split(template)]
 
 
 def _escaped(text: str) -> str:
-    """Compose reads $NAME in every string of a document."""
+    """Double every dollar: compose reads $NAME in every string of a document."""
     return text.replace("$", "$$")
 
 
@@ -99,7 +99,7 @@ def _environment(entry: dict[str, Any], setting: Setting) -> None:
 
 
 def with_item(items: Any, name: str, text: str) -> Any:
-    """A compose mapping of texts, in either of its two forms, with one item added or replaced."""
+    """Add or replace one item of a compose mapping of texts, in either of its two forms."""
     if isinstance(items, list):
         kept = [item for item in items if str(item).partition("=")[0] != name]
         return [*kept, f"{name}={text}"]
@@ -119,7 +119,7 @@ def _flag(name: str, entry: dict[str, Any], setting: Setting) -> None:
 
 
 def _command(entry: Mapping[str, Any], apply: Apply) -> list[str]:
-    """What the service runs: the user's words, or the image's own (none after an entry point of the user's)."""
+    """Return the service's command: the compose file's, or the image's (none where the file sets an entry point)."""
     command = entry.get("command")
     if command is None:
         return [] if entry.get("entrypoint") is not None else shlex.split(apply.name)
@@ -139,7 +139,7 @@ def _resource(entry: dict[str, Any], setting: Setting) -> None:
 
 
 def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
-    """Edit every file that a parameter is set in; it is rendered even at the default, so that two can be compared."""
+    """Edit every file that has a parameter; at the default it is rendered too, so that deployments can be compared."""
     volumes = list(rendered.entry.get("volumes") or [])
     texts: dict[str, str] = {}
     origins: dict[str, Mounted] = {}
@@ -167,27 +167,27 @@ def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
 
 
 def _refuse_conflict(name: str, entry: Mapping[str, Any], setting: Setting) -> None:
-    """The default stands for an untouched server; a compose file that sets the parameter itself contradicts it."""
+    """Raise InputError where the compose file sets a parameter itself: its default means that nobody sets it."""
     parameter = setting.parameter
-    apply, found = parameter.apply, ""
+    apply, conflict = parameter.apply, ""
     if apply.kind == "environment":
         given = entry.get("environment") or {}
         names = {str(item).partition("=")[0] for item in given}
-        found = next((variable for variable in apply.name.split() if variable in names), "")
+        conflict = next((variable for variable in apply.name.split() if variable in names), "")
     elif apply.kind == "flag":
-        found = _flag_given(_command(entry, apply), apply.template)
+        conflict = _flag_given(_command(entry, apply), apply.template)
     elif apply.kind == "resource":
-        found = apply.name if _present(entry, apply.name.split(".")) else ""
-    if found:
+        conflict = apply.name if _present(entry, apply.name.split(".")) else ""
+    if conflict:
         raise InputError(
-            f"{name}: the compose file sets {found} itself, which is the parameter {parameter.name} "
+            f"{name}: the compose file sets {conflict} itself, which is the parameter {parameter.name} "
             f"(default {plain_text(parameter.default)}); remove it there, or keep it and write "
             f"`fixed: {{{parameter.name}: default}}` in application.yaml, which leaves the parameter alone"
         )
 
 
 def _flag_given(command: list[str], template: str) -> str:
-    """The flag of ``template`` if ``command`` has it: the words before {value}, or the text before it in its word."""
+    """Return the flag of ``template`` in ``command``, empty if absent: the word before {value}, or its word's start."""
     words = shlex.split(template)
     at = next(index for index, word in enumerate(words) if "{value}" in word)
     prefix = words[at].partition("{value}")[0]

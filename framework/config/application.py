@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from framework.config.application_file import ApplicationFile, HookEntry
-from framework.config.checked import check, load, near
+from framework.config.checked import check, did_you_mean, load
 from framework.config.document import Document, read_document
 from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import APPLICATION_BYTES, CHUNK_BYTES, open_regular
@@ -24,7 +24,7 @@ FILE = "application.yaml"
 
 
 def load_application(directory: Path) -> Application:
-    """The application in ``directory`` (or of the given ``application.yaml``).  Raises FileError.
+    """Read the application in ``directory`` (or the given ``application.yaml``).  Raises FileError.
 
     Every service of the compose file becomes a Service; one that ``services`` does not list has no type (""), is not
     tuned, and belongs to the first host.
@@ -60,7 +60,7 @@ def load_application(directory: Path) -> Application:
 
 
 def _compose(path: Path, application: Document) -> dict[str, Any]:
-    """The compose file as plain data.  Raises FileError."""
+    """Read the compose file as plain data.  Raises FileError."""
     if not path.is_file():
         raise application.error(("compose",), path.name, "a compose file in the application's directory")
     document = read_document(path)
@@ -89,28 +89,28 @@ def _check_services(document: Document, file: ApplicationFile, services: Mapping
     for name, entry in file.services.items():
         _known(document, ("services", name), name, services)
         if entry.host is not None and entry.host not in file.hosts:
-            allowed = f"one of hosts: {', '.join(file.hosts)}{near(entry.host, file.hosts)}"
+            allowed = f"one of hosts: {', '.join(file.hosts)}{did_you_mean(entry.host, file.hosts)}"
             raise document.error(("services", name, "host"), entry.host, allowed)
 
 
 def _known(document: Document, key: tuple[str, ...], name: str, services: Mapping[str, Any]) -> None:
     if name not in services:
         raise document.error(
-            key, name, f"a service of the compose file{near(name, services) or ': ' + ', '.join(services)}"
+            key, name, f"a service of the compose file{did_you_mean(name, services) or ': ' + ', '.join(services)}"
         )
 
 
 def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Service, ...]:
-    """In the compose file's order."""
+    """Return the services in the compose file's order."""
     first = file.hosts[0]
-    found = []
+    listed = []
     for name in services:
         entry = file.services.get(name)
         if entry is None:
-            found.append(Service(name, type="", host=first, tuned=False))
+            listed.append(Service(name, type="", host=first, tuned=False))
         else:
-            found.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
-    return tuple(found)
+            listed.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
+    return tuple(listed)
 
 
 def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:
@@ -121,7 +121,7 @@ def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload
 
 
 def load_workload_document(path: Path) -> dict[str, Any]:
-    """The request mix as the load generator reads it: the file's own content, checked.  Raises FileError."""
+    """Read and check the request mix; the content stays as the load generator reads it.  Raises FileError."""
     document = read_document(path)
     check_references(document, check(document, WorkloadFile))
     data: dict[str, Any] = document.data
@@ -163,8 +163,8 @@ def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any
 
 
 def _data(services: Mapping[str, Any], root: Path) -> frozenset[Path]:
-    """Directories below the application's own that a service mounts and may write: data, which change as it runs."""
-    found = set()
+    """Return the directories below ``root`` that a service mounts and may write: data, which change as it runs."""
+    directories = set()
     for mount in (mount for service in services.values() for mount in service.get("volumes") or []):
         if isinstance(mount, Mapping):
             source, read_only = str(mount.get("source", "")), mount.get("read_only") in (True, "true")
@@ -173,15 +173,15 @@ def _data(services: Mapping[str, Any], root: Path) -> frozenset[Path]:
             read_only = "ro" in rest.partition(":")[2].split(",")
         path = Path(os.path.normpath(root / source))
         if source and "/" in source and not read_only and path != root and path.is_relative_to(root) and path.is_dir():
-            found.add(path)
-    return frozenset(found)
+            directories.add(path)
+    return frozenset(directories)
 
 
 def content_hash(directory: Path, data: Collection[Path] = ()) -> str:
-    """16 hexadecimal digits over path, length and content of every file below ``directory``, in the order of paths.
+    """Hash path, length and content of every file below ``directory``, in the order of paths, to 16 hex digits.
 
     Hidden files, caches of interpreters, the application's twin and the directories of ``data`` are left out: they
-    change without the application changing.
+    change while the application stays as it is.
     """
     digest = hashlib.sha256()
     for path in _files(directory, data):
@@ -195,7 +195,7 @@ def content_hash(directory: Path, data: Collection[Path] = ()) -> str:
 
 
 def _add_content(digest: hashlib._Hash, path: Path, name: bytes) -> None:
-    """A file's name, length and content, in pieces: a dataset need not fit into the memory.  Raises FileError."""
+    """Hash a file's name, length and content, in pieces: it may be larger than memory.  Raises FileError."""
     with open_regular(path, APPLICATION_BYTES) as file:
         left = os.fstat(file.fileno()).st_size
         digest.update(b"%d %b %d " % (len(name), name, left))
@@ -211,11 +211,11 @@ def _add_content(digest: hashlib._Hash, path: Path, name: bytes) -> None:
 
 
 def _files(directory: Path, data: Collection[Path]) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, folders, names in os.walk(directory):
         left_out = {path.name for path in data if path.parent == Path(folder)} | {"__pycache__"}
         folders[:] = [name for name in folders if not name.startswith(".") and name not in left_out]
-        found += [Path(folder, name) for name in names if not name.startswith(".")]
-        found += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
-    kept = (path for path in found if path != twin_path(directory))
+        paths += [Path(folder, name) for name in names if not name.startswith(".")]
+        paths += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
+    kept = (path for path in paths if path != twin_path(directory))
     return sorted(kept, key=lambda path: path.relative_to(directory).as_posix())

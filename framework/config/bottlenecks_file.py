@@ -1,4 +1,4 @@
-"""The schema of a list of known bottlenecks, version 1: services that are worth tuning, as somebody knows."""
+"""The schema of a list of known bottlenecks, version 1: the services that a user says are worth tuning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BottlenecksFile(Strict):
 
 
 def load_bottlenecks(path: Path, space: SearchSpace) -> tuple[str, ...]:
-    """The services of a file.  Raises FileError on one that has no parameter in ``space``."""
+    """Read the services of a file.  Raises FileError on a service that has no parameter in ``space``."""
     document, file = load(Path(path), BottlenecksFile)
     for index, service in enumerate(file.services):
         if service not in space.groups:

@@ -32,19 +32,19 @@ class Strict(BaseModel):
                     raise PydanticCustomError(
                         "unknown_key",
                         "{allowed}",
-                        {"key": key, "allowed": f"the keys {', '.join(known)}{near(key, known)}"},
+                        {"key": key, "allowed": f"the keys {', '.join(known)}{did_you_mean(key, known)}"},
                     )
         return data
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'hosts'?)``, or nothing when nothing is like it."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean 'hosts'?)`` with the known name most like ``name``; empty where none is like it."""
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
 def refuse(allowed: str) -> PydanticCustomError:
-    """For validators: ``allowed`` completes "found X; allowed: ..."."""
+    """Make the error that a validator raises; ``allowed`` completes "found X; allowed: ..."."""
     return PydanticCustomError("refused", "{allowed}", {"allowed": allowed})
 
 
@@ -63,7 +63,7 @@ def _any_regular_expression(pattern: str) -> str:
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # such as a set within a set, which will mean something else one day
+            warnings.simplefilter("error")  # such as a set within a set, whose meaning is to change
             return re.compile(pattern)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         raise refuse(f"a regular expression ({error})") from None
@@ -88,7 +88,7 @@ def load(path: Path, model: type[Model]) -> tuple[Document, Model]:
 
 
 def check(document: Document, model: type[Model]) -> Model:
-    """Raises FileError for the first complaint, in the order of the file, with the number of the others."""
+    """Validate a document.  Raises FileError for the first problem in the file, with the number of the others."""
     if not isinstance(document.data, dict):
         raise FileError(document.path, "", _shown(document.data), "a mapping of keys to values")
     try:
@@ -118,11 +118,11 @@ def _line(document: Document, key: KeyPath) -> int:
 
 
 def _complaint(document: Document, item: dict[str, Any]) -> tuple[KeyPath, object, str]:
-    """(key path, what was found, what is allowed) of one of pydantic's errors."""
+    """Turn one of pydantic's errors into (key path, value found, values allowed)."""
     place: list[str | int] = []
     at: Any = document.data
     for part in item["loc"]:
-        # pydantic's path also names the members of unions; only what the file has belongs to the key path.
+        # pydantic's path also names the members of unions; the key path has only keys that are in the file.
         if (isinstance(at, dict) and part in at) or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
             at = at[part]
             place.append(part)
@@ -137,7 +137,7 @@ def _complaint(document: Document, item: dict[str, Any]) -> tuple[KeyPath, objec
 
 
 def _allowed(item: dict[str, Any]) -> str:
-    """What pydantic would have accepted, in words that follow "allowed:"."""
+    """Return the values that pydantic accepts, in words that follow "allowed:"."""
     if item["type"] == "literal_error":
         return str(item["ctx"]["expected"])
     if item["type"] == "string_pattern_mismatch":
@@ -146,7 +146,7 @@ def _allowed(item: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """What was found, short enough for one line of a message."""
+    """Shorten a value so that it fits into one line of a message."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):

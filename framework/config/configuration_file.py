@@ -26,7 +26,7 @@ class ConfigurationFile(Strict):
 
 
 def load_configuration(path: Path, space: SearchSpace) -> Configuration:
-    """The configuration of a file, completed by the defaults of ``space``.
+    """Read the configuration of a file; parameters that it does not name get the defaults of ``space``.
 
     Raises FileError on a name that ``space`` does not have (with the nearest names) and on a value outside its range.
     """
@@ -44,9 +44,9 @@ def load_configuration(path: Path, space: SearchSpace) -> Configuration:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The names that an unknown one may have meant, for an error."""
+    """Return the known names nearest to an unknown one, in the words of an error."""
     names = list(known)
-    found = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    if found:
-        return f"the parameters that are tuned; nearest: {', '.join(found)}"
+    matches = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    if matches:
+        return f"the parameters that are tuned; nearest: {', '.join(matches)}"
     return f"the parameters that are tuned: {', '.join(names)}"

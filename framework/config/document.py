@@ -1,7 +1,7 @@
 """YAML text -> plain data, strictly, with the line of every key: the only module that touches the YAML library.
 
-The text is read as YAML 1.2's core schema and nothing more, so that what is written is what is meant: ``yes``, ``on``,
-``1:30``, ``2024-01-01``, ``1_000`` and ``0777`` stay strings.  Keys are text as written.  A key given twice, a tag, a
+The text is read by the core schema of YAML 1.2 and nothing more: ``yes``, ``on``, ``1:30``, ``2024-01-01``, ``1_000``
+and ``0777`` stay strings.  Keys are text as written.  A key given twice, a tag, a
 second document and a reference that contains itself are errors that name the line.
 """
 
@@ -33,7 +33,7 @@ _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _REAL = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
-# What the library may take a plain scalar for; we decide ourselves.  Any other tag was written by hand.
+# Tags that the library gives to plain scalars.  They are ignored; any other tag was written by hand.
 _IMPLICIT = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 )
@@ -48,18 +48,18 @@ class Document:
     lines: Mapping[KeyPath, int]
 
     def error(self, key: KeyPath, found: object, allowed: str) -> FileError:
-        """A FileError at ``key``, or at the nearest key above it that the file has."""
+        """Make a FileError at ``key``, with the line of ``key`` or of the nearest key above it that the file has."""
         at = key
         while at and at not in self.lines:
             at = at[:-1]
-        name = written(key)
+        name = key_text(key)
         if at in self.lines:
             name = f"line {self.lines[at]}: {name}" if name else f"line {self.lines[at]}"
         return FileError(self.path, name, found, allowed)
 
 
-def written(key: KeyPath) -> str:
-    """``services.nginx.volumes[0]``."""
+def key_text(key: KeyPath) -> str:
+    """Write a key path as text, such as ``services.nginx.volumes[0]``."""
     text = ""
     for part in key:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -67,7 +67,7 @@ def written(key: KeyPath) -> str:
 
 
 def read_document(path: Path) -> Document:
-    """Raises FileError on anything that is not one YAML 1.2 document."""
+    """Read a file of one YAML 1.2 document.  Raises FileError on anything else."""
     text = read_text(path)
     # A directive changes what the text means (%YAML 1.1 turns yes into true); the first line of content ends them.
     for number, line in enumerate(text.splitlines(), 1):
@@ -84,7 +84,7 @@ def read_document(path: Path) -> Document:
 def _built(path: Path, text: str) -> Document:
     try:
         library = YAML(typ="safe", pure=True)
-        library.composer.warn_double_anchors = False  # YAML allows to use one again; the last before an alias counts
+        library.composer.warn_double_anchors = False  # YAML allows an anchor twice; the last one before an alias counts
         node = library.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -153,7 +153,7 @@ class _Builder:
         return {**merged, **data}
 
     def _merge(self, merged: dict[str, Any], node: Node, key: KeyPath) -> None:
-        """``<<: *anchor`` or a list of them, as compose files use it; the first one named wins."""
+        """Merge ``<<: *anchor``, or a list of anchors, as compose files use it; the first one named wins."""
         sources = node.value if isinstance(node, SequenceNode) else [node]
         for source in sources:
             if not isinstance(source, MappingNode):
@@ -193,7 +193,7 @@ class _Builder:
 
     def _error(self, node: Node, key: KeyPath, found: str, allowed: str) -> FileError:
         name = f"line {node.start_mark.line + 1}"
-        return FileError(self.path, f"{name}: {written(key)}" if key else name, found, allowed)
+        return FileError(self.path, f"{name}: {key_text(key)}" if key else name, found, allowed)
 
 
 def _written_tag(tag: str) -> str:

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations with their unit, such as ``20s``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FACTORS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def seconds(option: str, text: str) -> float:
-    """Seconds of a duration such as ``500ms``, ``20s``, ``30m``, ``2h``, ``90d``.  Raises InputError."""
+    """Return the seconds of a duration such as ``500ms``, ``20s``, ``30m``, ``2h``, ``90d``.  Raises InputError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise InputError(f"{option}: found {text!r}; allowed: a number with its unit, ms, s, m, h or d, such as 20s")

@@ -26,18 +26,18 @@ _LONGEST = 200  # characters; a bound is one line
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a bound may refer to."""
+    """The size of a host, which bounds and defaults may refer to."""
 
     cores: int
     memory_mib: int
 
 
 class NotAnExpression(InputError):
-    """Text that is not arithmetic over the host.  Mend it."""
+    """Text that is not arithmetic over the host.  Correct it."""
 
 
 def evaluate(text: float | str, host: Host) -> float:
-    """The finite number that ``text`` means on ``host``.  Raises NotAnExpression."""
+    """Return the value of ``text`` on ``host``, a finite number.  Raises NotAnExpression."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         return text
     if not isinstance(text, str) or len(text) > _LONGEST:
@@ -54,7 +54,7 @@ def evaluate(text: float | str, host: Host) -> float:
 
 
 def _value(node: ast.expr, host: Host) -> float:
-    """Raises ValueError on anything outside the grammar."""
+    """Evaluate one node.  Raises ValueError on anything outside the grammar."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number

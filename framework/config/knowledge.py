@@ -1,4 +1,4 @@
-"""The knowledge base: the files of ``search_spaces/`` as service types, and what of them holds where."""
+"""The knowledge base: the files of ``search_spaces/`` as service types, resolved for a host and an image version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operato
 
 
 def built_in_directory() -> Path:
-    """Tailor's own search_spaces: beside this module when installed, at the top of the tree in a checkout.
+    """Find Tailor's own search_spaces: next to this module when installed, at the top of the tree in a checkout.
 
     Raises MissingPrerequisite.
     """
@@ -32,7 +32,7 @@ def built_in_directory() -> Path:
 
 
 def load_service_types(directories: Iterable[Path] = ()) -> dict[str, ServiceType]:
-    """Name -> service type, from Tailor's own directory and from ``directories`` (see ``Settings.spaces``).
+    """Read the service types by name, from Tailor's own directory and from ``directories`` (see ``Settings.spaces``).
 
     Raises FileError on a file that is malformed or not named after its type, and on a name that is already taken.
     """
@@ -42,20 +42,21 @@ def load_service_types(directories: Iterable[Path] = ()) -> dict[str, ServiceTyp
         if not Path(directory).is_dir():
             raise FileError(directory, "", "no such directory", "a directory of service types")
         for path in sorted(Path(directory).glob("*.yaml")):
-            loaded = load_service_type(path)
-            if loaded.name in types:
-                raise FileError(path, "name", loaded.name, f"a name that {origin[loaded.name]} does not have already")
-            types[loaded.name], origin[loaded.name] = loaded, path
+            service_type = load_service_type(path)
+            name = service_type.name
+            if name in types:
+                raise FileError(path, "name", name, f"a name that {origin[name]} does not have already")
+            types[name], origin[name] = service_type, path
     return types
 
 
 def load_service_type(path: Path) -> ServiceType:
-    """One file.  Raises FileError."""
+    """Read one service type; a file that has not changed is read once.  Raises FileError."""
     try:
         stamp = path.stat()
     except OSError:  # the reader says what is wrong
         return _read(path)
-    return _read_once(path, stamp.st_mtime_ns, stamp.st_size)
+    return _cached(path, stamp.st_mtime_ns, stamp.st_size)
 
 
 def _read(path: Path) -> ServiceType:
@@ -66,21 +67,21 @@ def _read(path: Path) -> ServiceType:
 
 
 @lru_cache(maxsize=256)
-def _read_once(path: Path, modified_ns: int, size: int) -> ServiceType:
-    """A file that has not changed is not read again: a service asks for the knowledge base at many requests."""
+def _cached(path: Path, modified_ns: int, size: int) -> ServiceType:
+    """Read a file once for each of its versions: many requests of the REST API need the knowledge base."""
     return _read(path)
 
 
 def resolved(types: Mapping[str, ServiceType], *, cores: int, memory_mib: int) -> dict[str, ServiceType]:
-    """The same types with every bound and default as a number on this host.  Raises InputError.
+    """Evaluate every bound and default of the types on a host of this size.  Raises InputError.
 
-    An integer's low is rounded up, its high and default down.  A default is what the server does by itself and is
-    never moved: where a bound lies on the wrong side of it, the bound is moved to the default.
+    An integer's low is rounded up, its high and default down.  A default is what the server does by itself, so it is
+    never moved: a bound on the wrong side of it is moved to the default.
     """
     host = Host(cores, memory_mib)
     return {
-        name: replace(loaded, parameters=tuple(_resolved(name, parameter, host) for parameter in loaded.parameters))
-        for name, loaded in types.items()
+        name: replace(kind, parameters=tuple(_resolved(name, parameter, host) for parameter in kind.parameters))
+        for name, kind in types.items()
     }
 
 
@@ -108,26 +109,26 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
 
 
 def _number(value: object) -> float | str:
-    """The schema lets only these through; a hand-made definition may hold anything."""
+    """Check that a bound is a number or text: definitions that were not read from a file may hold anything."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         return value
     raise InputError(f"found {value!r}; allowed: a number or an expression")
 
 
 def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinition, ...]:
-    """The parameters that hold for the version in ``image``'s tag; all of them where the tag names no version."""
+    """Return the parameters of the version in ``image``'s tag; all of them where the tag names no version."""
     version = image_version(image)
-    return tuple(p for p in service_type.parameters if version is None or _holds(p.versions, version))
+    return tuple(p for p in service_type.parameters if version is None or _includes(p.versions, version))
 
 
 def image_version(image: str) -> tuple[int, ...] | None:
-    """``redis:7.0-alpine`` -> (7, 0); None where the tag does not begin with a number."""
+    """Read the version from an image's tag, ``redis:7.0-alpine`` -> (7, 0); None where it begins with no number."""
     tag = image.split("@")[0].rpartition("/")[2].partition(":")[2]
     match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", tag)
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 
-def _holds(versions: str, version: tuple[int, ...]) -> bool:
+def _includes(versions: str, version: tuple[int, ...]) -> bool:
     for text in filter(None, versions.replace(" ", "").split(",")):
         match = re.fullmatch(r"(>=|<=|==|>|<)([0-9.]+)", text)
         if match is None:

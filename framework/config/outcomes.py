@@ -1,4 +1,4 @@
-"""Quantities by name, and limits on them as text such as ``p99 <= 40``: in files and on the command line alike."""
+"""Names of quantities, and limits on them such as ``p99 <= 40``, as files and the command line write them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LIMIT = re.compile(r"\s*(\S+?)\s*(<=|>=)\s*(\d+(?:\.\d+)?)\s*")
 
 
 def is_quantity(name: str) -> bool:
-    """Whether something is measured under this name."""
+    """Return whether ``name`` is a quantity that Tailor measures."""
     return name in _OTHERS or (re.fullmatch(r"p[0-9]{1,2}(\.[0-9]+)?", name) is not None and float(name[1:]) > 0)
 
 
 def quantity(name: str) -> str:
-    """The one name of a quantity: the median is p50."""
+    """Return the name under which a quantity is stored: p50 for the median."""
     return "p50" if name == "median" else name
 
 
@@ -34,7 +34,7 @@ def outcome_constraint(text: str) -> OutcomeConstraint:
 
 
 def own_constraint(text: str) -> OutcomeConstraint:
-    """The same of a quantity with any name, which somebody else measures.  Raises InputError."""
+    """Read a limit on a quantity that a client measures, so that its name may be any.  Raises InputError."""
     match = _LIMIT.fullmatch(text)
     if match is None:
         raise InputError(f"found {text!r}; allowed: the name of a quantity, <= or >=, and a number")

@@ -1,6 +1,6 @@
-"""Files that somebody names are opened here: regular files only, of a bounded size, never read without end.
+"""Reading of files that a user names: regular files only, of a bounded size.
 
-A device has no end, a pipe waits for whoever writes, and a file may grow while it is read.
+A device has no end, a pipe waits for its writer, and a file may grow while it is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO
 from framework.errors import FileError
 
 MIB = 2**20
-CONFIGURATION_BYTES = 16 * MIB  # YAML and JSON that people write, and what a program writes in their place
+CONFIGURATION_BYTES = 16 * MIB  # YAML and JSON that people or their programs write
 RECORD_BYTES = 512 * MIB  # profiles, evidence, recorded studies, runs of a race
 TRACES_BYTES = 8 * 1024 * MIB  # a document of traces
 STUDY_BYTES = 1024 * MIB  # what `tailor export` writes
@@ -30,20 +30,20 @@ _KINDS = (
 
 
 def open_regular(path: Path, most: int = CONFIGURATION_BYTES) -> BinaryIO:
-    """The open file, to be closed by the caller.  Raises FileError on what is no regular file of ``most`` bytes."""
+    """Open a file; the caller closes it.  Raises FileError unless it is a regular file of at most ``most`` bytes."""
     try:
-        # Without O_NONBLOCK the opening of a pipe waits for whoever writes into it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise FileError(path, "", "no such file", "a file that exists") from None
-    except (OSError, ValueError) as error:  # the second for a NUL in a name
+    except (OSError, ValueError) as error:  # ValueError for a NUL in a name
         raise FileError(path, "", getattr(error, "strerror", None) or "unreadable", "a readable file") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            kind = next((name for test, name in _KINDS if test(found.st_mode)), "something else")
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
             raise FileError(path, "", f"{kind}, not a regular file", "a regular file")
-        if found.st_size > most:
+        if status.st_size > most:
             raise _too_large(path, most)
     except BaseException:
         os.close(descriptor)
@@ -52,11 +52,11 @@ def open_regular(path: Path, most: int = CONFIGURATION_BYTES) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int = CONFIGURATION_BYTES) -> bytes:
-    """The content of a file.  Raises FileError on what is no regular file of at most ``most`` bytes."""
+    """Read the content of a file.  Raises FileError unless it is a regular file of at most ``most`` bytes."""
     with open_regular(path, most) as file:
         try:
             data = file.read(os.fstat(file.fileno()).st_size + 1)
-            while part := file.read(CHUNK_BYTES):  # it grows, or is one of /proc's, which have no size
+            while part := file.read(CHUNK_BYTES):  # the file grows, or is of /proc, where sizes are 0
                 data += part
                 if len(data) > most:
                     break
@@ -68,7 +68,7 @@ def read_bytes(path: Path, most: int = CONFIGURATION_BYTES) -> bytes:
 
 
 def read_text(path: Path, most: int = CONFIGURATION_BYTES) -> str:
-    """The text of a file, without a byte-order mark.  Raises FileError as ``read_bytes``, and where it is no UTF-8."""
+    """Read a UTF-8 file without its byte-order mark.  Raises FileError as ``read_bytes``, or where it is not UTF-8."""
     try:
         return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:

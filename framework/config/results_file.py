@@ -1,4 +1,4 @@
-"""The schema of a file of known results, version 1: configurations measured elsewhere, with the default beside them."""
+"""The schema of a file of known results, version 1: configurations measured elsewhere, and their default."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class ResultsFile(Strict):
 
 
 def load_results(path: Path) -> tuple[Mapping[str, Value], list[Known]]:
-    """The defaults that the file names, and its results as ratios to the default's value.  Raises FileError."""
+    """Read the defaults that a file names, and its results as log ratios to the default's value.  Raises FileError."""
     _, file = load(path, ResultsFile)
     known = [
-        Known(dict(one.values), math.log(one.value / file.default), one.standard_error / one.value)
-        for one in file.results
+        Known(dict(entry.values), math.log(entry.value / file.default), entry.standard_error / entry.value)
+        for entry in file.results
     ]
     return dict(file.default_values), known

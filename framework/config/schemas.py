@@ -1,4 +1,4 @@
-"""JSON Schemas of the kinds of file, for editors and for people; generated, and checked for drift by a test.
+"""JSON Schemas of the kinds of file, for editors and for people; a test compares the written ones with the models.
 
 ``python -m framework.config.schemas`` writes them to docs/reference/schemas.
 """
@@ -30,13 +30,14 @@ DIRECTORY = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 
 
 def schema_text(kind: str) -> str:
-    """The JSON Schema of a kind, version 1, as it stands in its file."""
+    """Return the text of the JSON Schema of a kind, version 1."""
     schema = KINDS[kind].model_json_schema()
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"tailor:{kind}:1"}
     return json.dumps({**head, **schema}, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(directory: Path = DIRECTORY) -> None:
+    """Write the schema of every kind to ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:
         (directory / f"{kind}.json").write_text(schema_text(kind), encoding="utf-8")

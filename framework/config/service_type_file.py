@@ -170,7 +170,7 @@ class ApplyEntry(Strict):
         return self
 
     def apply(self, command: list[str]) -> Apply:
-        """``command``: what the image runs by itself, which flags are appended to."""
+        """Convert to the model.  ``command``: the image's own command, which flags are appended to."""
         words = dict(self.words)
         if self.flag is not None:
             return Apply("flag", name=shlex.join(command), template=self.flag, words=words)
@@ -262,7 +262,7 @@ class ParameterEntry(Strict):
             raise refuse(ALLOWED)
         _expression(self.default)
         if self.kind == "integer":
-            for what, number in (
+            for key, number in (
                 ("low", self.low),
                 ("high", self.high),
                 ("default", self.default),
@@ -270,7 +270,7 @@ class ParameterEntry(Strict):
                 *(("special value", value) for value in self.special),
             ):
                 if isinstance(number, float) and not number.is_integer():
-                    raise refuse(f"an integer {what} with kind integer")
+                    raise refuse(f"an integer {key} with kind integer")
 
     def definition(self, name: str, command: list[str]) -> ParameterDefinition:
         return ParameterDefinition(

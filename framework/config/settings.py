@@ -19,9 +19,9 @@ _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept how long [s] after the last thing that happened to a study; None: for ever.
+    """Retention times [s], counted from the last change of a study; None: for ever.
 
-    ``samples_s``: each request's latency, and traces.  ``studies_s``: everything.
+    ``samples_s``: of traces and of each request's latency.  ``studies_s``: of whole studies.
     """
 
     samples_s: float | None = None
@@ -30,19 +30,20 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``home`` (TAILOR_HOME, ~/.tailor): database, artefacts, deployments.
+    """The settings, each with its environment variable and default.
 
-    ``spaces`` (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.  ``database``
+    ``home`` (TAILOR_HOME, ~/.tailor): the directory of database, artefacts and deployments.  ``spaces``
+    (TAILOR_SEARCH_SPACES, none): more directories of service types, separated as in PATH.  ``database``
     (TAILOR_DATABASE, a SQLite file below ``home``): SQLAlchemy URL of the store.  ``applications``
     (TAILOR_APPLICATIONS, ./apps): directories whose applications the service may tune, separated as in PATH.
-    ``allowed`` (TAILOR_ALLOW, none): "application:place", separated by commas, of what a compose file may ask for
-    beyond the list of what a study runs.  ``variables`` (TAILOR_VARIABLES, none): names of environment variables that
-    compose files may see, separated by commas.  ``retention`` (TAILOR_RETENTION, everything for ever): such as
-    ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent, to where the standard
-    OTEL_EXPORTER_OTLP_ENDPOINT says.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets them by UDP.
-    ``requests_per_s`` (TAILOR_REQUESTS_PER_S, 200): that the service takes from one caller; 0 for any number.
-    ``hosts`` (TAILOR_HOSTS, none): names and addresses, separated by commas, under which the service is reached
-    besides loopback's and the one that it listens on; requests for any other are refused.  ``proxies``
+    ``allowed`` (TAILOR_ALLOW, none): entries "application:place", separated by commas; each allows something in
+    a compose file that the allow-list refuses.  ``variables`` (TAILOR_VARIABLES, none): names of environment
+    variables that compose files may see, separated by commas.  ``retention`` (TAILOR_RETENTION, everything for ever):
+    such as ``samples=30d,studies=365d``.  ``otlp``: whether spans of Tailor's own work are sent to
+    OTEL_EXPORTER_OTLP_ENDPOINT.  ``jaeger_agent`` (TAILOR_JAEGER_AGENT, none): host:port that gets these spans by
+    UDP.  ``requests_per_s`` (TAILOR_REQUESTS_PER_S, 200): most requests of one caller that the service takes; 0 for
+    no limit.  ``hosts`` (TAILOR_HOSTS, none): further names and addresses of the service, separated by commas; those
+    of loopback and the one that it listens on always count, and requests for any other are refused.  ``proxies``
     (TAILOR_PROXIES, none): addresses and networks, separated by commas, of the reverse proxies whose X-Forwarded-For
     and X-Forwarded-Proto are believed.
     """
@@ -62,7 +63,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Raises InputError for a value that cannot be used, and where the home directory is not known."""
+        """Read the settings.  Raises InputError for a value that cannot be used, or without a home directory."""
         given = os.environ if environment is None else environment
         try:
             home = Path(given.get("TAILOR_HOME") or "~/.tailor").expanduser().absolute()
@@ -95,9 +96,9 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def host_name(text: str) -> str:
-    """A host's name or address as it is compared: in lower case, without brackets and without the last dot.
+    """Normalise a host's name or address: lower case, no brackets, no final dot.
 
-    Raises ValueError for what is neither (a port, a scheme, a wildcard).
+    Raises ValueError for any other text (with a port, a scheme, a wildcard).
     """
     name = text.lower().removesuffix(".")
     bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
@@ -127,16 +128,16 @@ def _proxy(text: str) -> str:
 
 def _rate(text: str) -> float:
     try:
-        found = float(text)
+        rate = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 <= found < math.inf:
+        rate = math.nan
+    if not 0 <= rate < math.inf:
         raise InputError(f"TAILOR_REQUESTS_PER_S: found {text!r}; allowed: a number, 0 for no limit")
-    return found
+    return rate
 
 
 def _variables(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    names = _parts(text)
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith("TAILOR_"):
             raise InputError(f"TAILOR_VARIABLES: found {name!r}; allowed: names of variables, not of Tailor's own")
@@ -144,18 +145,18 @@ def _variables(text: str) -> tuple[str, ...]:
 
 
 def _retention(text: str) -> Retention:
-    found: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    times: dict[str, float] = {}
+    for part in _parts(text):
         name, _, duration = part.partition("=")
         if name not in ("samples", "studies"):
             raise InputError(f"TAILOR_RETENTION: found {part!r}; allowed: samples=30d, studies=365d or both")
-        found[f"{name}_s"] = seconds("TAILOR_RETENTION", duration)
-    return Retention(**found)
+        times[f"{name}_s"] = seconds("TAILOR_RETENTION", duration)
+    return Retention(**times)
 
 
 def _directories(name: str, text: str) -> tuple[Path, ...]:
-    found = tuple(Path(part).expanduser().absolute() for part in text.split(os.pathsep) if part)
-    for directory in found:
+    directories = tuple(Path(part).expanduser().absolute() for part in text.split(os.pathsep) if part)
+    for directory in directories:
         if not directory.is_dir():
             raise InputError(f"{name}: found {str(directory)!r}; allowed: existing directories")
-    return found
+    return directories

@@ -14,20 +14,20 @@ from optimizer.errors import InvalidSpace, InvalidValue
 from optimizer.space import Parameter, SearchSpace, Value
 
 DEFAULT = "default"
-"""In an application's ``fixed``: the parameter is left alone (not rendered, not read back, not tuned)."""
+"""Value in an application's ``fixed`` that leaves the parameter alone: not rendered, not read back, not tuned."""
 
 
 def image_of(application: Application, service: str) -> str:
-    """The image that the compose file names for a service; empty where it is built."""
+    """Return the image that the compose file names for a service; empty where it is built."""
     return str(application.compose["services"][service].get("image") or "")
 
 
 def parameters_of(
     application: Application, types: Mapping[str, ServiceType], service: Service
 ) -> tuple[ParameterDefinition, ...]:
-    """The parameters that hold for a service: of its type, for the version of its image, not fixed at ``default``.
+    """Return the parameters of a service: of its type, for the version of its image, not fixed at ``default``.
 
-    Empty for a service without a type.  Raises UnknownName on a type or a fixed parameter that does not exist.
+    A service without a type has none.  Raises UnknownName on a type or a fixed parameter that does not exist.
     """
     if not service.type:
         return ()
@@ -38,8 +38,8 @@ def parameters_of(
     for name in service.fixed:
         if name not in known:
             raise UnknownName(f"fixed parameter of {application.name}'s {service.name} ({service.type}):", name, known)
-    holding = available(service_type, image_of(application, service.name))
-    return tuple(parameter for parameter in holding if service.fixed.get(parameter.name) != DEFAULT)
+    candidates = available(service_type, image_of(application, service.name))
+    return tuple(parameter for parameter in candidates if service.fixed.get(parameter.name) != DEFAULT)
 
 
 def search_space(
@@ -52,13 +52,13 @@ def search_space(
     allow_weaker: Iterable[str] = (),
     without: Iterable[str] = (),
 ) -> SearchSpace:
-    """All parameters to tune, named ``service.parameter``, grouped by service, in the application's order.
+    """Return all parameters to tune, named ``service.parameter``, grouped by service, in the application's order.
 
     ``only``, ``without``: services or ``service.parameter`` names to keep or to leave out.  ``allow_weaker``:
-    parameters (``service.parameter`` or ``parameter``) to tune although they weaken something.  What has one
-    value left on this host is not tuned.  How bounds are resolved: ``framework.config.knowledge.resolved``.
-    Conditions and the application's constraints also count parameters that are not tuned, at the values where they
-    stand.  Raises UnknownName on a name that the application does not have, InputError when nothing is left to tune.
+    parameters (``service.parameter`` or ``parameter``) to tune although they weaken something.  A parameter that has
+    a single value on this host is not tuned.  ``framework.config.knowledge.resolved`` says how bounds are resolved.
+    Conditions and the application's constraints also read parameters that are not tuned, at their present values.
+    Raises UnknownName on a name that the application does not have, InputError when nothing is left to tune.
     """
     on_host = resolved(types, cores=cores, memory_mib=memory_mib)
     known = {
@@ -98,12 +98,12 @@ def search_space(
 
 
 def _whole(application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]]) -> SearchSpace:
-    """Every parameter of the application, tuned or not, standing where it stands without tuning."""
+    """Return the space of every parameter of the application, tuned or not, with today's values as defaults."""
     parameters = []
     for name, (service, definition) in known.items():
         tunable = _tunable(name, service.name, definition)
-        held = service.fixed.get(definition.name)
-        parameters.append(tunable if held is None else _held(tunable, held))
+        fixed = service.fixed.get(definition.name)
+        parameters.append(tunable if fixed is None else _fixed_at(tunable, fixed))
     for constraint in application.constraints:
         for name in sorted(constraint.names - known.keys()):
             raise UnknownName(f"parameter in the constraint {str(constraint)!r} of {application.name}:", name, known)
@@ -111,22 +111,23 @@ def _whole(application: Application, known: Mapping[str, tuple[Service, Paramete
 
 
 def along_the_path(space: SearchSpace, rows: Iterable[ServiceTime]) -> SearchSpace:
-    """The space with each parameter's place on the path, from what traces say; untraced services come last."""
+    """Add each parameter's order on the request path: the mean depth of its service in traces; untraced ones last."""
     depths: dict[str, list[float]] = {}
-    for one in rows:
-        depths.setdefault(one.service, []).append(one.depth)
+    for row in rows:
+        depths.setdefault(row.service, []).append(row.depth)
     if not depths:
         return space
-    places = {name: statistics.fmean(found) for name, found in depths.items()}
-    last = max(places.values()) + 1
-    placed = (
-        replace(one, attributes={**one.attributes, PATH_ORDER: places.get(one.group, last)}) for one in space.parameters
+    order = {name: statistics.fmean(values) for name, values in depths.items()}
+    last = max(order.values()) + 1
+    parameters = (
+        replace(parameter, attributes={**parameter.attributes, PATH_ORDER: order.get(parameter.group, last)})
+        for parameter in space.parameters
     )
-    return SearchSpace(placed, space.constraints)
+    return SearchSpace(parameters, space.constraints)
 
 
-def _held(parameter: Parameter, value: Value) -> Parameter:
-    """The parameter at the value that the application holds it at, which may lie outside what is tuned."""
+def _fixed_at(parameter: Parameter, value: Value) -> Parameter:
+    """Return the parameter with the value that the application fixes as default; it may lie outside the range."""
     try:
         return replace(parameter, default=parameter.validate(value))
     except InvalidValue:

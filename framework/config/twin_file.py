@@ -124,20 +124,20 @@ class TwinFile(Strict):
 
     @model_validator(mode="after")
     def _names_lead_somewhere(self) -> TwinFile:
-        hosts, services = {one.name for one in self.hosts}, {one.name for one in self.services}
-        operations = {(one.service, one.operation) for one in self.operations}
-        edges = {(one.caller, one.callee) for one in self.edges}
+        hosts, services = {host.name for host in self.hosts}, {service.name for service in self.services}
+        operations = {(operation.service, operation.operation) for operation in self.operations}
+        edges = {(edge.caller, edge.callee) for edge in self.edges}
         for service in self.services:
             if service.host not in hosts:
                 raise refuse(f"one of hosts as the host of {service.name}: {', '.join(sorted(hosts))}")
-        for one in self.operations:
-            if one.service not in services:
-                raise refuse(f"an entry in services for {one.service}")
-            for call in one.calls:
+        for operation in self.operations:
+            if operation.service not in services:
+                raise refuse(f"an entry in services for {operation.service}")
+            for call in operation.calls:
                 if (call.service, call.operation) not in operations:
                     raise refuse(f"an entry in operations for {call.service} {call.operation}")
-                if (one.service, call.service) not in edges:
-                    raise refuse(f"an entry in edges from {one.service} to {call.service}")
+                if (operation.service, call.service) not in edges:
+                    raise refuse(f"an entry in edges from {operation.service} to {call.service}")
         for name in self.classes:
             if tuple(name.split(" ", 1)) not in operations:
                 raise refuse(f"an entry in operations for the class {name}")
@@ -145,17 +145,17 @@ class TwinFile(Strict):
 
 
 def twin_path(directory: Path) -> Path:
-    """Where an application of this directory has its twin, if it has one."""
+    """Return the path of the twin of the application in ``directory``; an application may have none."""
     return directory / TWIN_FILE
 
 
 def twin_digest(directory: Path) -> str:
-    """The beginning of the SHA-256 of an application's twin.  Raises FileError."""
+    """Return the first 16 hex digits of the SHA-256 of an application's twin.  Raises FileError."""
     return hashlib.sha256(read_bytes(twin_path(directory))).hexdigest()[:16]
 
 
 def load_twin(path: Path) -> Twin:
-    """The twin of a file.  Raises FileError."""
+    """Read a twin.  Raises FileError."""
     document = read_document(path)
     check(document, TwinFile)
     data: dict[str, Any] = {key: value for key, value in document.data.items() if key not in ("kind", "version")}
@@ -163,12 +163,12 @@ def load_twin(path: Path) -> Twin:
 
 
 def twin_text(twin: Twin) -> str:
-    """The file of a twin: JSON, an operation a line, so that differences can be read."""
+    """Write a twin as JSON, one entry of a list per line, so that a diff can be read."""
     content = {"kind": "twin", "version": 1, **encode(twin)}
     parts = []
     for key, value in content.items():
         if isinstance(value, list):
-            rows = ",\n  ".join(json.dumps(one) for one in value)
+            rows = ",\n  ".join(json.dumps(entry) for entry in value)
             parts.append(f"{json.dumps(key)}: [\n  {rows}\n ]" if value else f"{json.dumps(key)}: []")
         else:
             parts.append(f"{json.dumps(key)}: {json.dumps(value)}")

@@ -1,4 +1,4 @@
-"""The schema of ``workload.yaml``, version 1: what the load generator accepts, checked before anything is started."""
+"""The schema of ``workload.yaml``, version 1: a mix that the load generator accepts, checked before any start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import LinePattern, Strict, Text, near, refuse
+from framework.config.checked import LinePattern, Strict, Text, did_you_mean, refuse
 from framework.config.document import Document
 
 _BOUND = 2**53  # integers beyond it are not exact in every JSON reader
@@ -128,7 +128,7 @@ class WorkloadFile(Strict):
 
 
 def check_references(document: Document, workload: WorkloadFile) -> None:
-    """Every ``{name}`` must be a variable.  Raises FileError."""
+    """Check that every ``{name}`` is a variable and every name is given once.  Raises FileError."""
     for reserved in ("word", "seq"):
         if reserved in workload.variables:
             raise document.error(("variables", reserved), reserved, "another name ({word:N} and {seq} are built in)")
@@ -165,6 +165,6 @@ def _check(document: Document, key: tuple[Any, ...], text: str, known: Mapping[s
         if (name == "word") != (length is not None) or (length is not None and int(length) > _TEXT):
             raise document.error(key, token, f"{{word:N}} with N up to {_TEXT}")
         if name not in ("word", "seq") and name not in known:
-            raise document.error(key, token, f"the variables {', '.join(known) or '(none)'}{near(name, known)}")
+            raise document.error(key, token, f"the variables {', '.join(known) or '(none)'}{did_you_mean(name, known)}")
         if sign and name in known and not known[name].numeric:
             raise document.error(key, token, f"{{{name}}}: {name} is not a number")

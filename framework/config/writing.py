@@ -1,4 +1,4 @@
-"""Plain data -> YAML text that YAML 1.1 and 1.2 readers understand alike."""
+"""Plain data -> YAML text that has one meaning in YAML 1.1 and 1.2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 
 from framework.errors import InputError
 
-# What a YAML 1.1 reader (docker-compose 1.29 is one) would not take for text: booleans, nulls, numbers with
+# Text that a YAML 1.1 reader (docker-compose 1.29 is one) takes for something else: booleans, nulls, numbers with
 # underscores, sexagesimal numbers such as 8080:80, dates.
 _AMBIGUOUS = re.compile(
     r"y|n|yes|no|on|off|true|false|null|~|[-+.]?[\d_][\d_:.,exobaA-F+-]*|[-+]?\.(inf|nan)|=|<<", re.IGNORECASE
@@ -22,7 +22,7 @@ _AMBIGUOUS = re.compile(
 
 
 class _Representer(RoundTripRepresenter):
-    """Quotes text that some reader would take for something else."""
+    """A representer that quotes text which some reader takes for something else."""
 
 
 def _text(representer: RoundTripRepresenter, value: str) -> ScalarNode:
@@ -34,7 +34,7 @@ _Representer.add_representer(str, _text)
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """YAML text of plain dictionaries, lists, strings, numbers, booleans and None, in their own order."""
+    """Write dictionaries, lists, strings, numbers, booleans and None as YAML text, in their own order."""
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.width = 4096  # a folded line is hard to read in a diff
@@ -45,7 +45,7 @@ def to_yaml(document: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Plain containers of plain values: tuples as lists, mappings as dictionaries."""
+    """Copy a value with tuples as lists and mappings as dictionaries."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a file and the directories above it; returns its path.  Raises InputError."""
+    """Write a file and the directories above it; return its path.  Raises InputError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""One repetition becomes a Measurement: its quantities with intervals, the objective's value, and whether it counts."""
+"""Evaluation of one repetition: its quantities with intervals, the objective's value, and whether it counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framework.objective.warmup import warmup_s
 from framework.objective.window import Window, machine_of, root_latency_ms, window_of
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
-"""Always measured; an objective may name other quantiles besides."""
+"""Quantities that are always measured; an objective may name other quantiles too."""
 
 
 def evaluate(
@@ -38,8 +38,8 @@ def evaluate(
 
     ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
     services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
-    for.  ``traced`` False: the load ran without tracing, so that latencies are the generator's own and nothing about
-    spans is checked.  A repetition that is invalid or infeasible has no value.
+    for.  ``traced`` False: the load ran without tracing, so latencies are the generator's and no check of spans is
+    made.  A repetition that is invalid or infeasible has no value.
     Raises InputError for an unknown quantity of the objective.
     """
     window, machine = window_of(load), machine_of(load, application.tracing.service)
@@ -63,7 +63,7 @@ def evaluate(
         invalid += checks.lag(window, quantities["p95"].value, limits)
         invalid += checks.agreement(quantities["p95"].value, generator_p95, limits)
         infeasible += [] if infeasible else checks.finite(value, window)
-        # A queue that grows is what overload looks like: then it is no disturbance to be measured again.
+        # Under overload a queue grows: latency then moves because of the configuration, not of a disturbance.
         (warnings if infeasible else invalid).extend(checks.stationary(latency, limits))
     needed, unsettled = _warmup(load)
     return Measurement(
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float | None:
-    """The objective's linear combination; None when it is not finite (failed requests reach into its quantiles)."""
+    """Return the objective's linear combination; None when failed requests make it infinite."""
     total = sum(term.weight * quantities[term.quantity].value for term in objective.terms if term.weight)
     return total if math.isfinite(total) else None
 
@@ -104,30 +104,31 @@ def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float |
 def _quantities(
     latency: NDArray[np.float64], window: Window, objective: Objective, cores: float | None
 ) -> dict[str, Estimate]:
-    """Everything that is always reported and everything that the objective names; latencies in ms.
+    """Estimate all quantities of REPORTED and of the objective; latencies in ms.
 
-    ``cores``: what the application's services used on average.  Raises InputError where that is wanted and not known.
+    ``cores``: mean CPU use of the application's services.  Raises InputError where the objective needs it and it is
+    not known.
     """
     names: Iterable[str] = dict.fromkeys((*REPORTED, *objective.quantities))
-    found: dict[str, Estimate] = {}
+    estimates: dict[str, Estimate] = {}
     for name in names:
         if name == "mean":
-            found[name] = mean(latency)
+            estimates[name] = mean(latency)
         elif name == "throughput":
-            found[name] = rate(window.completed, window.seconds)
+            estimates[name] = rate(window.completed, window.seconds)
         elif name == "errors":
-            found[name] = proportion(window.failed, window.requests)
+            estimates[name] = proportion(window.failed, window.requests)
         elif name == "cpu":
             if cores is None:
                 raise InputError("the objective names cpu, and the engine does not tell what the services used")
-            found[name] = Estimate(cores, -math.inf, math.inf, 1)  # read from counters: one reading, no samples
+            estimates[name] = Estimate(cores, -math.inf, math.inf, 1)  # read from counters: one reading, no samples
         else:
-            found[name] = quantile(latency, probability_of(name))
-    return found
+            estimates[name] = quantile(latency, probability_of(name))
+    return estimates
 
 
 def _warmup(load: LoadResult) -> tuple[float | None, tuple[str, ...]]:
-    """Where MSER would truncate this run, or a warning that it had not settled by its middle."""
+    """Return the warm-up that MSER asks for [s], or None and a warning that the run had not settled by its middle."""
     try:
         return warmup_s([load]), ()
     except MeasurementInvalid as error:

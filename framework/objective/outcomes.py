@@ -1,4 +1,4 @@
-"""What a trial says beside its value: how far it keeps the limits on its outcome, and its further objectives."""
+"""Further outcomes of a trial: by how much it exceeds its limits, and its further objectives."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from collections.abc import Iterable, Sequence
 from framework.model import Measurement, Objective, Trial
 from framework.objective.trial import trial_value
 
-MOST = 100.0  # of a limit: failed requests make a quantile infinite, and models need numbers
+MAX_EXCESS = 100.0  # as a fraction of the limit: failed requests make a quantile infinite, and models need numbers
 
 
 def outcome(measurements: Iterable[Measurement], quantity: str) -> float | None:
-    """A quantity over the repetitions that count, summarised as a trial's value is; None where none has it.
+    """Return a quantity over the valid repetitions, averaged like a trial's value; None where none has it.
 
     Infinite where failed requests reach into the quantile.
     """
-    found = [m.quantities[quantity].value for m in measurements if not m.invalid and quantity in m.quantities]
-    if not found:
+    values = [m.quantities[quantity].value for m in measurements if not m.invalid and quantity in m.quantities]
+    if not values:
         return None
-    return trial_value(found) if all(math.isfinite(value) for value in found) else math.inf
+    return trial_value(values) if all(math.isfinite(value) for value in values) else math.inf
 
 
 def measured(trial: Trial, quantity: str) -> float | None:
-    """A quantity of a trial, as it was told or else from its repetitions; None where it has none."""
+    """Return a quantity of a trial: the told value, else that of its repetitions; None without either."""
     told = trial.quantities.get(quantity)
     return outcome(trial.measurements, quantity) if told is None else told
 
 
 def constraints(trial: Trial, objective: Objective) -> dict[str, float]:
-    """Constraint, as text -> by how much a trial passes it, as a fraction of the limit; at most 0 where it is kept."""
-    values = ((one, measured(trial, one.quantity)) for one in objective.subject_to)
-    return {str(one): min(MOST, one.excess(value)) for one, value in values if value is not None}
+    """Return limit (as text) -> by how much a trial exceeds it, as a fraction of it; at most 0 where it is kept."""
+    values = ((limit, measured(trial, limit.quantity)) for limit in objective.subject_to)
+    return {str(limit): min(MAX_EXCESS, limit.excess(value)) for limit, value in values if value is not None}
 
 
 def others(trial: Trial, objective: Objective) -> dict[str, float]:
-    """The further objectives, minimised: throughput is wanted high, so that its negative stands here.
+    """Return the further objectives, to be minimised: throughput is maximised, so it is negated.
 
-    One that is infinite or was not measured is missing.
+    An objective that is infinite or was not measured is missing.
     """
     values = ((name, measured(trial, name)) for name in objective.also)
     return {
@@ -48,12 +48,12 @@ def others(trial: Trial, objective: Objective) -> dict[str, float]:
 
 
 def keeps(trial: Trial, objective: Objective) -> bool:
-    """Whether a trial keeps every limit."""
+    """Return whether a trial keeps every limit."""
     return all(excess <= 0 for excess in constraints(trial, objective).values())
 
 
 def best_of(trials: Sequence[Trial], objective: Objective) -> Trial | None:
-    """The trial with the lowest told value among those that keep the limits; where none does, what breaks them least.
+    """Return the trial with the lowest told value of those that keep the limits; if none does, the least excess.
 
     Deb, Computer Methods in Applied Mechanics and Engineering 186 (2000), section 3.  None where no trial has a value.
     """
@@ -62,6 +62,6 @@ def best_of(trials: Sequence[Trial], objective: Objective) -> Trial | None:
 
 
 def rank(trial: Trial, objective: Objective) -> tuple[float, float]:
-    """What trials are ordered by: by how much the limits are broken in all, then the told value."""
-    broken = sum(max(0.0, excess) for excess in constraints(trial, objective).values())
-    return broken, math.inf if trial.told_value is None else trial.told_value
+    """Return the sort key of a trial: the sum of its excesses over the limits, then its told value."""
+    violation = sum(max(0.0, excess) for excess in constraints(trial, objective).values())
+    return violation, math.inf if trial.told_value is None else trial.told_value

@@ -1,6 +1,6 @@
-"""Wilcoxon's signed-rank distribution, exact: the basis of every statement about pairs.
+"""Wilcoxon's exact signed-rank distribution: the basis of every statement about pairs.
 
-Own code, because scipy keeps the distribution behind its test to itself, and the interval needs it.
+It is written here because scipy does not publish the distribution of its test, and the interval needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def distribution(ranks: ArrayLike) -> NDArray[np.float64]:
-    """P(2 T = t), t = 0, 1, ...: T is the sum of the ranks whose sign is positive, each with probability 1/2.
+    """Return P(2 T = t), t = 0, 1, ...: T is the sum of the ranks with a positive sign, each with probability 1/2.
 
     ``ranks``: shape (n,), whole or half (mid-ranks of ties), which is why the result counts in halves.
     """
@@ -26,11 +26,11 @@ def distribution(ranks: ArrayLike) -> NDArray[np.float64]:
 
 
 def p_value(differences: ArrayLike) -> float:
-    """Two-sided exact p of Wilcoxon's signed-rank test, given the ties; zero differences are left out, as he did.
+    """Return the two-sided exact p of Wilcoxon's signed-rank test, given the ties; zero differences are left out.
 
     ``differences``: shape (n,), finite.  1 when nothing is left.
     """
-    from scipy import stats  # here: it takes half a second, which most commands can do without
+    from scipy import stats  # here: the import takes half a second, and most commands do not need it
 
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
@@ -45,18 +45,18 @@ def p_value(differences: ArrayLike) -> float:
 
 @cache
 def critical_rank(pairs: int, tail: float) -> tuple[int, float]:
-    """The largest k with P(T <= k - 1) <= ``tail`` for ``pairs`` pairs without ties, and that probability.
+    """Return the largest k with P(T <= k - 1) <= ``tail`` for ``pairs`` pairs without ties, and that probability.
 
     The k-th smallest and the k-th largest Walsh average bound the median; k = 0 when there are too few pairs.
     """
     whole = np.cumsum(distribution(np.arange(1, pairs + 1))[::2])
-    # A hair of slack, since 1/32 + 1/32 + ... is summed in binary.
+    # The tolerance is for rounding: 1/32 + 1/32 + ... is summed in binary.
     k = int(np.searchsorted(whole, tail + 1e-12, side="right"))
     return k, float(whole[k - 1]) if k else 0.0
 
 
 def walsh_averages(differences: ArrayLike) -> NDArray[np.float64]:
-    """The n (n + 1) / 2 averages of every two differences, each with itself too, ascending."""
+    """Return the n (n + 1) / 2 averages of every two differences, each with itself too, ascending."""
     values = np.asarray(differences, dtype=np.float64)
     first, second = np.triu_indices(len(values))
     return np.sort((values[first] + values[second]) / 2)

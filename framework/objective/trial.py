@@ -1,7 +1,7 @@
-"""From repetitions to a trial's value, its standard error, and its correction for drift.
+"""The value of a trial from its repetitions, its standard error, and its correction for drift.
 
-Runs of one configuration differ by a factor, not by an amount, so everything happens on logarithms; an objective that
-can be zero or negative has none and is treated as it stands.
+Runs of one configuration differ by a factor, not by an amount, so all is computed on logarithms.  An objective that can
+be zero or negative has no logarithm and is used as it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from framework.model import Trial
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between-run standard deviation, pooled over a study's trials, with its degrees of freedom.
+    """The between-run standard deviation, pooled over a study's trials, with its degrees of freedom.
 
-    ``log``: of log(value); otherwise of the values, because some are not positive.
+    ``log``: it is of log(value); else of the values, because some are not positive.
     """
 
     deviation: float
@@ -29,22 +29,22 @@ class Spread:
 
 
 def trial_value(values: Sequence[float]) -> float:
-    """The geometric mean of the repetitions' values; the arithmetic mean where they are not all positive.
+    """Return the geometric mean of the repetitions' values; the arithmetic mean where one is not positive.
 
-    Raises InputError for no values or values that are not finite: missing data is never a number.
+    Raises InputError without values, or for values that are not finite: missing data is never a number.
     """
-    found = np.asarray(values, dtype=np.float64)
-    if not len(found) or not np.isfinite(found).all():
+    array = np.asarray(values, dtype=np.float64)
+    if not len(array) or not np.isfinite(array).all():
         raise InputError(f"a trial's value needs finite values of its repetitions, found {list(values)}")
-    if (found > 0).all():
-        return float(np.exp(np.log(found).mean()))
-    return float(found.mean())
+    if (array > 0).all():
+        return float(np.exp(np.log(array).mean()))
+    return float(array.mean())
 
 
 def pooled_spread(trials: Iterable[Sequence[float]]) -> Spread | None:
-    """The standard deviation between runs of one configuration, pooled over trials (each: its repetitions' values).
+    """Pool the standard deviation between runs of one configuration over trials (each: its repetitions' values).
 
-    None while no trial has two values: three values alone say little, and one says nothing.
+    None while no trial has two values.  It is pooled because the few values of one trial say little.
     """
     groups = [np.asarray(values, dtype=np.float64) for values in trials if len(values)]
     log = all((values > 0).all() for values in groups)
@@ -58,11 +58,11 @@ def pooled_spread(trials: Iterable[Sequence[float]]) -> Spread | None:
 
 
 def standard_error(trial: Trial, others: Iterable[Trial]) -> float | None:
-    """The standard error of the logarithm of a trial's value, from the spread pooled over the study.
+    """Return the standard error of the logarithm of a trial's value, from the spread pooled over the study.
 
     ``others``: the study's trials with a value (``trial`` itself may be among them).  None while no trial has two
-    values.  Where the objective is not positive throughout, the error is relative to the trial's value, which is
-    what the logarithm's error means to first order.
+    values.  Where some values are not positive, the error is relative to the trial's value, which equals the error of
+    the logarithm to first order.  Raises InputError for a trial without a valid repetition.
     """
     values = _values(trial)
     if not values:
@@ -79,20 +79,20 @@ def standard_error(trial: Trial, others: Iterable[Trial]) -> float | None:
 
 
 def _values(trial: Trial) -> list[float]:
-    return [one.value for one in trial.measurements if one.value is not None and not one.invalid]
+    return [m.value for m in trial.measurements if m.value is not None and not m.invalid]
 
 
 def baseline_at(at: float, baselines: Sequence[tuple[float, float]]) -> float:
-    """The baseline's log value at ``at``.
+    """Interpolate the baseline's log value at ``at``, linearly between two baselines.
 
-    ``baselines``: (position in time or trial order, value > 0).  Between two of them: linear in the logarithm.
-    Before the first or after the last: the mean of the nearest two, since one alone would hand all its noise on.
+    ``baselines``: (position in time or trial order, value > 0).  Before the first or after the last, the mean of the
+    nearest two, which is less noisy than one.  Raises InputError without baselines, or where one is not positive.
     """
     ordered = sorted(baselines)
     if not ordered or any(value <= 0 for _, value in ordered):
         raise InputError("drift is corrected against at least one baseline, all positive")
-    before = [one for one in ordered if one[0] <= at]
-    after = [one for one in ordered if one[0] > at]
+    before = [(position, value) for position, value in ordered if position <= at]
+    after = [(position, value) for position, value in ordered if position > at]
     if before and after:
         (t0, v0), (t1, v1) = before[-1], after[0]
         weight = (at - t0) / (t1 - t0)
@@ -102,12 +102,12 @@ def baseline_at(at: float, baselines: Sequence[tuple[float, float]]) -> float:
 
 
 def drift_corrected(trial: Trial, baselines: Iterable[Trial]) -> float | None:
-    """A trial's value relative to the baselines nearest to it in trial order, on the scale of the first baseline.
+    """Correct a trial's value by the baselines nearest to it in trial order, on the scale of the first baseline.
 
-    A machine that has become 10 % slower makes candidate and baseline slower alike, and their ratio stays (Abedi &
-    Brecht, ICPE'17).  The first baseline fixes the scale, so that values told earlier keep their meaning.
-    ``baselines``: trials of the default configuration.  The value as it stands where there is no baseline, or
-    where a value is not positive and so has no ratio.
+    A machine that has become 10 % slower slows candidate and baseline alike, and their ratio stays (Abedi & Brecht,
+    ICPE'17).  The first baseline fixes the scale, so that later baselines do not change values already told.
+    ``baselines``: trials of the default configuration.  The value stays as it is without a baseline, or where a
+    value is not positive and so has no ratio.
     """
     known = sorted((float(b.number), b.value) for b in baselines if b.value is not None)
     if trial.value is None or trial.value <= 0 or not known or any(value <= 0 for _, value in known):

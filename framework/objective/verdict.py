@@ -2,7 +2,7 @@
 
 The estimate is the Hodges-Lehmann median of the paired log ratios (Hodges & Lehmann, 1963, Ann. Math. Stat. 34);
 its interval comes from the exact distribution of Wilcoxon's signed-rank statistic, so it assumes only that the
-log ratios are symmetric about their median, which pairs in random order bring about.
+log ratios are symmetric about their median, which the random order within pairs ensures.
 Coverage is discrete: 96.9 % for 6 pairs, 95.1 % for 10, never below 95 %; with fewer than 6 pairs there is no interval.
 """
 
@@ -20,20 +20,20 @@ from framework.model.estimates import CONFIDENCE, quantile
 from framework.objective import signed_rank
 
 MARGIN = 1.05
-"""No worse: the one-sided 95 % upper bound of the ratio stays below this (facts: measurement.md)."""
+"""Bound of "no worse": the one-sided 95 % upper bound of the ratio has to be below it (facts: measurement.md)."""
 
 
 def coverage(pairs: int) -> float:
-    """The coverage of the interval that ``pairs`` pairs allow; 0 when there are too few for any of 95 %."""
+    """Return the coverage of the interval of ``pairs`` pairs; 0 when they are too few for a 95 % interval."""
     k, below = signed_rank.critical_rank(pairs, (1 - CONFIDENCE) / 2)
     return 1 - 2 * below if k else 0.0
 
 
 def log_ratios(default: Sequence[float], best: Sequence[float]) -> NDArray[np.float64]:
-    """log(best/default) for every pair, negative where best is better; shape (pairs,).
+    """Return log(best/default) for every pair, negative where best is better; shape (pairs,).
 
-    Where an objective is negative throughout (throughput, maximised), the ratio is the other way round, so that
-    negative still means better.  Raises InputError for no pairs, unequal lengths, zeros or mixed signs.
+    Where all values are negative (throughput, maximised), the ratio is inverted, so that negative still means better.
+    Raises InputError for no pairs, unequal lengths, zeros or mixed signs.
     """
     a, b = _paired(default, best)
     if not one_sign(a, b):
@@ -43,15 +43,15 @@ def log_ratios(default: Sequence[float], best: Sequence[float]) -> NDArray[np.fl
 
 
 def relative_differences(default: Sequence[float], best: Sequence[float]) -> NDArray[np.float64]:
-    """(best - default) in units of the default's median size, for objectives that change their sign; shape (pairs,)."""
+    """Return (best - default) in units of the default's median size, for values of both signs; shape (pairs,)."""
     a, b = _paired(default, best)
     return (b - a) / (np.median(np.abs(a)) or np.abs([a, b]).max() or 1.0)
 
 
 def one_sign(*values: NDArray[np.float64]) -> bool:
-    """Whether all values are positive, or all are negative."""
-    together = np.concatenate(values)
-    return bool((together > 0).all() or (together < 0).all())
+    """Return whether all values are positive, or all are negative."""
+    combined = np.concatenate(values)
+    return bool((combined > 0).all() or (combined < 0).all())
 
 
 def _paired(default: Sequence[float], best: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -64,7 +64,7 @@ def _paired(default: Sequence[float], best: Sequence[float]) -> tuple[NDArray[np
 
 
 def hodges_lehmann(differences: Sequence[float] | NDArray[np.float64]) -> Estimate:
-    """The median of the Walsh averages with its interval; infinite when there are fewer than 6 pairs."""
+    """Estimate the median of the Walsh averages; its interval is infinite when there are fewer than 6 pairs."""
     walsh = signed_rank.walsh_averages(differences)
     k, _ = signed_rank.critical_rank(len(differences), (1 - CONFIDENCE) / 2)
     low, high = (float(walsh[k - 1]), float(walsh[-k])) if k else (-math.inf, math.inf)
@@ -72,16 +72,16 @@ def hodges_lehmann(differences: Sequence[float] | NDArray[np.float64]) -> Estima
 
 
 def upper_bound(differences: Sequence[float] | NDArray[np.float64]) -> float:
-    """The one-sided 95 % upper bound of the median difference; infinite when there are fewer than 5 pairs."""
+    """Return the one-sided 95 % upper bound of the median difference; infinite when there are fewer than 5 pairs."""
     k, _ = signed_rank.critical_rank(len(differences), 1 - CONFIDENCE)
     return float(signed_rank.walsh_averages(differences)[-k]) if k else math.inf
 
 
 def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
-    """Compare the values of fresh trials pair by pair: ``default[i]`` and ``best[i]`` were measured together.
+    """Compare the values of fresh trials pair by pair: ``default[i]`` and ``best[i]`` are one pair.
 
-    An improvement (or "worse") is claimed only when the interval of the log ratio leaves zero out.  An objective that
-    changes its sign (a mixture of latency and throughput may) has no ratio: relative differences take its place.
+    An improvement (or "worse") is claimed only when the interval of the log ratio excludes zero.  An objective with
+    values of both signs (a mixture of latency and throughput) has no ratio: relative differences replace it.
     Raises InputError for no pairs or values that are not finite.
     """
     is_ratio = one_sign(*_paired(default, best))
@@ -109,6 +109,6 @@ def compare(default: Sequence[float], best: Sequence[float]) -> Verdict:
 
 
 def compare_groups(reference: Mapping[int, float], candidate: Mapping[int, float]) -> Verdict | None:
-    """The same over the groups (number -> value) that both arms have; None for fewer than two."""
+    """Compare the values of the groups (number -> value) that both arms have; None for fewer than two groups."""
     pairs = sorted(reference.keys() & candidate.keys())
     return compare([reference[k] for k in pairs], [candidate[k] for k in pairs]) if len(pairs) >= 2 else None

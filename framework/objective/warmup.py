@@ -1,7 +1,7 @@
-"""How long to warm up: one length for a whole study, found from runs of the default configuration.
+"""The length of the warm-up: one for a whole study, from runs of the default configuration.
 
-MSER (White, 1997, Simulation 69(6)): cut off the beginning that makes the standard error of what is left smallest.
-Where the cut falls past the middle, the run has not settled and any length read off it would be a guess.
+MSER (White, 1997, Simulation 69(6)) cuts off the beginning so that the standard error of the rest is smallest.
+Where the cut is past the middle, the run has not settled, and no length can be taken from it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from framework.model import LoadResult
 
 BIN_S = 0.2
 SPARE = 5
-"""Bins at the end where no cut may fall: the error of a handful of alike bins is small by accident."""
+"""Bins at the end where no cut is allowed: the error of a few similar bins is small by chance."""
 
 
 def mser(bins: ArrayLike) -> int:
-    """The number of leading bins to cut: the argument that minimises the standard error of the mean of the rest.
+    """Return the number of leading bins to cut, which minimises the standard error of the mean of the rest.
 
-    ``bins``: shape (n,), n > 5, finite.  The first of several minima counts.
+    ``bins``: shape (n,), n > 5, finite.  The first of several minima counts.  Raises InputError for fewer bins.
     """
     values = np.asarray(bins, dtype=np.float64)
     count = len(values)
@@ -34,16 +34,16 @@ def mser(bins: ArrayLike) -> int:
     sums = np.cumsum(centred[::-1])[::-1]
     squares = np.cumsum((centred**2)[::-1])[::-1]
     statistic = (squares - sums**2 / left) / left**2
-    # Rounding leaves tiny differences between equal errors: they count as equal, so that the earliest cut wins.
+    # Rounding leaves tiny differences between equal errors; they count as equal, so that the earliest cut wins.
     allowed = statistic[: count - SPARE]
     threshold = allowed.min() + (1e-12 * np.abs(values).max()) ** 2
     return int(np.flatnonzero(allowed <= threshold)[0])
 
 
 def level(run: LoadResult) -> NDArray[np.float64]:
-    """Mean log latency of the good replies in each bin of 200 ms by due time, warm-up and window; shape (bins,).
+    """Return the mean log latency [log ms] of good replies per 200 ms of due time, warm-up and window; shape (bins,).
 
-    The logarithm keeps one slow request from outweighing its bin.  Bins without a good reply are nan.
+    The logarithm keeps one slow request from dominating its bin.  Bins without a good reply are nan.
     """
     length = round((run.warmup_s + run.window_s) / BIN_S)
     index = (run.due_ns - run.started_ns) // int(BIN_S * 1e9)
@@ -57,16 +57,17 @@ def level(run: LoadResult) -> NDArray[np.float64]:
 
 
 def warmup_s(runs: Sequence[LoadResult]) -> float:
-    """The warm-up that ``runs`` of the default configuration ask for, in seconds, a multiple of 0.2.
+    """Return the warm-up [s] that ``runs`` of the default configuration need, a multiple of 0.2.
 
-    The runs are alike in length; their bins are averaged first (Welch, 1983), so that a hiccup of one run does not
-    look like a phase of all.  Raises MeasurementInvalid when the cut is past the middle.
+    The runs have one length; their bins are averaged first (Welch, 1983), so that a pause of one run does not look
+    like a phase of all.  Raises MeasurementInvalid when the cut is past the middle or too few bins have a good reply,
+    InputError without runs.
     """
     if not runs:
         raise InputError("the length of the warm-up is found from at least one run of the default configuration")
     levels = [level(run) for run in runs]
-    shortest = min(len(one) for one in levels)
-    table = np.array([one[:shortest] for one in levels])
+    shortest = min(len(bins) for bins in levels)
+    table = np.array([bins[:shortest] for bins in levels])
     seen = ~np.isnan(table).all(axis=0)
     if seen.sum() <= max(SPARE, shortest // 2):
         raise MeasurementInvalid(

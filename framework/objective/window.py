@@ -1,4 +1,4 @@
-"""The measured window as arrays: which requests and which root spans belong to it, and how long they took."""
+"""The measured window as arrays: the latencies of its requests and root spans, and the machine's CPU use in it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from framework.model import LoadResult, Usage
 from framework.model.spans import SpanTable
 
 GENERATOR = "loadgen"
-"""The service name under which the load generator exports its root client spans."""
+"""Service name of the load generator's root client spans."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The generator's account of the requests that were due in the window; arrays in the order of the due times.
+    """The requests that were due in the window, as the generator saw them; arrays in the order of the due times.
 
     ``latency_ms``: shape (requests,), infinite for failed ones.  ``lag_ms``: shape (sent,).  ``completed``: good
     replies that arrived inside the window, whenever they were due.  ``in_flight``: requests open at its two edges.
@@ -40,7 +40,7 @@ def window_of(load: LoadResult) -> Window:
     inside = (due >= start) & (due < end)
     latency = np.where(ok, (done - due) / 1e6, math.inf)[inside]
     was_sent = inside & (sent > 0)
-    # A request without a reply is open to the end.
+    # A request without a reply stays open to the end.
     open_until = np.where(done > 0, done, np.iinfo(np.int64).max)
     in_flight = sum(int(((due < edge) & (open_until >= edge)).sum()) for edge in (start, end))
     return Window(
@@ -55,7 +55,7 @@ def window_of(load: LoadResult) -> Window:
 
 
 def root_latency_ms(spans: SpanTable) -> NDArray[np.float64]:
-    """Latencies of the generator's root spans, oldest first, infinite where the span says error; shape (roots,)."""
+    """Return the latencies [ms] of the generator's root spans, oldest first, infinite on errors; shape (roots,)."""
     services = [index for index, name in enumerate(spans.strings) if name == GENERATOR]
     rows = np.flatnonzero((spans.parent == -1) & np.isin(spans.service, services))
     rows = rows[np.argsort(spans.start_ns[rows], kind="stable")]
@@ -65,7 +65,7 @@ def root_latency_ms(spans: SpanTable) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the machine did during the window; shares are of all its cores.  None: the engine did not tell."""
+    """The machine's CPU use during the window; shares are of all its cores.  None: not reported by the engine."""
 
     stolen: float | None
     pressure: float | None
@@ -74,9 +74,9 @@ class Machine:
 
 
 def machine_of(load: LoadResult, tracing_service: str) -> Machine:
-    """CPU used in the window by application, generator, jaeger (whatever stores the traces) and tailor.
+    """Compute the CPU use in the window of application, generator, jaeger (the tracing service) and tailor.
 
-    ``others``: by all other processes, where the host's counters are there.
+    ``others``: of all other processes, where the host's counters are known.
     """
     before, after = load.usage_before, load.usage_after
     if before is None or after is None or after.at_ns <= before.at_ns:
@@ -98,7 +98,7 @@ def machine_of(load: LoadResult, tracing_service: str) -> Machine:
 
 
 def _pressure(before: Usage, after: Usage, seconds: float) -> float | None:
-    """The fraction of time in which something waited for a CPU."""
+    """Return the fraction of time in which a task waited for a CPU; None where it was not measured."""
     if before.pressure_cpu_s is None or after.pressure_cpu_s is None:
         return None
     return (after.pressure_cpu_s - before.pressure_cpu_s) / seconds

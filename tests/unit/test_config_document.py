@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.config.document import read_document, written
+from framework.config.document import key_text, read_document
 from framework.errors import FileError
 
 
@@ -58,7 +58,7 @@ def test_lines_of_keys(tmp_path: Path) -> None:
     assert document.lines[("a", "b", 1, "c")] == 4
     assert str(document.error(("a", "b", 1, "c"), 2, "3")) == f"{path}: line 4: a.b[1].c: found 2; allowed: 3"
     assert document.error(("a", "missing"), "nothing", "something").key == "line 1: a.missing"
-    assert written(("a", 0, "b")) == "a[0].b"
+    assert key_text(("a", 0, "b")) == "a[0].b"
 
 
 def test_many_aliases_of_aliases_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.model import Objective, Term, Trial, TrialState
-from framework.objective.speed import EXPECTED, at_speed, sensitivity, slowness, typical
+from framework.objective.speed import PRIOR_MEAN, at_speed, sensitivity, slowness, typical
 from framework.objective.trial import trial_value
 from optimizer.space import Configuration
 from tests.unit.test_statistics_trial import measurement
@@ -75,7 +75,7 @@ def test_a_machine_that_tells_nothing_changes_little() -> None:
 def test_before_anything_is_known_what_is_believed_counts() -> None:
     found = sensitivity([trial(1, [(4.0, 10.0)])], P95)
     assert found is not None
-    assert found.slope == EXPECTED
+    assert found.slope == PRIOR_MEAN
 
 
 @settings(deadline=None)
