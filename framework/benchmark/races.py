@@ -1,9 +1,13 @@
-"""Races: every optimizer on every problem with every seed, in parallel, resumed from where a file of runs ends.
+"""Races: every optimizer on every problem with every seed, in parallel, without the runs that a file already has.
 
-A problem is a line of ``optimizer.benchmark.lists``; "replay FILE" with a recorded study; "twin DIRECTORY", the twin of
-an application, or "twin DIRECTORY critical-path [MS]", what its traces leave of it (services with at least so many
-milliseconds on the path, 1 if none are given); "made SEED SERVICES SHAPE", an application that was made up (chain or
-fan-out), with its twin.
+A problem is given by a line of text:
+
+* a line of ``optimizer.benchmark.lists``;
+* "replay FILE": a recorded study;
+* "twin DIRECTORY": the twin of an application;
+* "twin DIRECTORY critical-path [MS]": that twin, tuned only in services with at least MS (default: 1) milliseconds on
+  the critical path;
+* "made SEED SERVICES SHAPE": a generated application (SHAPE: chain or fan-out) with its twin.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 @dataclass(frozen=True)
 class Entry:
-    """An optimizer in a race.  ``label``: its name in the tables.  ``guided``: it is told the priors."""
+    """An optimizer in a race.  ``label``: its name in the tables.  ``guided``: it is given the priors."""
 
     optimizer: str
     label: str = ""
@@ -70,49 +74,50 @@ def race(
     keep: bool = False,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Run]:
-    """The runs that are asked for: those that ``path`` has (a line of JSON each), and the others, made now.
+    """Return all requested runs: those that ``path`` has (a line of JSON each), and the others, which are run now.
 
-    A run is added to the file when it ends, so that stopping loses only the runs under way.  A run of another number
-    of evaluations is another run: an optimizer that knows its budget behaves otherwise.  So is a run of another
-    version of an optimizer or a problem, except where ``keep``.  Raises StoreError.
+    A run is added to the file when it ends, so that stopping loses only the runs in progress.  A run in the file counts
+    only with an equal number of evaluations (an optimizer that knows its budget depends on it) and, unless ``keep``,
+    with an equal version of the optimizer and of the problem.  ``progress`` is called with the runs done and their
+    total.  Raises StoreError.
     """
-    made_of = {entry.name: _made_of(entry) for entry in entries}
+    code = {entry.name: _code(entry) for entry in entries}
     known = {line: problem_of(line) for line in problems}
-    identities = {line: identity_of(one) for line, one in known.items()}
+    identities = {line: identity_of(known_problem) for line, known_problem in known.items()}
     asked = {(e.name, known[line].name, seed): (e, line, seed) for seed in seeds for line in problems for e in entries}
-    origins = {key: _origin(made_of[entry.name], identities[line], entry) for key, (entry, line, _) in asked.items()}
+    origins = {key: _origin(code[entry.name], identities[line], entry) for key, (entry, line, _) in asked.items()}
     have = {
-        key: one
-        for one in (read(path) if path.exists() else ())
-        if (key := (one.optimizer, one.problem, one.seed)) in asked
-        and len(one.values) == evaluations + 1
-        and (keep or one.origin == origins[key])
+        key: stored
+        for stored in (read(path) if path.exists() else ())
+        if (key := (stored.optimizer, stored.problem, stored.seed)) in asked
+        and len(stored.values) == evaluations + 1
+        and (keep or stored.origin == origins[key])
     }
-    kept = list(have.values())
+    runs = list(have.values())
     wanted = [task for key, task in asked.items() if key not in have]
     progress(0, len(wanted))
     if not wanted:
-        return kept
+        return runs
     for variable in THREADS:  # inherited by the new processes: each has one core
         os.environ.setdefault(variable, "1")
     with ProcessPoolExecutor(workers or len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
-        tasks = [pool.submit(_one, entry, line, seed, evaluations) for entry, line, seed in wanted]
+        tasks = [pool.submit(_run, entry, line, seed, evaluations) for entry, line, seed in wanted]
         try:
             for done, task in enumerate(as_completed(tasks), 1):
-                made = task.result()
-                made = replace(made, origin=origins[made.optimizer, made.problem, made.seed])
-                kept.append(made)
-                _append(path, made)
+                ended = task.result()
+                ended = replace(ended, origin=origins[ended.optimizer, ended.problem, ended.seed])
+                runs.append(ended)
+                _append(path, ended)
                 progress(done, len(wanted))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C: what has not begun is not run
-    return kept
+            pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C, runs that wait are not begun
+    return runs
 
 
-def _made_of(entry: Entry) -> list[str]:
-    """Digests of an optimizer's code, and of that of others that its options name."""
+def _code(entry: Entry) -> list[str]:
+    """Return digests of an optimizer's code, and of the code of other optimizers that its options name."""
     kind = kind_of(entry.optimizer)
-    options = {**{name: one.default for name, one in kind.options_known.items()}, **entry.options}
+    options = {**{name: option.default for name, option in kind.options_known.items()}, **entry.options}
     named = [str(value) for value in options.values() if value in registry.names()]
     return [code_of(kind_of(name)) for name in (entry.optimizer, *named)]
 
@@ -122,7 +127,7 @@ def _origin(code: Sequence[str], problem: str, entry: Entry) -> str:
     return hashlib.sha256(options.encode()).hexdigest()[:16]
 
 
-def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
+def _run(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
     return run(
         entry.optimizer,
         problem_of(line),
@@ -135,17 +140,17 @@ def _one(entry: Entry, line: str, seed: int, evaluations: int) -> Run:
 
 
 def problem_of(line: str) -> Problem:
-    """The problem of a line.  Raises InvalidInput, LibraryMissing, StoreError on a record that cannot be read."""
+    """Return the problem of a line.  Raises InvalidInput, LibraryMissing, StoreError where a record is unreadable."""
     kind, _, rest = line.partition(" ")
     if kind == "replay":
         return replayed(Path(rest))
     if kind == "twin":
         return _twin_problem(*rest.split())
-    return _made_problem(*rest.split()) if kind == "made" else problem(line)
+    return _generated_problem(*rest.split()) if kind == "made" else problem(line)
 
 
 def _twin_problem(directory: str, cut: str = "none", *limits: str) -> Problem:
-    """Raises InputError, FileError."""
+    """Return the problem of an application's twin.  Raises InputError, FileError."""
     application = load_application(Path(directory))
     twin = load_twin(twin_path(application.directory))
     thresholds = Thresholds()
@@ -156,16 +161,16 @@ def _twin_problem(directory: str, cut: str = "none", *limits: str) -> Problem:
 
 def _milliseconds(text: str, *more: str) -> float:
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = math.nan
-    if more or not 0 <= found < math.inf:
+        value = math.nan
+    if more or not 0 <= value < math.inf:
         raise InputError(f"twin: found {' '.join((text, *more))}; allowed: a number of milliseconds")
-    return found
+    return value
 
 
-def _made_problem(seed: str, services: str, shape: str) -> Problem:
-    """Raises InputError."""
+def _generated_problem(seed: str, services: str, shape: str) -> Problem:
+    """Return the problem of a generated application.  Raises InputError."""
     if shape not in ("chain", "fan-out") or not (seed.isdigit() and services.isdigit()):
         raise InputError(f"made: found {seed} {services} {shape}; allowed: SEED SERVICES chain or fan-out")
     twin, application = generated(int(seed), int(services), "chain" if shape == "chain" else "fan-out")
@@ -179,18 +184,18 @@ def _on_host(name: str, twin: Twin, application: Application, cut: str, threshol
     if cut != "none":
         tunable = {service: len(names) for service, names in space.groups.items()}
         times = modelled_times(twin, application, types, rate)
-        found = reduce(cut, evidence_of([times]), tunable, thresholds=thresholds)
-        space = space.subset(one.name for one in space.parameters if one.group in found.kept)
+        reduction = reduce(cut, evidence_of([times]), tunable, thresholds=thresholds)
+        space = space.subset(parameter.name for parameter in space.parameters if parameter.group in reduction.kept)
         space = along_the_path(space, times)
     return TwinProblem(name, twin, application, types, space, rate)
 
 
 def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
-    """A study as a record: its space, and the drift-corrected values that its optimizer was told."""
-    known = [t for t in trials if t.purpose in ("default", "search")]
+    """Return a study as a record: its space, and the drift-corrected values that its optimizer was told."""
+    counted = [t for t in trials if t.purpose in ("default", "search")]
     results = [
         Result(dict(t.configuration), t.told_value, t.standard_error)
-        for t in known
+        for t in counted
         if t.told_value is not None or t.state in (TrialState.FAILED, TrialState.INFEASIBLE)
     ]
     return {
@@ -203,11 +208,11 @@ def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def replayed(path: Path) -> Replay:
-    """The problem of a record.  Raises StoreError, InvalidInput."""
+    """Return the problem of a record.  Raises StoreError, InvalidInput."""
     try:
         document = json.loads(read_text(path, RECORD_BYTES))
         space = SearchSpace.from_dict(document["space"])
-        results = [decode(Result, one) for one in document["results"]]
+        results = [decode(Result, result) for result in document["results"]]
         name = f"replay of {document['study']}"
     except (InputError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{path} is no recorded study: {error}") from error
@@ -215,7 +220,7 @@ def replayed(path: Path) -> Replay:
 
 
 def read(path: Path) -> Iterator[Run]:
-    """The runs of a file.  Raises StoreError."""
+    """Yield the runs of a file.  Raises StoreError."""
     for number, line in enumerate(read_text(path, RECORD_BYTES).splitlines(), 1):
         try:
             content: dict[str, Any] = json.loads(line)
@@ -225,10 +230,10 @@ def read(path: Path) -> Iterator[Run]:
             raise StoreError(f"{path}:{number} is no run: {error}") from error
 
 
-def _append(path: Path, made: Run) -> None:
+def _append(path: Path, ended: Run) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
-            file.write(json.dumps(asdict(made)) + "\n")
+            file.write(json.dumps(asdict(ended)) + "\n")
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

@@ -13,15 +13,15 @@ from framework.twin.replication import replications
 from framework.twin.translate import compiled
 from optimizer.space import Configuration, SearchSpace
 
-REQUESTS = 1_500  # of each of the runs whose mean is taken for the truth
+REQUESTS = 1_500  # of each simulated run; the geometric mean of the runs' p95 is the truth
 SEEDS = (1, 2)
-FAILED = 0.001  # of the requests: a limit of measurement.md
-MEMORY = 0.8  # of the hosts', for caches: beyond it a deployment does not come up
-WINDOW = 0.03  # standard deviation of log(p95) of a window, beside what runs differ by
+FAILED = 0.001  # fraction of requests that may fail: a limit of measurement.md
+MEMORY = 0.8  # fraction of the hosts' memory for caches: beyond it a deployment does not start
+WINDOW = 0.03  # standard deviation of log(p95) of a window, added to the spread between runs
 
 
 class TwinProblem:
-    """A problem of ``optimizer.benchmark``: the p95 that a twin answers.  ``space``: what is searched of it."""
+    """A problem of ``optimizer.benchmark``: the p95 of a twin.  ``space``: the parameters that are searched."""
 
     family = "twins"
 
@@ -38,15 +38,15 @@ class TwinProblem:
         self.space = space
         self._twin, self._application, self._types, self._rate = twin, application, types, rate_rps
         self._sizes = [
-            f"{service.name}.{one.name}"
+            f"{service.name}.{parameter.name}"
             for service in application.services
-            for one in parameters_of(application, types, service)
-            if one.role == "cache_bytes" and one.unit == "MiB"
+            for parameter in parameters_of(application, types, service)
+            if parameter.role == "cache_bytes" and parameter.unit == "MiB"
         ]
         self._truth = lru_cache(maxsize=256)(self._simulated)
 
     def truth(self, configuration: Configuration) -> float | None:
-        """p95 in ms; None where memory does not suffice or requests fail."""
+        """Return the p95 in ms; None where memory does not suffice or too many requests fail."""
         return self._truth(configuration)
 
     def _simulated(self, configuration: Configuration) -> float | None:
@@ -57,12 +57,14 @@ class TwinProblem:
         program, _ = compiled(self._twin, self._application, self._types, configuration)
         seconds = max(1.0, REQUESTS / self._rate)
         runs = replications(program, self._rate, seconds, SEEDS)
-        if any(one.failed > FAILED for one in runs):
+        if any(run.failed > FAILED for run in runs):
             return None
-        return math.exp(math.fsum(math.log(one.p95_ms) for one in runs) / len(runs))
+        return math.exp(math.fsum(math.log(run.p95_ms) for run in runs) / len(runs))
 
     def noise(self, configuration: Configuration) -> float:
+        """Return the standard deviation of log(p95) of a measurement."""
         return math.hypot(self._twin.run_spread, WINDOW)
 
     def priors(self, configuration: Configuration) -> Mapping[str, float]:
+        """Return no priors."""
         return {}

@@ -154,11 +154,12 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
     for column in ("service", "CPUs", "harm", "left", "why"):
         table.add_column(column)
     why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, profile)
-    whole = sum(one.together for one in why_each)
-    for one in sorted(why_each, key=lambda one: -one.together):
+    whole = sum(one.harm_shared for one in why_each)
+    for one in sorted(why_each, key=lambda one: -one.harm_shared):
         kept = "kept apart from" if one.separated else "still beside"
         why = f"{kept} {one.worst}, which harms it most ({one.resource})" if one.worst else ""
-        table.add_row(one.service, one.cpus, _share(one.together, whole), _share(one.left, one.together), why)
+        harm = _share(one.harm_shared, whole), _share(one.harm_placed, one.harm_shared)
+        table.add_row(one.service, one.cpus, *harm, why)
     output.print(table)
     output.print(
         "harm: the service's share of what the profile predicts that all suffer on the same CPUs; left: how much of it "

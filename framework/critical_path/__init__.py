@@ -1,1 +1,1 @@
-"""Where the time of requests goes: critical paths of traces, and the services worth tuning."""
+"""Critical paths of traces: where the time of requests goes, and which services are worth tuning."""

@@ -1,4 +1,4 @@
-"""Everything that a set of traces says, in one place: what ``tailor analyze`` prints and draws."""
+"""The analysis of a set of traces: all results that ``tailor analyze`` prints and draws."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENOUGH_FOR_A_TAIL = 20
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How traces are looked at.
+    """Options of an analysis.
 
     ``entry``: the service that clients call.  ``peers``: pattern of an operation -> service, for calls that name no
     peer.  ``mix``: weight of each kind of request.
@@ -41,7 +41,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Many traces in numbers.  ``latency`` in ms by name (mean, p50, p95, p99); ``requests``: kind -> traces."""
+    """Results of an analysis.  ``latency``: in ms by name (mean, p50, p95, p99).  ``requests``: kind -> traces."""
 
     traces: TraceSet
     view: View
@@ -60,7 +60,7 @@ class Analysis:
 
 
 def analyse(traces: TraceSet, view: View = View()) -> Analysis:
-    """Raises InputError when there is no sound trace."""
+    """Analyse traces.  Raises InputError when there is no usable trace."""
     if not len(traces.spans.traces):
         reasons = [f"{count} rejected: {reason}" for reason, count in traces.rejected.items()]
         reasons += [f"{name}: {why}" for name, why in traces.unreadable.items()]
@@ -90,10 +90,9 @@ def analyse(traces: TraceSet, view: View = View()) -> Analysis:
 
 
 def by_operation(spans: SpanTable, charges: Charges) -> Charges:
-    """Charges split by the operation of the span: "service: operation"."""
+    """Split charges by the operation of the span: "service: operation"."""
     pair = charges.service.astype(np.int64) * len(spans.strings) + spans.operation
-    found, index = np.unique(pair, return_inverse=True)
-    names = tuple(
-        f"{charges.names[one // len(spans.strings)]}: {spans.strings[one % len(spans.strings)]}" for one in found
-    )
+    pairs, index = np.unique(pair, return_inverse=True)
+    count = len(spans.strings)
+    names = tuple(f"{charges.names[code // count]}: {spans.strings[code % count]}" for code in pairs)
     return Charges(names, index.astype(np.int32))

@@ -1,8 +1,8 @@
-"""Which service each span's own time is charged to.
+"""Attribution: the service that each span's own time is charged to.
 
-Caches and databases send no spans: the time of a call that no server answered belongs to the peer that the call names,
-or else to the peer that a pattern of its operation's name stands for.  What the client's root span spends outside the
-first server span is the front end's, which queues requests and may send no spans either.
+Caches and databases send no spans: the time of a call without a server span is charged to the peer that the call names,
+or else to the peer whose pattern matches the operation's name.  The time of the client's root span outside the first
+server span is charged to the front end, which queues requests and may send no spans either.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from framework.model.spans import SpanTable
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """``service``: what each span's own time is charged to, an index into ``names``; shape (n,)."""
+    """Charges of spans.  ``service``: the service that pays for each span, an index into ``names``; shape (n,)."""
 
     names: Sequence[str]
     service: NDArray[np.int32]
 
 
 def charged(spans: SpanTable, entry: str = "", peers: Mapping[str, str] | None = None) -> Charges:
-    """``entry``: the service that clients call (empty: a client's root span keeps its time).
+    """Charge each span's own time to a service.
 
-    ``peers``: regular expression -> service, for calls whose span names no peer; the first that is found in the
-    operation's name counts.
+    ``entry``: the service that clients call (empty: a client's root span keeps its time).
+
+    ``peers``: regular expression -> service, for calls whose span names no peer; the first expression that matches
+    somewhere in the operation's name counts.
     """
     names = [*spans.strings]
     peer = spans.peer.copy()

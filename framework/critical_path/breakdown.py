@@ -1,7 +1,7 @@
-"""What many traces say of each service: its share of the critical path, its service time, and how much that varies.
+"""Breakdown of many traces by service: share of the critical path, service time, and variation of the service time.
 
 Every number comes with its 95 % interval over traces.  A request's *service time* at a service is the service's self
-time in that request; a request counts for a service where it has a span there.
+time in that request; only requests with a span at the service count.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ class ServiceBreakdown:
 
 
 def weights(table: PerTrace, mix: Mapping[str, float] | None = None) -> NDArray[np.float64]:
-    """Each trace's weight, shape (traces,), adding up to one: as found, or so that requests have the shares of ``mix``.
+    """Return each trace's weight, shape (traces,), with sum 1: equal, or so that requests have the shares of ``mix``.
 
     ``mix``: weight of each kind of request, by its root's operation.  Raises InputError for a kind without traces.
     """
     if not mix:
         return np.full(table.traces, 1.0 / table.traces) if table.traces else np.empty(0)
-    found = np.zeros(table.traces)
+    weight_of = np.zeros(table.traces)
     for request, weight in mix.items():
         chosen = table.request == table.requests.index(request) if request in table.requests else np.zeros(0, np.bool_)
         if weight > 0 and not chosen.any():
             raise InputError(f"mix: found {request!r}; allowed: {', '.join(sorted(kinds(table)))}")
         if weight > 0:
-            found[chosen] = weight / chosen.sum()
-    found /= found.sum()
-    return found
+            weight_of[chosen] = weight / chosen.sum()
+    weight_of /= weight_of.sum()
+    return weight_of
 
 
 def kinds(table: PerTrace) -> list[str]:
-    """The kinds of requests: the operations of the roots."""
+    """Return the kinds of requests: the operations of the roots."""
     return [table.requests[index] for index in np.unique(table.request)]
 
 
 def profiles(table: PerTrace, mix: Mapping[str, float] | None = None) -> tuple[ServiceBreakdown, ...]:
-    """One profile a service, the largest share first."""
+    """Return the breakdown of each service, the largest share first."""
     if not table.traces:
         return ()
     weight = weights(table, mix)
     order = np.argsort(table.service, kind="stable")
     edges = np.flatnonzero(np.diff(table.service[order])) + 1
-    found = [_profile(table, rows, weight) for rows in np.split(order, edges)]
-    return tuple(sorted(found, key=lambda one: (-one.share.value, one.name)))
+    services = [_profile(table, rows, weight) for rows in np.split(order, edges)]
+    return tuple(sorted(services, key=lambda service: (-service.share.value, service.name)))
 
 
 def _profile(table: PerTrace, rows: NDArray[np.int64], weight: NDArray[np.float64]) -> ServiceBreakdown:
@@ -99,7 +99,7 @@ def _profile(table: PerTrace, rows: NDArray[np.int64], weight: NDArray[np.float6
 def ratio(
     part_ns: NDArray[np.int64], trace: NDArray[np.int32], root_ns: NDArray[np.int64], weight: NDArray[np.float64]
 ) -> Estimate:
-    """Weighted sum of ``part_ns`` over weighted sum of ``root_ns`` (Cochran, Sampling Techniques, 1977, chapter 6).
+    """Estimate the ratio of the weighted sums of both times (Cochran, Sampling Techniques, 1977, chapter 6).
 
     ``part_ns``, ``trace``: shape (m,), the traces that have a part.  The interval comes from the residuals of the
     traces, treated as one stratum, and is cut to [0, 1].
@@ -118,7 +118,7 @@ def ratio(
 
 
 def variation(values: NDArray[np.float64]) -> Estimate:
-    """The coefficient of variation, with its interval by the delta method (moments up to the fourth)."""
+    """Estimate the coefficient of variation, with its interval by the delta method (moments up to the fourth)."""
     count = len(values)
     centre = float(values.mean()) if count else 0.0
     if count < 3 or centre <= 0:

@@ -2,11 +2,11 @@
 
 Walk back from the end of the root.  The child that finished last before the cursor is what its parent waited for; the
 gap between its end and the cursor was the parent's own; then go on from that child's start.  Every child on the path
-is walked in the same way, so the sections of a trace are contiguous, disjoint and add up to its root.
+is walked likewise, so the sections of a trace are contiguous, disjoint and add up to its root.
 
 The sweep is that of Jaeger's web page and of CRISP (Zhang et al., USENIX ATC'22), with ends that touch the cursor
-counted as before it.  Children are clipped to their parents first, parents before children; what lies outside is left
-out.  Only children that their parent waits for take part: none that merely follow, no consumers of what it produced.
+counted as before it.  Children are clipped to their parents first, parents before children; a child outside is left
+out.  Only children that their parent waits for take part: no spans that merely follow, no consumers of its messages.
 
 One pass over the whole table, compiled with numba: no Python object per span, no recursion.
 """
@@ -25,15 +25,15 @@ from framework.numba_cache import numba
 
 Int64s = NDArray[np.int64]
 SMALL = 24
-"""Up to here, siblings are sorted by insertion."""
+"""Up to this number, siblings are sorted by insertion, above it by radix sort."""
 DIGIT_BITS = 11
 DIGIT = np.uint64((1 << DIGIT_BITS) - 1)
-"""Of the radix sort of more siblings."""
+"""A digit of the radix sort."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The pieces of critical paths, newest first within a trace; columns of shape (m,), times in ns.
+    """Sections of critical paths, newest first within a trace; columns of shape (m,), times in ns.
 
     ``row``: the span, a row of the table that they were extracted from.
     """
@@ -47,7 +47,8 @@ class Sections:
 
 
 def path_time_ns(spans: SpanTable, *, tolerance: float = 0.0) -> Int64s:
-    """How long each span is on the critical path of its trace; shape (n,), adds up to the roots' durations.
+    """Return how long each span is on the critical path of its trace in ns; shape (n,), adds up to the roots'
+    durations.
 
     ``tolerance``: siblings that overlap by less than this fraction of their parent's duration count as one after the
     other; the earlier one is cut (CRISP uses 0.01).
@@ -56,7 +57,7 @@ def path_time_ns(spans: SpanTable, *, tolerance: float = 0.0) -> Int64s:
 
 
 def sections(spans: SpanTable, *, tolerance: float = 0.0) -> Sections:
-    """The pieces of all critical paths, trace after trace in the order of their roots' rows."""
+    """Return the sections of all critical paths, trace after trace in the order of their roots' rows."""
     return _extract(spans, tolerance, keep=True)[1]
 
 
@@ -69,7 +70,7 @@ def _extract(spans: SpanTable, tolerance: float, *, keep: bool) -> tuple[Int64s,
 
 @numba.njit(cache=True, nogil=True)
 def children_of(parent: Int64s, wanted: NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """Compressed rows: the wanted children of row p are ``child[first[p] : first[p + 1]]``, in the order of rows."""
+    """Return (first, child): the wanted children of row p are ``child[first[p] : first[p + 1]]``, in row order."""
     count = len(parent)
     first = np.zeros(count + 1, np.int64)
     for row in range(count):
@@ -127,38 +128,38 @@ def _insert(rows: Int64s, start: Int64s, end: Int64s, span_id: NDArray[np.uint64
 
 @numba.njit(cache=True, nogil=True)
 def _latest_first(rows: Int64s, time: Int64s) -> None:
-    """Sort by a time, newest first, equal ones as they were: radix sort, linear whatever the input."""
+    """Sort by a time, newest first, stable: radix sort, linear for any input."""
     count = len(rows)
     newest = np.uint64(time[rows].max())
     age = newest - time[rows].astype(np.uint64)  # modulo 2**64, so right for any two int64
     oldest = age.max()
-    held, ages = np.empty_like(rows), np.empty_like(age)
+    sorted_rows, sorted_age = np.empty_like(rows), np.empty_like(age)
     shift = np.uint64(0)
     while shift < 64 and oldest >> shift > 0:
         place = np.zeros((1 << DIGIT_BITS) + 1, np.int64)
-        for one in age:
-            place[((one >> shift) & DIGIT) + np.uint64(1)] += 1
+        for value in age:
+            place[((value >> shift) & DIGIT) + np.uint64(1)] += 1
         for digit in range(1 << DIGIT_BITS):
             place[digit + 1] += place[digit]
         for at in range(count):
             digit = (age[at] >> shift) & DIGIT
-            held[place[digit]], ages[place[digit]] = rows[at], age[at]
+            sorted_rows[place[digit]], sorted_age[place[digit]] = rows[at], age[at]
             place[digit] += 1
-        rows[:], age[:] = held, ages
+        rows[:], age[:] = sorted_rows, sorted_age
         shift += np.uint64(DIGIT_BITS)
 
 
 @numba.njit(cache=True, nogil=True)
 def _equal(values: Int64s) -> list[tuple[int, int]]:
-    """Where neighbours are equal: [low, high) of each run of two or more."""
-    found = [(0, 0) for _ in range(0)]  # tells numba the type
+    """Return [low, high) of each run of two or more equal neighbours."""
+    runs = [(0, 0) for _ in range(0)]  # tells numba the type
     low = 0
     for at in range(1, len(values) + 1):
         if at == len(values) or values[at] != values[low]:
             if at - low > 1:
-                found.append((low, at))
+                runs.append((low, at))
             low = at
-    return found
+    return runs
 
 
 @numba.njit(cache=True, nogil=True)
@@ -171,7 +172,7 @@ def _sweep(
     tolerance: float,
     keep: bool,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Time of each row on the path, and the sections (empty unless ``keep``).
+    """Return the time of each row on the path, and the sections (empty unless ``keep``).
 
     A frame of the stack is a span being walked: its row, the next child to look at, the end of its children, and the
     cursor.
@@ -183,7 +184,7 @@ def _sweep(
     # A span on the path is cut into one section more than it has children on it.
     room = 2 * count if keep else 0
     at_row, at_start, at_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    found = 0
+    cut = 0
     depth = 64
     frames = np.empty((depth, 4), np.int64)
     for root in range(count):
@@ -208,8 +209,8 @@ def _sweep(
             low = start[row] if below < 0 else end[below]
             own[row] += cursor - low
             if keep and cursor > low:
-                at_row[found], at_start[found], at_end[found] = row, low, cursor
-                found += 1
+                at_row[cut], at_start[cut], at_end[cut] = row, low, cursor
+                cut += 1
             if below < 0:
                 top -= 1
                 continue
@@ -222,20 +223,20 @@ def _sweep(
             frames[top, 0], frames[top, 1] = below, first[below]
             frames[top, 2] = _enter(below, first, child, start, end, span_id)
             frames[top, 3] = end[below]
-    return own, at_row[:found], at_start[:found], at_end[:found]
+    return own, at_row[:cut], at_start[:cut], at_end[:cut]
 
 
 @numba.njit(cache=True, nogil=True)
 def _enter(row: Any, first: Int64s, child: Int64s, start: Int64s, end: Int64s, span_id: NDArray[np.uint64]) -> Any:
-    """Clip the children of ``row`` to it, bring those that are left to the front, sorted; returns where they end."""
+    """Clip the children of ``row`` to it, move those that are left to the front, sorted; return where they end."""
     last = first[row]
     for place in range(first[row], first[row + 1]):
-        one = child[place]
-        if start[one] >= end[row] or end[one] <= start[row]:
+        below = child[place]
+        if start[below] >= end[row] or end[below] <= start[row]:
             continue
-        start[one] = max(start[one], start[row])
-        end[one] = min(end[one], end[row])
-        child[last] = one
+        start[below] = max(start[below], start[row])
+        end[below] = min(end[below], end[row])
+        child[last] = below
         last += 1
     _sort(child[first[row] : last], start, end, span_id)
     return last

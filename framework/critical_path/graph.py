@@ -1,4 +1,4 @@
-"""The service graph: who calls whom, how often, how slowly, and how often it fails."""
+"""The service graph: which service calls which, how often, how slowly, and how many calls fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Edge:
 
 
 def edges(spans: SpanTable, charges: Charges) -> tuple[Edge, ...]:
-    """Every pair of services with a call, the most frequent first.
+    """Return every pair of services with a call, the most frequent first.
 
     A call is a span whose service is not its parent's, or a call to a peer that sends no spans.
     """
@@ -32,7 +32,7 @@ def edges(spans: SpanTable, charges: Charges) -> tuple[Edge, ...]:
         return ()
     root = spans.parent == -1
     above = np.maximum(spans.parent, 0)
-    # Below the client's root span it is the entry that calls, whether it sends spans or not.
+    # Below the client's root span the entry service calls, whether it sends spans or not.
     upper = np.where(root[above] & (spans.kind[above] == CLIENT), charges.service[above], spans.service[above])
     silent = (charges.service != spans.service) & ~root
     entered = ~root & ~silent & (upper != spans.service)
@@ -42,7 +42,7 @@ def edges(spans: SpanTable, charges: Charges) -> tuple[Edge, ...]:
     pairs, index, counts = np.unique(caller * len(charges.names) + callee, return_inverse=True, return_counts=True)
     total_ms = np.bincount(index, (spans.end_ns - spans.start_ns)[rows] / 1e6)
     failed = np.bincount(index, spans.error[rows].astype(np.float64))
-    found = [
+    all_edges = [
         Edge(
             caller=charges.names[pair // len(charges.names)],
             callee=charges.names[pair % len(charges.names)],
@@ -53,4 +53,4 @@ def edges(spans: SpanTable, charges: Charges) -> tuple[Edge, ...]:
         )
         for pair, count, total, wrong in zip(pairs, counts, total_ms, failed, strict=True)
     ]
-    return tuple(sorted(found, key=lambda edge: (-edge.calls, edge.caller, edge.callee)))
+    return tuple(sorted(all_edges, key=lambda edge: (-edge.calls, edge.caller, edge.callee)))

@@ -1,4 +1,4 @@
-"""What each service took of each request: the long table from which everything about many traces is computed."""
+"""Time of each service in each request: the long table from which all statistics of traces are computed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PerTrace:
 
 
 def per_trace(spans: SpanTable, charges: Charges, *, tolerance: float = 0.0) -> PerTrace:
-    """Add up the spans of each trace by what they are charged to; adds up to the roots' durations exactly."""
+    """Sum the spans of each trace by the service that they are charged to; ``path_ns`` sums to the roots' durations."""
     path = path_time_ns(spans, tolerance=tolerance)
     own = self_time_ns(spans)
     trace, service, path_ns, self_ns, count, errors = _add_up(
@@ -66,9 +66,9 @@ def per_trace(spans: SpanTable, charges: Charges, *, tolerance: float = 0.0) -> 
 
 
 def self_time_ns(spans: SpanTable) -> Int64s:
-    """Duration minus the union of the children's intervals, clipped to the span; shape (n,).
+    """Return each span's duration minus the union of its children's intervals, clipped to the span, in ns; shape (n,).
 
-    Children that only follow, and consumers of what a producer sent, never hold up their parent: they do not count.
+    Children that only follow, and consumers of a producer's messages, do not delay their parent: they do not count.
     """
     return _self_time(spans.parent, waited_for(spans), spans.start_ns, spans.end_ns)
 
@@ -82,9 +82,9 @@ def _self_time(parent: Int64s, waited: NDArray[np.bool_], start: Int64s, end: In
         if len(below) > 1:
             below = below[np.argsort(start[below], kind="mergesort")] if len(below) > 16 else _by_start(below, start)
         reached = start[row]
-        for one in below:
-            begin = max(start[one], reached)
-            finish = min(end[one], end[row])
+        for call in below:
+            begin = max(start[call], reached)
+            finish = min(end[call], end[row])
             if finish > begin:
                 own[row] -= finish - begin
                 reached = finish
@@ -112,34 +112,34 @@ def _add_up(
     error: NDArray[np.bool_],
     services: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Int64s, Int64s, NDArray[np.int32], NDArray[np.int32]]:
-    """Rows of a trace lie together; its services come in the order in which they first appear."""
+    """Sum the rows of each trace, which are contiguous, by service, in the order in which services first appear."""
     count = len(trace)
     place = np.full(services, -1, np.int64)  # where a service's row of this trace is
     at_trace, at_service = np.empty(count, np.int32), np.empty(count, np.int32)
     at_path, at_own = np.zeros(count, np.int64), np.zeros(count, np.int64)
     at_spans, at_errors = np.zeros(count, np.int32), np.zeros(count, np.int32)
-    found = 0
+    rows = 0  # of the result
     begin = 0  # of this trace's rows in the result
     for row in range(count):
         if row and trace[row] != trace[row - 1]:
-            for one in range(begin, found):
-                place[at_service[one]] = -1
-            begin = found
+            for index in range(begin, rows):
+                place[at_service[index]] = -1
+            begin = rows
         name = service[row]
         if place[name] < 0:
-            place[name] = found
-            at_trace[found], at_service[found] = trace[row], name
-            found += 1
-        one = place[name]
-        at_path[one] += path[row]
-        at_own[one] += own[row]
-        at_spans[one] += 1
-        at_errors[one] += error[row]
+            place[name] = rows
+            at_trace[rows], at_service[rows] = trace[row], name
+            rows += 1
+        at = place[name]
+        at_path[at] += path[row]
+        at_own[at] += own[row]
+        at_spans[at] += 1
+        at_errors[at] += error[row]
     return (
-        at_trace[:found],
-        at_service[:found],
-        at_path[:found],
-        at_own[:found],
-        at_spans[:found],
-        at_errors[:found],
+        at_trace[:rows],
+        at_service[:rows],
+        at_path[:rows],
+        at_own[:rows],
+        at_spans[:rows],
+        at_errors[:rows],
     )

@@ -1,8 +1,8 @@
-"""From what the traces say to a smaller search space: which services are worth tuning, and why not the others.
+"""Reduction of the search space by evidence of traces: the services worth tuning, and the reasons to leave others out.
 
-Four cuts (facts of the paper, section 3.2.2): the critical path with a threshold on the service time, the variation of
-the service time, a list of known bottlenecks, path and variation together.  ``screening`` cuts by what an earlier study
-found by experiment.  ``soft`` removes nothing and gives each service a prior weight: hard screening can cost the
+Four cuts (section 3.2.2 of the paper): the critical path with a threshold on the service time, the variation of the
+service time, a list of known bottlenecks, and path and variation combined.  ``screening`` cuts by the effects that
+another study measured.  ``soft`` removes nothing and gives each service a prior weight: hard screening can cost the
 optimum (TeaStore, arXiv 2512.23494).  Thresholds depend on the load, so all of them are options.
 """
 
@@ -24,7 +24,7 @@ LEAST_PRIOR = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What traces say of one service: share of the critical path, mean time on it (ms), variation of its time."""
+    """Evidence on one service: share of the critical path, mean time on it (ms), variation of its service time."""
 
     service: str
     share: Estimate
@@ -41,7 +41,8 @@ def reduce(
     bottlenecks: Collection[str] = (),
     screened: Mapping[str, float] | None = None,
 ) -> Reduction:
-    """``tunable``: service -> number of its parameters in the search space.  ``screened``: service -> importance.
+    """Choose the services to tune.  ``tunable``: service -> number of its parameters.  ``screened``: service ->
+    importance.
 
     Raises InputError for an unknown kind or bottleneck, and when nothing would be left to tune.
     """
@@ -50,21 +51,21 @@ def reduce(
     unknown = sorted(set(bottlenecks) - tunable.keys())
     if unknown:
         raise InputError(f"bottlenecks: found {', '.join(unknown)}; allowed: {', '.join(tunable)}")
-    known = {one.service: one for one in evidence}
-    why_not = _TESTS[kind]
-    given = Given(thresholds, bottlenecks, screened or {})
+    evidence_for = {row.service: row for row in evidence}
+    reason_against = _TESTS[kind]
+    options = Options(thresholds, bottlenecks, screened or {})
     removed = []
     for service, parameters in tunable.items():
-        reason = why_not(service, known.get(service), given)
+        reason = reason_against(service, evidence_for.get(service), options)
         if reason:
             removed.append(Removed(service, parameters, reason))
-    gone = {one.service for one in removed}
-    kept = tuple(service for service in tunable if service not in gone)
+    removed_services = {row.service for row in removed}
+    kept = tuple(service for service in tunable if service not in removed_services)
     if not kept:
         raise InputError(
             FieldName("reduce"),
             f" {kind} would leave nothing to tune; lower its thresholds: "
-            + "; ".join(f"{one.service}: {one.reason}" for one in removed[:3]),
+            + "; ".join(f"{row.service}: {row.reason}" for row in removed[:3]),
         )
     return Reduction(
         kind=kind,
@@ -78,33 +79,33 @@ def reduce(
 
 
 def evidence_of(windows: Sequence[Sequence[ServiceTime]]) -> tuple[Evidence, ...]:
-    """What the windows of a trial say together: the mean over them of each number and of its interval's ends.
+    """Average the windows of a trial: the mean over them of each number and of its interval's ends.
 
-    A service that appears in some of them only has a share of zero in the others.
+    A service has a share of zero in windows where it does not appear.
     """
     by_service: dict[str, list[ServiceTime]] = {}
     for window in windows:
-        for one in window:
-            by_service.setdefault(one.service, []).append(one)
+        for time in window:
+            by_service.setdefault(time.service, []).append(time)
     return tuple(
         Evidence(
             service=service,
-            share=_mean([one.share for one in found], len(windows)),
-            path_ms=_mean([one.path_ms for one in found], len(found)),
-            cv=_mean([one.cv for one in found], len(found)),
+            share=_mean([time.share for time in times], len(windows)),
+            path_ms=_mean([time.path_ms for time in times], len(times)),
+            cv=_mean([time.cv for time in times], len(times)),
         )
-        for service, found in by_service.items()
+        for service, times in by_service.items()
     )
 
 
 def _mean(estimates: Sequence[Estimate], windows: int) -> Estimate:
-    value, low, high = (sum(getattr(one, end) for one in estimates) / windows for end in ("value", "low", "high"))
-    return Estimate(value, low, high, sum(one.count for one in estimates))
+    value, low, high = (sum(getattr(e, end) for e in estimates) / windows for end in ("value", "low", "high"))
+    return Estimate(value, low, high, sum(estimate.count for estimate in estimates))
 
 
 def priors(evidence: Sequence[Evidence], services: Collection[str]) -> Mapping[str, float]:
-    """Each service's weight: its share of the critical path relative to the largest, never below a twentieth."""
-    share = {one.service: one.share.value for one in evidence}
+    """Return each service's weight: its share of the critical path over the largest share, at least ``LEAST_PRIOR``."""
+    share = {row.service: row.share.value for row in evidence}
     largest = max((share.get(service, 0.0) for service in services), default=0.0)
     if largest <= 0:
         return dict.fromkeys(services, 1.0)
@@ -114,17 +115,17 @@ def priors(evidence: Sequence[Evidence], services: Collection[str]) -> Mapping[s
 def alternatives(
     evidence: Sequence[Evidence], tunable: Mapping[str, int], thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Reduction, ...]:
-    """What each cut that needs nothing but traces would keep; one that would leave nothing is left out."""
-    found = []
+    """Return the reduction of each cut that needs only traces; a cut that would keep nothing is left out."""
+    reductions = []
     for kind in ("critical-path", "variability", "path+variability"):
         with suppress(InputError):
-            found.append(reduce(kind, evidence, tunable, thresholds=thresholds))
-    return tuple(found)
+            reductions.append(reduce(kind, evidence, tunable, thresholds=thresholds))
+    return tuple(reductions)
 
 
 def overlap(reductions: Sequence[Reduction]) -> Mapping[tuple[str, str], float]:
-    """For each pair of kinds: services that both keep, as a fraction of those that either keeps (Jaccard)."""
-    kept = {one.kind: set(one.kept) for one in reductions}
+    """Return for each pair of kinds the services that both keep, as a fraction of those that either keeps (Jaccard)."""
+    kept = {reduction.kind: set(reduction.kept) for reduction in reductions}
     names = list(kept)
     return {
         (first, second): len(kept[first] & kept[second]) / len(kept[first] | kept[second])
@@ -133,62 +134,62 @@ def overlap(reductions: Sequence[Reduction]) -> Mapping[tuple[str, str], float]:
     }
 
 
-# ------------------------------------------------------------------------------------- one test a kind
+# ------------------------------------------------------------------------------------- one test for each kind
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a test may look at besides the traces."""
+class Options:
+    """Input of the tests besides the evidence of traces."""
 
     thresholds: Thresholds
     bottlenecks: Collection[str]
     screened: Mapping[str, float]
 
 
-_Test = Callable[[str, Evidence | None, Given], str]
-"""Why a service is removed; empty: it stays."""
+_Test = Callable[[str, Evidence | None, Options], str]
+"""Function that returns the reason to remove a service; empty: it stays."""
 
 
-def _off_path(service: str, found: Evidence | None, given: Given) -> str:
-    least = given.thresholds
-    if found is None:
+def _off_path(service: str, evidence: Evidence | None, options: Options) -> str:
+    least = options.thresholds
+    if evidence is None:
         return "it appears in no trace"
-    if found.share.value < least.share:
-        return f"its share of the critical path is {_percent(found.share)}; the threshold is {least.share:.1%}"
-    if found.path_ms.value < least.path_ms:
-        return f"its mean time on the critical path is {_ms(found.path_ms)}; the threshold is {least.path_ms:g} ms"
+    if evidence.share.value < least.share:
+        return f"its share of the critical path is {_percent(evidence.share)}; the threshold is {least.share:.1%}"
+    if evidence.path_ms.value < least.path_ms:
+        return f"its mean time on the critical path is {_ms(evidence.path_ms)}; the threshold is {least.path_ms:g} ms"
     return ""
 
 
-def _steady(service: str, found: Evidence | None, given: Given) -> str:
-    if found is None:
+def _steady(service: str, evidence: Evidence | None, options: Options) -> str:
+    if evidence is None:
         return "it appears in no trace"
-    if found.cv.value <= given.thresholds.cv:
+    if evidence.cv.value <= options.thresholds.cv:
         return (
-            f"its service time has a coefficient of variation of {found.cv.value:.2f} "
-            f"[{found.cv.low:.2f}, {found.cv.high:.2f}]; the threshold is {given.thresholds.cv:g}"
+            f"its service time has a coefficient of variation of {evidence.cv.value:.2f} "
+            f"[{evidence.cv.low:.2f}, {evidence.cv.high:.2f}]; the threshold is {options.thresholds.cv:g}"
         )
     return ""
 
 
-def _either(service: str, found: Evidence | None, given: Given) -> str:
-    return _off_path(service, found, given) or _steady(service, found, given)
+def _off_path_or_steady(service: str, evidence: Evidence | None, options: Options) -> str:
+    return _off_path(service, evidence, options) or _steady(service, evidence, options)
 
 
-def _unlisted(service: str, found: Evidence | None, given: Given) -> str:
-    return "" if service in given.bottlenecks else "it is not among the known bottlenecks"
+def _unlisted(service: str, evidence: Evidence | None, options: Options) -> str:
+    return "" if service in options.bottlenecks else "it is not among the known bottlenecks"
 
 
-def _unimportant(service: str, found: Evidence | None, given: Given) -> str:
-    if service not in given.screened:
+def _unimportant(service: str, evidence: Evidence | None, options: Options) -> str:
+    if service not in options.screened:
         return "the screening did not move it"
-    part = given.screened[service] / (max(given.screened.values()) or 1.0)
-    if part < given.thresholds.importance:
-        return f"its effect is {part:.1%} of the largest; the threshold is {given.thresholds.importance:.1%}"
+    part = options.screened[service] / (max(options.screened.values()) or 1.0)
+    if part < options.thresholds.importance:
+        return f"its effect is {part:.1%} of the largest; the threshold is {options.thresholds.importance:.1%}"
     return ""
 
 
-def _nothing(service: str, found: Evidence | None, given: Given) -> str:
+def _nothing(service: str, evidence: Evidence | None, options: Options) -> str:
     return ""
 
 
@@ -197,7 +198,7 @@ _TESTS: Mapping[str, _Test] = {
     "soft": _nothing,
     "critical-path": _off_path,
     "variability": _steady,
-    "path+variability": _either,
+    "path+variability": _off_path_or_steady,
     "bottlenecks": _unlisted,
     "screening": _unimportant,
 }

@@ -1,4 +1,4 @@
-"""A window's traces as its measurement keeps them: each service's part of the critical path and its service time."""
+"""Service times of a window, as its measurement stores them: each service's share of the path and its service time."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from framework.model.spans import SpanTable, no_spans
 
 
 def compile_once() -> None:
-    """Compile what windows are analysed with, or load it from numba's cache: seconds that no trial should pay for."""
+    """Compile the analysis of windows, or load it from numba's cache: this takes seconds outside of any trial."""
     service_times(no_spans(), "")
 
 
 def service_times(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = None) -> tuple[ServiceTime, ...]:
-    """The largest share of the critical path first.  ``entry``, ``peers``: as of ``charged``."""
+    """Return the service times, the largest share of the critical path first.  ``entry``, ``peers``: as for
+    ``charged``.
+    """
     spans = adjusted(spans)
     charges = charged(spans, entry, peers)
     depth = _depth_by_service(spans, charges)
     return tuple(
         ServiceTime(
-            one.name, one.spans, one.traces, one.share, one.path_ms, one.mean_ms, one.p95_ms, one.cv, depth[one.name]
+            row.name, row.spans, row.traces, row.share, row.path_ms, row.mean_ms, row.p95_ms, row.cv, depth[row.name]
         )
-        for one in profiles(per_trace(spans, charges))
+        for row in profiles(per_trace(spans, charges))
     )  # fmt: skip
 
 
 def _depth_by_service(spans: SpanTable, charges: Charges) -> dict[str, float]:
-    """The mean number of spans above those that are charged to a service: 0 for the front end."""
+    """Return service -> the mean number of spans above those charged to it; 0 for the front end."""
     above = spans.parent.copy()
     depth = (above >= 0).astype(np.int64)
-    while len(rows := np.flatnonzero(above >= 0)):  # twice as far up each time: deep traces take few rounds
+    while len(rows := np.flatnonzero(above >= 0)):  # pointer doubling: deep traces take few rounds
         over = above[rows]
         depth[rows] += depth[over]
         above[rows] = above[over]

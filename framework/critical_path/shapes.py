@@ -1,4 +1,4 @@
-"""The shapes of critical paths: which services a request waited for, in which order, and how often that occurs."""
+"""The shapes of critical paths: the services that a request waited for, in order, and the frequency of each shape."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Services in the order in which the request waited for them, with how many traces are so.
+    """Services in the order in which requests waited for them, and the number of traces with this order.
 
-    ``mean_ms``: mean latency of these.  ``example``: the trace of median latency among them, a number.
+    ``mean_ms``: mean latency of these traces.  ``example``: index of the trace with their median latency.
     """
 
     services: tuple[str, ...]
@@ -28,16 +28,16 @@ class Shape:
     example: int
 
 
-def shapes(spans: SpanTable, charges: Charges, found: Sections, most: int = 10) -> tuple[Shape, ...]:
-    """The most frequent shapes, the most frequent first."""
-    if not len(found):
+def shapes(spans: SpanTable, charges: Charges, sections: Sections, most: int = 10) -> tuple[Shape, ...]:
+    """Return the ``most`` most frequent shapes, the most frequent first."""
+    if not len(sections):
         return ()
-    trace = spans.trace[found.row]
+    trace = spans.trace[sections.row]
     edges = np.concatenate([[0], np.flatnonzero(np.diff(trace)) + 1, [len(trace)]])
-    code = charges.service[found.row]
+    code = charges.service[sections.row]
     signature = _signatures(code, edges)
     kinds, kind, counts = np.unique(signature, return_inverse=True, return_counts=True)
-    latency = np.add.reduceat(found.end_ns - found.start_ns, edges[:-1])
+    latency = np.add.reduceat(sections.end_ns - sections.start_ns, edges[:-1])
     result = []
     for index in np.lexsort((kinds, -counts))[:most]:
         members = np.flatnonzero(kind == index)
@@ -46,7 +46,7 @@ def shapes(spans: SpanTable, charges: Charges, found: Sections, most: int = 10) 
         kept = path[np.concatenate([[True], np.diff(path) != 0])]
         result.append(
             Shape(
-                services=tuple(charges.names[one] for one in kept),
+                services=tuple(charges.names[service] for service in kept),
                 traces=len(members),
                 mean_ms=float(latency[members].mean()) / 1e6,
                 example=int(trace[edges[example]]),
@@ -57,7 +57,7 @@ def shapes(spans: SpanTable, charges: Charges, found: Sections, most: int = 10) 
 
 @numba.njit(cache=True, nogil=True)
 def _signatures(code: NDArray[np.int32], edges: Int64s) -> NDArray[np.uint64]:
-    """A hash of each trace's services, runs of one service counted once (FNV-1a over the codes)."""
+    """Return a hash of each trace's services, runs of one service counted once (FNV-1a over the codes)."""
     result = np.empty(len(edges) - 1, np.uint64)
     for number in range(len(edges) - 1):
         value = np.uint64(14695981039346656037)

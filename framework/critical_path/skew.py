@@ -1,8 +1,8 @@
-"""Clock skew: spans of several hosts carry several clocks, and a child seems to lie outside its parent.
+"""Clock skew: spans of several hosts have times of several clocks, so that a child may lie outside its parent.
 
 The adjustment is that of Jaeger's clock-skew adjuster: a child of another host that does not fit into its parent is
-shifted, with everything below it on the same host, as little as says something: to its parent's start when it lasts
-longer, else to its middle, as if the way there and back took equally long.  Parents come before children.
+shifted, with everything below it on the same host: to its parent's start where it is longer than its parent, else to
+its parent's middle, as if both ways of the network took equally long.  Parents are adjusted before children.
 
 ``auto`` compares only hosts that are known by their ``host.id``: containers of one machine share its clock though
 their addresses differ.  ``on`` compares addresses (the process tags ``ip``, else ``hostname``), and takes a span of
@@ -26,7 +26,7 @@ UNKNOWN = -1
 
 
 def adjusted(spans: SpanTable, mode: Mode = "auto") -> SpanTable:
-    """The table with its times adjusted; the same table where nothing has to move."""
+    """Return the table with its times adjusted; the table itself where no span moves."""
     if mode == "off" or not len(spans):
         return spans
     shift = _shifts(spans.parent, spans.start_ns, spans.end_ns, spans.host if mode == "auto" else spans.address,
@@ -44,7 +44,7 @@ def _shifts(
     host: NDArray[np.int32],
     unknown_is_elsewhere: bool,
 ) -> NDArray[np.int64]:
-    """By how much each span moves; shape (n,)."""
+    """Return the shift of each span in ns; shape (n,)."""
     count = len(parent)
     first, child = children_of(parent, parent >= 0)
     shift = np.zeros(count, np.int64)
@@ -59,26 +59,26 @@ def _shifts(
             row = stack[top]
             top -= 1
             for place in range(first[row], first[row + 1]):
-                one = child[place]
+                below = child[place]
                 if unknown_is_elsewhere:
-                    moves = host[one] != clock[row] or host[one] == UNKNOWN
+                    moves = host[below] != clock[row] or host[below] == UNKNOWN
                 else:
-                    moves = host[one] != UNKNOWN and clock[row] != UNKNOWN and host[one] != clock[row]
-                    if host[one] == UNKNOWN:
-                        clock[one] = clock[row]
-                shift[one] = (
-                    _into(start[one], end[one], start[row] + shift[row], end[row] + shift[row])
+                    moves = host[below] != UNKNOWN and clock[row] != UNKNOWN and host[below] != clock[row]
+                    if host[below] == UNKNOWN:
+                        clock[below] = clock[row]
+                shift[below] = (
+                    _into(start[below], end[below], start[row] + shift[row], end[row] + shift[row])
                     if moves
-                    else (shift[row])
+                    else shift[row]
                 )
                 top += 1
-                stack[top] = one
+                stack[top] = below
     return shift
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _into(start: int, end: int, parent_start: int, parent_end: int) -> int:
-    """The shift that brings a child into its parent."""
+    """Return the shift in ns that moves a child into its parent."""
     if end - start > parent_end - parent_start:
         return max(0, parent_start - start)
     if start >= parent_start and end <= parent_end:

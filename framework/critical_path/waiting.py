@@ -1,4 +1,4 @@
-"""Which spans hold up their parents, and where a span's own time is charged."""
+"""Spans that their parents wait for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVER, CLIENT, PRODUCER, CONSUMER = (KINDS.index(name) for name in ("server", "
 
 
 def waited_for(spans: SpanTable) -> NDArray[np.bool_]:
-    """Rows whose parent waits for them: no roots, none that only follow, no consumer of what its parent produced."""
+    """Mark rows whose parent waits for them, (n,): no roots, no spans that only follow, no consumers of messages."""
     has_parent = spans.parent >= 0
     sent = np.zeros(len(spans), dtype=np.bool_)
     sent[has_parent] = spans.kind[spans.parent[has_parent]] == PRODUCER

@@ -11,7 +11,7 @@ from optimizer.transfer import Known
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """``share`` of the critical path, mean ``path_ms`` on it, coefficient of variation ``cv``: at least these stay.
+    """Lower limits of ``share`` of the critical path, mean ``path_ms`` on it, and coefficient of variation ``cv``.
 
     ``importance``: of a screened service, as a fraction of the largest.
     """
@@ -24,7 +24,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A service that is not tuned, the number of parameters that it had, and why, in a sentence with its numbers."""
+    """A service that is not tuned, the number of its parameters, and the reason, a sentence with numbers."""
 
     service: str
     parameters: int
@@ -33,7 +33,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """``kept``: services that are tuned.  ``priors``: a weight in (0, 1] for each of them."""
+    """A reduced search space.  ``kept``: services that are tuned.  ``priors``: a weight in (0, 1] for each of them."""
 
     kind: str  # one of REDUCTIONS
     thresholds: Thresholds

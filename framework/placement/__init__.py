@@ -1,1 +1,1 @@
-"""Which service beside which, on which cores and hosts: the machine, and what services suffer and inflict."""
+"""Placement of services on cores and hosts, and the interference that they suffer and inflict."""

@@ -1,8 +1,8 @@
-"""A profile: what was measured of each service beside stressors, and what follows from it.
+"""Profiles: the measurements of each service beside stressors, and their file.
 
-A window is one stretch of load with one service on CPUs of its own (the place) and everything else, the tracing and
-the load generator too, on the others (the rest).  Windows come in blocks that are the same forwards and backwards
-(A B C C B A, where A is without a stressor), so that whatever drifts steadily falls on all alike.
+A window is one period of load with one service on CPUs of its own (the place) and everything else, tracing and load
+generator included, on the others (the rest).  The order of windows in a block is symmetric (A B C C B A, where A is
+without a stressor), so that a linear drift affects all of them equally.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from framework.model.stressors import Stressor
 VERSION = 1
 LONGEST = 300  # characters of a reason
 FEWEST_SPANS = 30  # of a service in a window that counts
-CROWDED = 0.9  # of the rest's CPUs; a queue at more is long and different from window to window
-UNSTRESSED_EVERY = 3  # stressed windows: so often there is one without a stressor in between
+CROWDED = 0.9  # of the rest's CPUs; beyond it queues are long and differ from window to window
+UNSTRESSED_EVERY = 3  # number of windows with a stressor for each window without one
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileWindow:
-    """One stretch of load.  Times in ms over the service's own spans; nan where it had none.
+    """One period of load.  Times in ms over the service's own spans; nan where it had none.
 
     ``stressor``: empty for a window without one.  ``threads``, ``duty``: of the stressor.  ``cores``: CPU seconds per
     second.  ``delay``, ``switches_per_s``: seconds waited for a CPU and context switches, per second, of the service's
-    threads.  ``stress_per_s``: what the stressor did; 0 without it.  ``invalid``: why it does not count.
+    threads.  ``stress_per_s``: rate of work of the stressor; 0 without one.  ``invalid``: why it does not count.
     ``counters``: hardware counters of the service, by the names of ``placement.counters.as_numbers``.
     """
 
@@ -57,17 +57,21 @@ class ProfileWindow:
 
     @property
     def key(self) -> tuple[str, str, int, float, int, int]:
-        """What it was to measure, however often it was tried."""
+        """Identity of the planned window, equal for all attempts."""
         return self.service, self.stressor, self.threads, self.duty, self.block, self.position
 
     @property
     def intensity(self) -> float:
+        """Threads of the stressor times their duty."""
         return self.threads * self.duty
 
 
 @dataclass(frozen=True, slots=True)
 class StressorProbe:
-    """What a stressor at its weakest did beside another of its kind; ``beside``: the other's intensity, 0 for none."""
+    """Rate of work of a stressor at its weakest beside another one of its kind.
+
+    ``beside``: the other's intensity, 0 for none.
+    """
 
     stressor: str
     beside: float
@@ -76,8 +80,9 @@ class StressorProbe:
 
 @dataclass(frozen=True, slots=True)
 class ColocationPair:
-    """One window of a service with or without (``beside``) another service on its CPUs, under the same load; four of
-    a pair, the two with the neighbour between the two without.
+    """One window of a service with or without (``beside``) another service on its CPUs, under equal load.
+
+    A pair has four windows: the two with the neighbour come between the two without.
     """
 
     service: str
@@ -90,7 +95,7 @@ class ColocationPair:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What a service's pipeline slots went to while it ran alone: node of the top-down tree -> share (toplev)."""
+    """Pipeline slots of a service that ran alone: node of the top-down tree -> share (toplev)."""
 
     service: str
     shares: Mapping[str, float]
@@ -98,11 +103,13 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class ProfileHeader:
-    """What a profile was measured on.  ``place``, ``rest``: lists of CPUs.  ``peaks``: the most cores that each service
-    used in a second of undisturbed load on all CPUs.  ``without_counters``: why there were no hardware counters.
-    ``calls``: service -> service that it calls -> how often per request.  ``spans``: how many each service had in a
-    window of that load.  ``busy``: the CPUs that all of the machine used meanwhile, on average.  ``memory_mib``: what
-    each service held at its end, without what the kernel could drop.
+    """Conditions of a profile.  ``place``, ``rest``: lists of CPUs.  ``without_counters``: why there were no hardware
+    counters.
+
+    Measured in one window of undisturbed load on all CPUs: ``peaks``: the most cores that each service used between two
+    readings.  ``calls``: service -> service that it calls -> calls per request.  ``spans``: number of each service's
+    spans.  ``busy``: mean number of busy CPUs of the whole machine.  ``memory_mib``: memory of each service at the end,
+    without the caches that the kernel could drop.
     """
 
     application: str
@@ -122,11 +129,13 @@ class ProfileHeader:
     memory_mib: Mapping[str, float] = field(default_factory=dict)
 
     def rare(self) -> tuple[str, ...]:
-        """Services that the load reaches too seldom for windows of this length; they are not tried unasked."""
+        """Return the services that the load reaches too rarely for windows of this length; they are profiled on request
+        only.
+        """
         return tuple(sorted(name for name, count in self.spans.items() if count < FEWEST_SPANS / 2))
 
     def crowded(self) -> bool:
-        """Whether all but one service had too few CPUs: what they do then is wait for each other."""
+        """Whether the rest had too few CPUs, so that the services on it wait for each other."""
         return self.busy > CROWDED * len(read_cpus(self.rest))
 
 
@@ -135,7 +144,7 @@ Part = ProfileWindow | StressorProbe | ColocationPair | Pipeline
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """``windows``: all that were measured, those that do not count too."""
+    """A profile.  ``windows``: all that were measured, including those that do not count."""
 
     about: ProfileHeader
     windows: Sequence[ProfileWindow]
@@ -144,7 +153,9 @@ class Profile:
     pipelines: Sequence[Pipeline] = ()
 
     def to_lines(self) -> str:
-        """As a file: a line of JSON for what it is about, and one for each probe, window, pair and pipeline."""
+        """Return the text of its file: a line of JSON for the header, and one for each probe, window, pair and
+        pipeline.
+        """
         parts: list[Part] = [*self.probes, *self.windows, *self.pairs, *self.pipelines]
         return line(self.about) + "".join(map(line, parts))
 
@@ -156,38 +167,40 @@ KEYS: Mapping[type, str] = {
     ColocationPair: "pair",
     Pipeline: "pipeline",
 }
-"""Kind of line of a profile's file -> its key."""
+"""Class of a line of a profile's file -> its key."""
 
 
 def line(part: ProfileHeader | Part) -> str:
-    """A part of a profile as a line of its file."""
+    """Return a part of a profile as a line of its file."""
     head = {"kind": "profile", "version": VERSION} if isinstance(part, ProfileHeader) else {}
     return json.dumps({**head, KEYS[type(part)]: asdict(part)}) + "\n"
 
 
 def read_profile(text: str, name: str) -> Profile:
-    """The inverse of ``to_lines``; a last line that was cut off is left out.  Raises InputError."""
+    """Parse the text of a profile's file; an incomplete last line is left out.  Raises InputError, which names
+    ``name``.
+    """
     whole = text[: text.rfind("\n") + 1]
     try:
-        documents = [json.loads(one) for one in whole.splitlines()]
+        documents = [json.loads(row) for row in whole.splitlines()]
         if documents[0].get("kind") != "profile" or documents[0].get("version") != VERSION:
             raise ValueError("another kind or version of file")
         about = decode(ProfileHeader, documents[0]["about"])
-        windows = tuple(decode(ProfileWindow, one["window"]) for one in documents if "window" in one)
-        probes = tuple(decode(StressorProbe, one["probe"]) for one in documents if "probe" in one)
-        pairs = tuple(decode(ColocationPair, one["pair"]) for one in documents if "pair" in one)
-        pipelines = tuple(decode(Pipeline, one["pipeline"]) for one in documents if "pipeline" in one)
+        windows = tuple(decode(ProfileWindow, row["window"]) for row in documents if "window" in row)
+        probes = tuple(decode(StressorProbe, row["probe"]) for row in documents if "probe" in row)
+        pairs = tuple(decode(ColocationPair, row["pair"]) for row in documents if "pair" in row)
+        pipelines = tuple(decode(Pipeline, row["pipeline"]) for row in documents if "pipeline" in row)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{name}: not a profile ({type(error).__name__}: {f'{error}'[:LONGEST]})") from error
     return Profile(about, windows, probes, pairs, pipelines)
 
 
-# ---------------------------------------------------------------------- what follows
+# ---------------------------------------------------------------------- the order of windows
 
 
 def block_of(stressors: Sequence[Stressor], seed: int) -> list[Stressor | None]:
-    """The windows of a block in their order: all stressors, shuffled by a seed, and None for windows without one."""
-    shuffled = [stressors[one] for one in np.random.default_rng(seed).permutation(len(stressors))]
+    """Return the order of a block: all stressors, shuffled by a seed, with None for windows without one, mirrored."""
+    shuffled = [stressors[index] for index in np.random.default_rng(seed).permutation(len(stressors))]
     half: list[Stressor | None] = []
     for number, stressor in enumerate(shuffled):
         if number % UNSTRESSED_EVERY == 0:

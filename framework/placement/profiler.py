@@ -1,8 +1,8 @@
-"""The run of a profile: each service alone on its CPUs, without and with a stressor beside it, again and again.
+"""The run of a profile: each service alone on its CPUs, in many windows without and with a stressor beside it.
 
     deploy -> for each service: move it to the place, everything else to the rest -> blocks of windows, mirrored
 
-What is measured is appended to the profile's file window by window, so that it goes on where it was broken off.
+Each window is appended to the profile's file when it ends, so that an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.events import ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import KINDS, SpanTable
-from framework.model.stressors import Stressed, Stressor, Threads, scheduled
+from framework.model.stressors import Stressed, Stressor, scheduled
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.profile import (
@@ -51,8 +51,8 @@ SERVER, CLIENT = KINDS.index("server"), KINDS.index("client")
 
 
 class Profiler:
-    """``place``, ``rest``: lists of CPUs.  ``target``: the profile's file, which the project is named after: two
-    profiles of one application do not remove each other's containers.
+    """The run of one profile.  ``place``, ``rest``: lists of CPUs.  ``target``: the profile's file.  The project is
+    named after it, so that two profiles of one application do not remove each other's containers.
     """
 
     def __init__(
@@ -68,12 +68,13 @@ class Profiler:
         self._planned = self._done = 0
 
     def check(self, kept: Profile | None) -> None:
-        """Before anything is done.  Raises InputError where the file is of something else, MissingPrerequisite."""
+        """Check the prerequisites.  Raises InputError where the file has another profile, MissingPrerequisite."""
         if kept is not None:
-            about, application = kept.about, self._bench.application
+            header, application = kept.about, self._bench.application
             now = (application.name, application.content_hash, self._place, self._rest, self._rate(),
                    self._request.window_s)  # fmt: skip
-            then = (about.application, about.content_hash, about.place, about.rest, about.rate_rps, about.window_s)
+            then = (header.application, header.content_hash, header.place, header.rest, header.rate_rps,
+                    header.window_s)  # fmt: skip
             if now != then:
                 raise InputError(
                     f"{self._target}: a profile of {then}, now it would be {now}; allowed: ", FieldName("again"),
@@ -83,34 +84,38 @@ class Profiler:
         self._colocation.stressors.check()
 
     def whole(self, kept: Profile | None, machine: Mapping[str, object]) -> Profile:
-        """Peaks and probes on one deployment, then a deployment for each service of which something is missing."""
+        """Measure all that ``kept`` lacks, and return the whole profile.
+
+        Peaks and probes take one deployment, then each service with missing windows takes one.  Raises UnknownName for
+        a service that the load does not reach, MissingPrerequisite where there are no traces.
+        """
         request = self._request
         running = None
         if kept is None:
             running = self._deployed()
-            about = self._undisturbed(running, machine)
+            header = self._undisturbed(running, machine)
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            self._target.write_text(line(about))
+            self._target.write_text(line(header))
         else:
-            about = kept.about
+            header = kept.about
             self._windows, self._probes, self._pairs = list(kept.windows), list(kept.probes), list(kept.pairs)
             self._pipelines = list(kept.pipelines)
-            self._target.write_text(kept.to_lines())  # without a last line that was cut off
-        services = services_of(about, request)
+            self._target.write_text(kept.to_lines())  # without an incomplete last line
+        services = services_of(header, request)
         for name in services:
-            if name not in about.peaks:
-                raise UnknownName("service that the load reaches", name, about.peaks)
+            if name not in header.peaks:
+                raise UnknownName("service that the load reaches", name, header.peaks)
         for probe in self._missing_probes(request.intensities or intensities_of(self._place)):
             running = running or self._deployed()
             self._probe(running, *probe)
         stressors = stressors_of(request, self._place)
         self._planned = len(services) * request.blocks * len(order_of(request, "", 0, stressors)) + 4 * request.pairs
         for service in services:
-            self._service(service, stressors)
-        self._neighbouring(services)
-        return Profile(about, tuple(self._windows), tuple(self._probes), tuple(self._pairs), tuple(self._pipelines))
+            self._profile_service(service, stressors)
+        self._measure_pairs(services)
+        return Profile(header, tuple(self._windows), tuple(self._probes), tuple(self._pairs), tuple(self._pipelines))
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ deployments
 
     def _rate(self) -> float:
         return self._request.rate_rps or self._bench.application.workload.rate_rps
@@ -146,11 +151,11 @@ class Profiler:
         return load, spans, created
 
     def _undisturbed(self, running: Running, machine: Mapping[str, object]) -> ProfileHeader:
-        """What each service needs at most where all may use all CPUs; raises MissingPrerequisite without traces."""
+        """Measure one window with every service on all CPUs.  Raises MissingPrerequisite without traces."""
         self._step("undisturbed load: peak CPU need")
         with _sampled(lambda: self._bench.testbed.usage(running), self._bench.clock.sleep) as usages:
             _, spans, _ = self._load(running, self._request.seed, "")
-        held = self._colocation.counters.memory_mib(running)
+        memory_mib = self._colocation.counters.memory_mib(running)
         counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
         peaks = {name: peak(usages, name) for name, count in counts.items() if count}
         if not peaks:
@@ -160,42 +165,42 @@ class Profiler:
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),
             request.warmup_s, request.window_s, request.seed, peaks, self._colocation.counters.without_hardware(),
             self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
-            {name: held[name] for name in peaks if name in held},
+            {name: memory_mib[name] for name in peaks if name in memory_mib},
         )  # fmt: skip
 
     def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:
         application = self._bench.application
-        found: dict[str, dict[str, float]] = {}
+        calls: dict[str, dict[str, float]] = {}
         for edge in edges(spans, charged(spans, application.entry, application.tracing.peers)):
-            found.setdefault(edge.caller, {})[edge.callee] = edge.per_request
-        return found
+            calls.setdefault(edge.caller, {})[edge.callee] = edge.per_request
+        return calls
 
     def _missing_probes(self, intensities: Sequence[tuple[int, float]]) -> Sequence[tuple[Stressor, Stressor | None]]:
-        """Each stressor at its weakest, alone and beside another of its kind, where that was not measured yet."""
-        known = {(one.stressor, one.beside) for one in self._probes}
-        threads, duty = min(intensities, key=lambda one: one[0] * one[1])
-        found = []
+        """Return the missing probes: each stressor at its weakest, alone (None) or beside another of its kind."""
+        known = {(probe.stressor, probe.beside) for probe in self._probes}
+        threads, duty = min(intensities, key=lambda intensity: intensity[0] * intensity[1])
+        missing = []
         for kind in self._request.stressors:
             for other in (None, *(Stressor(kind, t, d, self._place) for t, d in intensities)):
                 if (kind, other.intensity if other else 0.0) not in known:
-                    found.append((Stressor(kind, threads, duty, self._place), other))
-        return found
+                    missing.append((Stressor(kind, threads, duty, self._place), other))
+        return missing
 
     def _probe(self, running: Running, probe: Stressor, other: Stressor | None) -> None:
-        """Nothing else works meanwhile."""
+        """Measure a probe without any load on the application."""
         intensity = other.intensity if other else 0.0
         self._step(f"{probe.kind} beside {intensity:g} of its kind")
         self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest))
         with (
-            self._colocation.stressors.beside(running, probe) as told,
+            self._colocation.stressors.beside(running, probe) as read,
             self._colocation.stressors.beside(running, other) if other else nullcontext(),
         ):
             self._bench.clock.sleep(self._request.window_s)
-        self._keep(StressorProbe(probe.kind, intensity, told().per_second))
+        self._keep(StressorProbe(probe.kind, intensity, read().per_second))
 
-    def _service(self, service: str, stressors: Sequence[Stressor]) -> None:
-        """The windows of a service that do not count yet, each again where the machine's host disturbed it."""
-        counted = {one.key for one in self._windows if not one.invalid}
+    def _profile_service(self, service: str, stressors: Sequence[Stressor]) -> None:
+        """Measure the windows of a service that have no valid attempt yet; repeat one that the host disturbed."""
+        counted = {window.key for window in self._windows if not window.invalid}
         running = None
         for block in range(self._request.blocks):
             order = order_of(self._request, service, block, stressors)
@@ -209,33 +214,33 @@ class Profiler:
                     rest = dict.fromkeys(running.containers, self._rest)
                     self._colocation.isolation.pin(running, rest | {service: self._place})
                 self._bench.watch(ProfileWindowStarted(self._done, self._planned, service, key[1]))
-                # The first half of a block has arrivals of its own, all windows of it the same; so has the second.
+                # All windows of one half of a block have equal arrivals; the halves differ.
                 seed = self._request.seed * 1_000_003 + 2 * block + (2 * position >= len(order))
                 for _ in range(ATTEMPTS):
                     window = self._window(running, service, stressor, block, position, seed)
                     self._keep(window)
-                    if not window.invalid or window.spans < FEWEST_SPANS:  # the same arrivals again are no more
+                    if not window.invalid or window.spans < FEWEST_SPANS:  # equal arrivals give no more spans
                         break
-        if running is not None and all(one.service != service for one in self._pipelines):
+        if running is not None and all(pipeline.service != service for pipeline in self._pipelines):
             self._pipeline(running, service)
 
     def _pipeline(self, running: Running, service: str) -> None:
-        """One more window of the service alone: counted in the others, its events would take turns with theirs."""
+        """Count the pipeline slots of a service in an extra window: its events are multiplexed with no others."""
         counting = self._colocation.counters.pipeline(running, service)
         if counting is None:
             return
         self._step(f"{service}: where its pipeline slots go")
-        with counting as told:
+        with counting as read:
             self._load(running, self._request.seed, self._rest)
-        self._keep(Pipeline(service, told()))
+        self._keep(Pipeline(service, read()))
 
-    def _neighbouring(self, services: Sequence[str]) -> None:
-        """Pairs of services drawn by the seed: one beside the other and, before and after, alone."""
+    def _measure_pairs(self, services: Sequence[str]) -> None:
+        """Measure pairs of services drawn by the seed: two windows together, and one alone before and after."""
         drawn = list(itertools.permutations(services, 2))
         chosen = np.random.default_rng(self._request.seed).permutation(len(drawn))[: self._request.pairs].tolist()
-        counted = {(one.service, one.neighbour, one.position) for one in self._pairs if not one.invalid}
+        counted = {(pair.service, pair.neighbour, pair.position) for pair in self._pairs if not pair.invalid}
         running = None
-        for service, neighbour in (drawn[one] for one in chosen):
+        for service, neighbour in (drawn[index] for index in chosen):
             for position, beside in enumerate((False, True, True, False)):
                 self._done += 1
                 if (service, neighbour, position) in counted:
@@ -246,12 +251,13 @@ class Profiler:
                 self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest) | place)
                 seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())
                 for _ in range(ATTEMPTS):
-                    found = self._window(running, service, None, 0, position, seed)
-                    self._keep(ColocationPair(service, neighbour, position, beside, found.mean_ms, found.invalid))
-                    if not found.invalid:
+                    window = self._window(running, service, None, 0, position, seed)
+                    self._keep(ColocationPair(service, neighbour, position, beside, window.mean_ms, window.invalid))
+                    if not window.invalid:
                         break
 
     def _keep(self, part: Part) -> None:
+        """Add a part to the profile and to its file."""
         if isinstance(part, ProfileWindow):
             self._windows.append(part)
         elif isinstance(part, StressorProbe):
@@ -268,12 +274,12 @@ class Profiler:
     ) -> ProfileWindow:
         before = self._colocation.counters.threads(running)
         with (
-            self._colocation.stressors.beside(running, stressor) if stressor else nullcontext(_nothing) as told,
+            self._colocation.stressors.beside(running, stressor) if stressor else nullcontext(_nothing) as read,
             self._colocation.counters.counted(running, service) as counters,
         ):
             load, spans, created = self._load(running, seed, self._rest)
         after = self._colocation.counters.threads(running)
-        waited, switches = scheduled(_of(before, service), _of(after, service))
+        waited, switches = scheduled(before.get(service, {}), after.get(service, {}))
         times, window, machine = latencies_ms(spans, service), window_of(load), machine_of(load, "")
         seconds = load.warmup_s + load.window_s
         invalid = [*machine_checks(machine, self._bench.application.limits)]
@@ -287,7 +293,7 @@ class Profiler:
             stressor.duty if stressor else 0.0, block, position, len(times),
             float(times.mean()) if len(times) else math.nan, p50, p95, p99, window.completed / window.seconds,
             (machine.service_cpu_s.get(service, math.nan)) / window.seconds, waited / seconds, switches / seconds,
-            told().per_second, "; ".join(invalid), counters(),
+            read().per_second, "; ".join(invalid), counters(),
         )  # fmt: skip
 
 
@@ -295,24 +301,20 @@ def _nothing() -> Stressed:
     return Stressed(0.0, "", 0)
 
 
-def _of(threads: Mapping[str, Threads], service: str) -> Threads:
-    return threads.get(service, {})
-
-
 def latencies_ms(spans: SpanTable, service: str) -> NDArray[np.float64]:
-    """Durations of a service's server spans, or where it sends none (a cache, a database) of the calls to it [ms]."""
+    """Return the durations in ms of a service's server spans; of the calls to it where it sends none (a cache)."""
     if service not in spans.strings:
         return np.empty(0)
     name = spans.strings.index(service)
-    mine = (spans.service == name) & (spans.kind == SERVER)
-    if not mine.any():
-        mine = (spans.peer == name) & (spans.kind == CLIENT)
-    times: NDArray[np.float64] = (spans.end_ns - spans.start_ns)[mine] / 1e6
+    chosen = (spans.service == name) & (spans.kind == SERVER)
+    if not chosen.any():
+        chosen = (spans.peer == name) & (spans.kind == CLIENT)
+    times: NDArray[np.float64] = (spans.end_ns - spans.start_ns)[chosen] / 1e6
     return times
 
 
 def peak(usages: Sequence[Usage], service: str) -> float:
-    """The most cores that a service used between two readings."""
+    """Return the most cores that a service used between two successive readings."""
     rates = [
         (after.cpu_s[service] - before.cpu_s[service]) / ((after.at_ns - before.at_ns) / 1e9)
         for before, after in itertools.pairwise(usages)
@@ -322,7 +324,7 @@ def peak(usages: Sequence[Usage], service: str) -> float:
 
 
 def busy(usages: Sequence[Usage]) -> float:
-    """The CPUs that all of the machine used on average over the readings."""
+    """Return the mean number of busy CPUs of the whole machine over the readings."""
     if len(usages) < 2 or usages[-1].at_ns <= usages[0].at_ns:
         return 0.0
     first, last = usages[0], usages[-1]
@@ -331,19 +333,19 @@ def busy(usages: Sequence[Usage]) -> float:
 
 @contextmanager
 def _sampled(read: Callable[[], Usage], sleep: Callable[[float], None]) -> Iterator[list[Usage]]:
-    """Readings of the CPU counters, one after the other, while the block runs."""
-    found: list[Usage] = []
+    """Read the CPU counters repeatedly while the block runs; yield the list of readings."""
+    readings: list[Usage] = []
     over = threading.Event()
 
     def sample() -> None:
         while not over.is_set():
-            found.append(read())
+            readings.append(read())
             sleep(SAMPLED_EVERY_S)
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
-        yield found
+        yield readings
     finally:
         over.set()
         thread.join()

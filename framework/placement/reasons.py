@@ -1,4 +1,4 @@
-"""Why services share CPUs, or do not, in a placement."""
+"""Reasons for a placement: the neighbours that harm each service most."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from optimizer.space import SearchSpace, Value
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a service stands where it does.
+    """Reason for the CPUs of a service.
 
-    ``together``, ``left``: the harm that the profile predicts for it with all services on the same CPUs, and with this
-    placement: sums of logs of slowdowns.  Good for an order: sums over many neighbours are far beyond what was
-    measured, and their exponentials are no slowdowns that anybody will see.  ``worst``: the neighbour that would harm
-    it most, on which ``resource``, and whether it is kept apart from it.
+    ``harm_shared``, ``harm_placed``: the harm that the profile predicts for it with all services on the same CPUs, and
+    with this placement: sums of logs of slowdowns.  They rank services and do not predict latencies: sums over many
+    neighbours are far beyond the measured range.  ``worst``: the neighbour that would harm it most, on which
+    ``resource``; ``separated``: whether they run on different CPUs.
     """
 
     service: str
     cpus: str
-    together: float
-    left: float
+    harm_shared: float
+    harm_placed: float
     worst: str
     resource: str
     separated: bool
 
 
 def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
-    """In words that a person can check against the profile; services that were not profiled are left out."""
+    """Return the reason of each service; services without a profile are left out."""
     known = attributes(profile)
-    services = [one.group for one in space.parameters if one.group in known]
-    place = {one: str(configuration[f"{one}.{CPUSET}"]) for one in services}
-    found = []
+    services = [parameter.group for parameter in space.parameters if parameter.group in known]
+    place = {service: str(configuration[f"{service}.{CPUSET}"]) for service in services}
+    explained = []
     for service in services:
         costs = {other: _harm(known[service], known[other]) for other in services if other != service}
         worst = max(costs, key=lambda other: sum(costs[other].values()), default="")
-        resource = max(costs[worst], key=lambda one: costs[worst][one], default="") if worst else ""
+        resource = max(costs[worst], key=lambda name: costs[worst][name], default="") if worst else ""
         near = [other for other in costs if place[other] == place[service]]
-        found.append(
+        explained.append(
             Reason(
                 service,
                 place[service],
@@ -53,10 +53,10 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
                 worst not in near,
             )
         )
-    return found
+    return explained
 
 
 def _harm(service: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
-    """Resource -> the log of the service's slowdown beside the other."""
-    put = named(other, PRESSURE)
-    return {one: suffered * put.get(one, 0.0) for one, suffered in named(service, SENSITIVITY).items()}
+    """Return resource -> the log of the service's slowdown beside the other service."""
+    pressure = named(other, PRESSURE)
+    return {name: value * pressure.get(name, 0.0) for name, value in named(service, SENSITIVITY).items()}

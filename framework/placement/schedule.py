@@ -1,4 +1,4 @@
-"""Which windows a profile has, in which order, and which of them are still to be measured."""
+"""Schedule of a profile: its windows, their order, and those that are still to be measured."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from framework.placement.profile import Profile, ProfileHeader, block_of
 
 
 def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple[str, ...]:
-    """Services of which a window that the request plans was not even tried: the run was broken off.  A profile at
-    another rate or of other windows is of something else; none of it is unfinished.
+    """Return the services that have a planned window without an attempt, because the run was interrupted.
+
+    Empty for a profile with another rate, window length or seed than the request has.
     """
-    about = kept.about
-    if (about.rate_rps, about.window_s, about.seed) != (rate_rps, request.window_s, request.seed):
+    header = kept.about
+    if (header.rate_rps, header.window_s, header.seed) != (rate_rps, request.window_s, request.seed):
         return ()
-    tried = {one.key for one in kept.windows}
-    stressors = stressors_of(request, about.place)
+    tried = {window.key for window in kept.windows}
+    stressors = stressors_of(request, header.place)
     return tuple(
         service
-        for service in services_of(about, request)
+        for service in services_of(header, request)
         if any(
             key_of(service, stressor, block, position) not in tried
             for block in range(request.blocks)
@@ -31,14 +32,14 @@ def unfinished(kept: Profile, request: ProfileRequest, rate_rps: float) -> tuple
     )
 
 
-def services_of(about: ProfileHeader, request: ProfileRequest) -> Sequence[str]:
-    """Those that were asked for, else all that the load reaches often enough."""
-    rare = about.rare()
-    return request.services or [name for name in sorted(about.peaks) if name not in rare]
+def services_of(header: ProfileHeader, request: ProfileRequest) -> Sequence[str]:
+    """Return the services that the request names, else all that the load reaches often enough."""
+    rare = header.rare()
+    return request.services or [name for name in sorted(header.peaks) if name not in rare]
 
 
 def stressors_of(request: ProfileRequest, place: str) -> list[Stressor]:
-    """Every kind at every intensity."""
+    """Return every kind of stressor at every intensity."""
     intensities = request.intensities or intensities_of(place)
     return [Stressor(kind, threads, duty, place) for kind in request.stressors for threads, duty in intensities]
 
@@ -46,17 +47,17 @@ def stressors_of(request: ProfileRequest, place: str) -> list[Stressor]:
 def order_of(
     request: ProfileRequest, service: str, block: int, stressors: Sequence[Stressor]
 ) -> Sequence[Stressor | None]:
-    """The windows of a service in a block; None for one without a stressor."""
+    """Return the stressors of a service's windows in a block, in order; None for a window without one."""
     return block_of(stressors, zlib.crc32(f"{request.seed} {service} {block}".encode()))
 
 
 def key_of(service: str, stressor: Stressor | None, block: int, position: int) -> tuple[str, str, int, float, int, int]:
-    """Of a window that is yet to be measured, as ``Window.key``."""
-    about = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
-    return (service, *about, block, position)
+    """Return the ``ProfileWindow.key`` of a planned window."""
+    kind, threads, duty = (stressor.kind, stressor.threads, stressor.duty) if stressor else ("", 0, 0.0)
+    return (service, kind, threads, duty, block, position)
 
 
 def intensities_of(place: str) -> tuple[tuple[int, float], ...]:
-    """Half of one thread's time, then 1, 2, 4, 8 threads as far as the place has CPUs."""
+    """Return (threads, duty) of each intensity: half of one thread's time, then 1, 2, 4, 8 threads up to the CPUs."""
     cpus = len(read_cpus(place))
     return ((1, 0.5), *((threads, 1.0) for threads in (1, 2, 4, 8) if threads <= cpus))

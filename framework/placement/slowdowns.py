@@ -1,4 +1,4 @@
-"""How much slower services run beside stressors and beside each other, from a profile."""
+"""Slowdowns of services beside stressors and beside each other, from a profile."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from framework.placement.profile import ColocationPair, Profile, ProfileWindow
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A service beside a stressor, over its blocks: the geometric mean of B over A, and the spread of the blocks.
+    """Slowdown of a service beside a stressor: geometric means over its blocks of latency with over without stressor.
 
-    ``low``, ``high``: the least and the greatest of the blocks' ratios.  ``ipc``: instructions per cycle of A over
-    those of B, above 1 where the service suffers; None where a window has none.
+    ``mean``, ``p95``: of the mean latency and of p95.  ``low``, ``high``: the least and the greatest ratio of mean
+    latencies of a block.  ``ipc``: instructions per cycle without over with the stressor, above 1 where the service
+    suffers; None where a window has no counters.
     """
 
     service: str
@@ -34,132 +35,133 @@ class Slowdown:
 
 
 def slowdowns(windows: Sequence[ProfileWindow]) -> Sequence[Slowdown]:
-    """Of every service, stressor and intensity, over the blocks where both of its windows count."""
-    counted = [one for one in windows if not one.invalid]
-    found = []
-    for service, stressor, threads, duty in sorted({one.key[:4] for one in counted if one.stressor}):
-        mine = [one for one in counted if one.service == service]
+    """Return the slowdown of every service, stressor and intensity, over blocks with valid windows of both kinds."""
+    counted = [window for window in windows if not window.invalid]
+    rows = []
+    for service, stressor, threads, duty in sorted({window.key[:4] for window in counted if window.stressor}):
+        of_service = [window for window in counted if window.service == service]
         means, tails, ipcs = [], [], []
-        for block in sorted({one.block for one in mine}):
-            plain = [one for one in mine if one.block == block and not one.stressor]
-            beside = [one for one in mine if one.block == block and one.key[1:4] == (stressor, threads, duty)]
-            if len(plain) > 1 and len(beside) > 1:
-                means.append(_ratio(beside, plain, lambda one: one.mean_ms))
-                tails.append(_ratio(beside, plain, lambda one: one.p95_ms))
-                if all(one.counters.get("ipc", 0.0) > 0 for one in (*beside, *plain)):
-                    ipcs.append(_ratio(plain, beside, lambda one: one.counters["ipc"]))
+        for block in sorted({window.block for window in of_service}):
+            plain = [w for w in of_service if w.block == block and not w.stressor]
+            stressed = [w for w in of_service if w.block == block and w.key[1:4] == (stressor, threads, duty)]
+            if len(plain) > 1 and len(stressed) > 1:
+                means.append(_ratio(stressed, plain, lambda window: window.mean_ms))
+                tails.append(_ratio(stressed, plain, lambda window: window.p95_ms))
+                if all(window.counters.get("ipc", 0.0) > 0 for window in (*stressed, *plain)):
+                    ipcs.append(_ratio(plain, stressed, lambda window: window.counters["ipc"]))
         if means:
             mean, tail = statistics.geometric_mean(means), statistics.geometric_mean(tails)
             ipc = statistics.geometric_mean(ipcs) if len(ipcs) == len(means) else None
-            about = (service, stressor, threads * duty)
-            found.append(Slowdown(*about, mean, tail, min(means), max(means), len(means), ipc))
-    return found
+            intensity = threads * duty
+            rows.append(Slowdown(service, stressor, intensity, mean, tail, min(means), max(means), len(means), ipc))
+    return rows
 
 
 def _ratio(
-    one: Sequence[ProfileWindow], other: Sequence[ProfileWindow], what: Callable[[ProfileWindow], float]
+    above: Sequence[ProfileWindow], below: Sequence[ProfileWindow], quantity: Callable[[ProfileWindow], float]
 ) -> float:
-    """The geometric mean of some windows over that of others."""
-    first, second = (statistics.fmean(math.log(what(each)) for each in some) for some in (one, other))
+    """Return the geometric mean of a quantity over the windows ``above``, divided by that over ``below``."""
+    first, second = (statistics.fmean(math.log(quantity(window)) for window in side) for side in (above, below))
     return math.exp(first - second)
 
 
 def losses(windows: Sequence[ProfileWindow]) -> Sequence[Loss]:
-    """What the scores are made of, for services that were measured beside every stressor: the drop of instructions per
-    cycle where there are counters for all, the slowdown of the mean latency elsewhere.
+    """Return the losses of services that were measured beside every stressor, from which scores are computed.
+
+    A loss is the drop of instructions per cycle where all windows have counters, else the slowdown of the mean latency.
     """
-    found = slowdowns(windows)
-    by_ipc = all(one.ipc is not None for one in found)
-    beside: dict[str, set[str]] = {}
-    for one in found:
-        beside.setdefault(one.service, set()).add(one.stressor)
-    every = set().union(*beside.values())
+    rows = slowdowns(windows)
+    by_ipc = all(row.ipc is not None for row in rows)
+    stressors_of: dict[str, set[str]] = {}
+    for row in rows:
+        stressors_of.setdefault(row.service, set()).add(row.stressor)
+    every = set().union(*stressors_of.values())
     return [
-        Loss(one.service, one.stressor, one.intensity, one.ipc if by_ipc and one.ipc is not None else one.mean)
-        for one in found
-        if beside[one.service] == every
+        Loss(row.service, row.stressor, row.intensity, row.ipc if by_ipc and row.ipc is not None else row.mean)
+        for row in rows
+        if stressors_of[row.service] == every
     ]
 
 
 def pressures(profile: Profile) -> Mapping[str, Mapping[str, float]]:
-    """Service -> stressor -> the pressure that the service puts on the stressor's resource.
+    """Return service -> stressor -> the pressure that the service puts on the stressor's resource.
 
-    A stressor at its weakest is the probe: what it does beside the service against what it does alone, read off what it
-    does beside another of its kind.  Stressors that were not probed alone are left out.
+    A stressor at its weakest is the probe.  Its loss of throughput beside the service is converted to an intensity by
+    its losses beside another stressor of its kind.  Stressors that were not probed alone are left out.
     """
-    found: dict[str, dict[str, float]] = {}
-    for stressor in sorted({one.stressor for one in profile.probes}):
-        mine = [one for one in profile.probes if one.stressor == stressor]
-        alone = [one.per_second for one in mine if one.beside == 0]
-        beside = [one for one in profile.windows if one.stressor == stressor and not one.invalid]
-        if not alone or len(alone) == len(mine) or not beside:
+    pressure: dict[str, dict[str, float]] = {}
+    for stressor in sorted({probe.stressor for probe in profile.probes}):
+        probes = [probe for probe in profile.probes if probe.stressor == stressor]
+        alone = [probe.per_second for probe in probes if probe.beside == 0]
+        windows = [window for window in profile.windows if window.stressor == stressor and not window.invalid]
+        if not alone or len(alone) == len(probes) or not windows:
             continue
-        free, weakest = statistics.median(alone), min(one.intensity for one in beside)
-        known = {one.beside: 1 - one.per_second / free for one in mine if one.beside > 0}
-        for service in sorted({one.service for one in beside}):
-            done = [one.stress_per_s for one in beside if one.service == service and one.intensity == weakest]
-            if done:
-                found.setdefault(service, {})[stressor] = pressure_of(1 - statistics.median(done) / free, known)
-    return found
+        free, weakest = statistics.median(alone), min(window.intensity for window in windows)
+        known = {probe.beside: 1 - probe.per_second / free for probe in probes if probe.beside > 0}
+        for service in sorted({window.service for window in windows}):
+            rates = [w.stress_per_s for w in windows if w.service == service and w.intensity == weakest]
+            if rates:
+                pressure.setdefault(service, {})[stressor] = pressure_of(1 - statistics.median(rates) / free, known)
+    return pressure
 
 
 def attributes(profile: Profile) -> Mapping[str, Mapping[str, float]]:
-    """Service -> what placement solvers know of it (``optimizer.placement.assignment``)."""
-    suffered, put = sensitivities(losses(profile.windows)), pressures(profile)
+    """Return service -> its attributes for placement solvers (``optimizer.placement.assignment``)."""
+    sensitivity, pressure = sensitivities(losses(profile.windows)), pressures(profile)
     scores = thesis_scores(losses(profile.windows))
-    found: dict[str, dict[str, float]] = {}
-    for service, row in suffered.items():
-        about = {f"sensitivity.{stressor}": value for stressor, value in row.items()}
-        about |= {f"pressure.{stressor}": value for stressor, value in put.get(service, {}).items()}
-        undisturbed = [o.p95_ms for o in profile.windows if o.service == service and not o.stressor and not o.invalid]
-        about |= {f"calls.{callee}": often for callee, often in profile.about.calls.get(service, {}).items()}
-        found[service] = {
-            **about,
+    attributes_of: dict[str, dict[str, float]] = {}
+    for service, row in sensitivity.items():
+        own = {f"sensitivity.{stressor}": value for stressor, value in row.items()}
+        own |= {f"pressure.{stressor}": value for stressor, value in pressure.get(service, {}).items()}
+        undisturbed = [w.p95_ms for w in profile.windows if w.service == service and not w.stressor and not w.invalid]
+        own |= {f"calls.{callee}": per_request for callee, per_request in profile.about.calls.get(service, {}).items()}
+        attributes_of[service] = {
+            **own,
             "score": max(0.0, scores[service][""]),
             "latency": statistics.median(undisturbed),
             "peak": profile.about.peaks.get(service, 0.0),
         }
-    return found
+    return attributes_of
 
 
 def ratios(pairs: Sequence[ColocationPair]) -> Sequence[tuple[str, str, float]]:
-    """(service, neighbour, mean latency beside it over that without it) of every pair with a window of each."""
-    found = []
-    for service, neighbour in sorted({(one.service, one.neighbour) for one in pairs}):
-        mine = [one for one in pairs if (one.service, one.neighbour) == (service, neighbour) and not one.invalid]
-        logs = {beside: [math.log(one.mean_ms) for one in mine if one.beside is beside] for beside in (True, False)}
+    """Return (service, neighbour, mean latency with it over without it) of every pair with valid windows of both."""
+    rows = []
+    for service, neighbour in sorted({(pair.service, pair.neighbour) for pair in pairs}):
+        valid = [p for p in pairs if (p.service, p.neighbour) == (service, neighbour) and not p.invalid]
+        logs = {beside: [math.log(p.mean_ms) for p in valid if p.beside is beside] for beside in (True, False)}
         if all(logs.values()):
-            found.append((service, neighbour, math.exp(statistics.fmean(logs[True]) - statistics.fmean(logs[False]))))
-    return found
+            rows.append((service, neighbour, math.exp(statistics.fmean(logs[True]) - statistics.fmean(logs[False]))))
+    return rows
 
 
 def predictor(profile: Profile) -> Interference:
-    """What the services that were measured beside every stressor do to each other, as the stressors say."""
-    suffered, put = sensitivities(losses(profile.windows)), pressures(profile)
-    services = tuple(sorted(suffered))
-    resources = tuple(sorted({name for row in suffered.values() for name in row}))
+    """Return the interference model of the services that were measured beside every stressor."""
+    sensitivity, pressure = sensitivities(losses(profile.windows)), pressures(profile)
+    services = tuple(sorted(sensitivity))
+    resources = tuple(sorted({name for row in sensitivity.values() for name in row}))
 
     def table(rows: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
         return np.array([[rows.get(service, {}).get(name, 0.0) for name in resources] for service in services])
 
-    return Interference(services, resources, table(suffered), table(put), np.ones(len(resources)))
+    return Interference(services, resources, table(sensitivity), table(pressure), np.ones(len(resources)))
 
 
 def prediction(profile: Profile) -> tuple[Interference, NDArray[np.float64]] | None:
-    """The predictor with its one weight fitted to the measured pairs, and the relative error of each pair's slowdown
-    when it is left out of the fit, (pairs,); None with fewer than two pairs.
+    """Fit the predictor's common weight to the measured pairs; return it with the relative error of each pair's
+    slowdown when that pair is left out of the fit, (pairs,); None with fewer than two pairs.
     """
-    known = predictor(profile)
-    measured = [one for one in ratios(profile.pairs) if {one[0], one[1]} <= set(known.services)]
-    return fitted(known, measured) if len(measured) > 1 else None
+    model = predictor(profile)
+    measured = [row for row in ratios(profile.pairs) if {row[0], row[1]} <= set(model.services)]
+    return fitted(model, measured) if len(measured) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Relative errors of the predicted slowdown of pairs, each left out of the fit in its turn.
+    """Relative errors of the predicted slowdowns of pairs, each left out of the fit in its turn.
 
-    ``weight``: the fitted one, 0 where the predictions say nothing.  ``harmless``: the median error of predicting no
-    slowdown, which a prediction that says something is below.
+    ``weight``: the fitted one, 0 where the predictions have no value.  ``median``, ``most``: of the absolute errors.
+    ``harmless``: the median error of predicting no slowdown at all, which a useful prediction is below.
     """
 
     pairs: int
@@ -170,13 +172,13 @@ class Judgement:
 
 
 def judgement(profile: Profile) -> Judgement | None:
-    """How good the predictions are; None with fewer than two pairs."""
-    known = prediction(profile)
-    if known is None:
+    """Judge the predictions by leave-one-out errors; return None with fewer than two pairs."""
+    fit = prediction(profile)
+    if fit is None:
         return None
-    model, errors = known
+    model, errors = fit
     sizes = np.abs(errors)
-    none = [abs(1 / ratio - 1) for *pair, ratio in ratios(profile.pairs) if {*pair} <= {*model.services}]
+    no_slowdown = [abs(1 / ratio - 1) for *pair, ratio in ratios(profile.pairs) if {*pair} <= {*model.services}]
     return Judgement(
-        len(sizes), float(model.weights[0]), float(np.median(sizes)), float(sizes.max()), statistics.median(none)
+        len(sizes), float(model.weights[0]), float(np.median(sizes)), float(sizes.max()), statistics.median(no_slowdown)
     )

@@ -1,8 +1,8 @@
-"""How often a cache has what it is asked for, by its size.
+"""The hit ratio of a cache as a function of its size.
 
 Che's approximation for least recently used eviction: an item is in the cache if it was asked for within a time T, and T
-is such that the expected number of items in it is what fits (Che, Tung & Wang, IEEE JSAC 20(7) (2002); why it is so
-good: Fricker, Robert & Roberts, ITC 24 (2012)).
+is such that the expected number of cached items equals the number that fit (Che, Tung & Wang, IEEE JSAC 20(7)
+(2002); why it is so accurate: Fricker, Robert & Roberts, ITC 24 (2012)).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from framework.model.twin import TwinCache
 
-OVERHEAD = 0.9  # of a cache's memory that holds items
+USABLE = 0.9  # fraction of a cache's memory that holds items
 
 
 def hit_ratio(cache: TwinCache, memory_mib: float) -> float:
-    """The fraction of requests that find their item."""
-    fitting = memory_mib * 1024 * OVERHEAD / cache.item_kib
+    """Return the fraction of requests that find their item in ``memory_mib`` of cache."""
+    fitting = memory_mib * 1024 * USABLE / cache.item_kib
     if fitting >= cache.items:
         return 1.0
     popularity = _zipf(cache.items, round(cache.exponent, 6))
@@ -38,7 +38,7 @@ def _zipf(items: int, exponent: float) -> NDArray[np.float64]:
 
 
 def fitted(memory_mib: float, ratio: float, items: int, item_kib: float) -> TwinCache:
-    """The cache of so many items that has this hit ratio at this size: its exponent, between 0 and 2.5."""
+    """Fit the Zipf exponent, between 0 and 2.5, with which a cache of ``memory_mib`` has this hit ratio."""
     low, high = 0.0, 2.5
     for _ in range(40):
         middle = 0.5 * (low + high)

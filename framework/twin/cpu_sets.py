@@ -1,4 +1,4 @@
-"""Where services compute in a twin: hosts, cut where CPU sets differ, and how much neighbours slow each other down."""
+"""CPU sets in a twin: hosts, cut where CPU sets differ, and how much neighbours slow each other down."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from framework.model.twin import Twin, TwinHost
 
 
 def topology_of(host: TwinHost) -> Topology:
-    """A modelled host as a kernel would describe it: a socket, a memory node and a last-level cache are one thing."""
-    nodes = [tuple(one.tolist()) for one in np.array_split(np.arange(host.cores), host.nodes)]
+    """Return the topology of a modelled host: each memory node is a socket with its own last-level cache."""
+    nodes = [tuple(cpus.tolist()) for cpus in np.array_split(np.arange(host.cores), host.nodes)]
     return Topology(
         tuple(Cpu(number, number, node, node) for node, numbers in enumerate(nodes) for number in numbers),
         tuple(Cache(3, "", 0, numbers) for numbers in nodes),
@@ -28,7 +28,8 @@ def topology_of(host: TwinHost) -> Topology:
 class Places:
     """Parts of hosts that no service's CPU set divides.
 
-    ``hosts``: (p,), the host of each part.  ``cores``: (p,).  ``reach``: (services, p), where each may compute.
+    ``hosts``: (p,), the host of each part.  ``cores``: (p,).  ``reach``: (services, p), whether a service may compute
+    there.
     """
 
     hosts: tuple[str, ...]
@@ -37,14 +38,15 @@ class Places:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """(services, p): how much of its time a service is in each part; rows add up to 1."""
-        here = self.reach * self.cores
-        found: NDArray[np.float64] = here / here.sum(axis=1, keepdims=True)
-        return found
+        """Fraction of its time that a service computes in each part, (services, p); rows add up to 1."""
+        cores = self.reach * self.cores
+        share: NDArray[np.float64] = cores / cores.sum(axis=1, keepdims=True)
+        return share
 
 
 def places_of(twin: Twin, host_of: Mapping[str, str], cpus_of: Mapping[str, str]) -> Places:
-    """``host_of``: service -> host.  ``cpus_of``: service -> list of CPUs, of those that may not use all of their host.
+    """Cut the hosts into parts.  ``host_of``: service -> host.  ``cpus_of``: service -> its list of CPUs; one that is
+    missing there may use all of its host.
 
     Raises InputError where a host has no such CPUs.
     """
@@ -54,55 +56,55 @@ def places_of(twin: Twin, host_of: Mapping[str, str], cpus_of: Mapping[str, str]
     for host in twin.hosts:
         every = frozenset(range(host.cores))
         sets = {
-            one.name: _set(one.name, cpus_of[one.name], every) if one.name in cpus_of else every
-            for one in twin.services
-            if host_of[one.name] == host.name
+            service.name: _set(service.name, cpus_of[service.name], every) if service.name in cpus_of else every
+            for service in twin.services
+            if host_of[service.name] == host.name
         }
         for part in _parts(every, sets.values()):
             hosts.append(host.name)
-            # What is used by others is missing everywhere alike.
+            # Cores that others use are missing from every part in proportion to its size.
             cores.append(max(0.1, len(part) * (1.0 - host.others / host.cores)))
-            columns.append([part <= sets.get(one.name, frozenset()) for one in twin.services])
+            columns.append([part <= sets.get(service.name, frozenset()) for service in twin.services])
     return Places(tuple(hosts), np.array(cores), np.array(columns, dtype=np.bool_).T)
 
 
 def _set(service: str, cpus: str, every: frozenset[int]) -> frozenset[int]:
-    found = frozenset(read_cpus(cpus))
-    if not found or not found <= every:
+    chosen = frozenset(read_cpus(cpus))
+    if not chosen or not chosen <= every:
         raise InputError(f"{service}.cpuset: found {cpus!r}; allowed in the twin: some of {write_cpus(every)}")
-    return found
+    return chosen
 
 
 def _parts(every: frozenset[int], sets: Iterable[frozenset[int]]) -> list[frozenset[int]]:
-    """The coarsest cut of a host's CPUs that each of the sets is made of, in the order of their first CPU."""
+    """Return the coarsest partition of a host's CPUs that every set is a union of, in the order of the first CPUs."""
     parts = [every]
-    for one in set(sets):
-        parts = [piece for part in parts for piece in (part & one, part - one) if piece]
+    for cpus in set(sets):
+        parts = [piece for part in parts for piece in (part & cpus, part - cpus) if piece]
     return sorted(parts, key=min)
 
 
 def slowdowns(twin: Twin, now: Places) -> NDArray[np.float64]:
-    """How much slower each service computes beside its neighbours of now than beside those of the calibration, (s,).
+    """Return how much slower each service computes beside its present neighbours than beside those of the calibration.
 
-    The log of the slowdown is sensitivity times pressure, summed over neighbours and resources, as in
-    ``framework.placement.interference``; a pair that is together part of its time counts by that part.
+    Shape (services,).  The log of the slowdown is sensitivity times pressure, summed over neighbours and resources, as
+    in ``framework.placement.interference``.  A pair counts by the fraction of time that both share a part of a host.
     """
-    resources = sorted({name for one in twin.services for name in (*one.sensitivity, *one.pressure)})
+    resources = sorted({name for service in twin.services for name in (*service.sensitivity, *service.pressure)})
     if not resources:
         return np.ones(len(twin.services))
-    sensitivity = np.array([[one.sensitivity.get(name, 0.0) for name in resources] for one in twin.services])
-    pressure = np.array([[one.pressure.get(name, 0.0) for name in resources] for one in twin.services])
+    sensitivity = np.array([[service.sensitivity.get(name, 0.0) for name in resources] for service in twin.services])
+    pressure = np.array([[service.pressure.get(name, 0.0) for name in resources] for service in twin.services])
     # At the calibration every service was on all CPUs of its own host.
-    own = np.array([[one.host == host for host in now.hosts] for one in twin.services])
+    own = np.array([[service.host == host for host in now.hosts] for service in twin.services])
     then = Places(now.hosts, now.cores, own)
-    felt = (_together(now) - _together(then)) @ pressure
-    found: NDArray[np.float64] = np.exp((sensitivity * felt).sum(axis=1))
-    return found
+    added = (_colocation(now) - _colocation(then)) @ pressure
+    slower: NDArray[np.float64] = np.exp((sensitivity * added).sum(axis=1))
+    return slower
 
 
-def _together(places: Places) -> NDArray[np.float64]:
-    """(services, services): the part of their time that two services are in the same place; 0 with itself."""
+def _colocation(places: Places) -> NDArray[np.float64]:
+    """Return the fraction of time that two services share a part of a host, (services, services); the diagonal is 0."""
     share = places.share
-    found: NDArray[np.float64] = share @ share.T
-    np.fill_diagonal(found, 0.0)
-    return found
+    shared: NDArray[np.float64] = share @ share.T
+    np.fill_diagonal(shared, 0.0)
+    return shared

@@ -1,4 +1,4 @@
-"""One simulated run in numbers, and independent ones over all cores."""
+"""Replications: simulated runs summarised in numbers, several of them in parallel."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from framework.twin.simulator.draws import arrivals
 from framework.twin.simulator.program import Program
 from framework.twin.simulator.simulate import simulate
 
-WARMUP_S = 2.0  # does not count
+WARMUP_S = 2.0  # not counted
 QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """What the requests of one simulated window saw.  ``failed``: fraction that was rejected, timed out or did not end;
-    these are infinitely slow.  ``cores``: busy on average.
+    """Results of one simulated window.  ``failed``: fraction of requests that were rejected, timed out or did not end;
+    their latency counts as infinite.  ``cores``: mean number of busy cores.
     """
 
     p50_ms: float
@@ -32,29 +32,29 @@ class Replication:
 
 
 def replication(program: Program, rate_rps: float, seconds: float, seed: int) -> Replication:
-    """Poisson arrivals for ``seconds`` after a warm-up; the same seed brings the same requests to any program."""
+    """Simulate Poisson arrivals for ``seconds`` after a warm-up; equal seeds give equal requests for any program."""
     rng = np.random.default_rng(seed)
     whole = WARMUP_S + seconds
     due = arrivals(rate_rps, whole, True, rng)
     weights = program.weight / program.weight.sum()
     kinds = rng.choice(len(weights), size=len(due), p=weights).astype(np.int32)
     untraced = np.zeros(len(due), np.bool_)
-    found = simulate(program, due, kinds, seed=seed, until_s=2 * whole, traced=untraced)
-    failed = found.failed | ~np.isfinite(found.latency_s)
+    outcome = simulate(program, due, kinds, seed=seed, until_s=2 * whole, traced=untraced)
+    failed = outcome.failed | ~np.isfinite(outcome.latency_s)
     counted = due >= WARMUP_S
-    latency = np.where(failed, np.inf, found.latency_s)[counted]
+    latency = np.where(failed, np.inf, outcome.latency_s)[counted]
     if not len(latency):
         return Replication(np.nan, np.nan, np.nan, 0.0, 0.0, 0.0)
     p50, p95, p99 = 1e3 * np.quantile(latency, QUANTILES, method="inverted_cdf")
-    ended = due + np.where(failed, np.inf, found.latency_s)
+    ended = due + np.where(failed, np.inf, outcome.latency_s)
     inside = (ended >= WARMUP_S) & (ended < whole)
-    busy = float(found.cpu_s.sum()) / max(whole, float(ended[np.isfinite(ended)].max(initial=whole)))
+    busy = float(outcome.cpu_s.sum()) / max(whole, float(ended[np.isfinite(ended)].max(initial=whole)))
     return Replication(
         float(p50), float(p95), float(p99), float(inside.sum()) / seconds, float(failed[counted].mean()), busy
     )
 
 
 def replications(program: Program, rate_rps: float, seconds: float, seeds: Sequence[int]) -> list[Replication]:
-    """In the order of the seeds, as many at once as there are cores: the simulation leaves Python's lock alone."""
+    """Simulate once per seed, in the order of the seeds, in one thread per core: the simulation releases the GIL."""
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
         return list(pool.map(lambda seed: replication(program, rate_rps, seconds, seed), seeds))

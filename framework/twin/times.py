@@ -1,4 +1,4 @@
-"""What the traces of a twin's default say: each service's time, as the analysis of real traces gives it."""
+"""Service times of a twin under its default configuration, computed as from real traces."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from framework.twin.translate import compiled
 def modelled_times(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], rate_rps: float, requests: int = 2_500
 ) -> tuple[ServiceTime, ...]:
-    """Of about so many simulated requests."""
+    """Simulate about ``requests`` requests under the default and return each service's time on the critical path."""
     compile_once()
     program, operations = compiled(twin, application, types, {})
     rng = np.random.default_rng(1)
     due = arrivals(rate_rps, requests / rate_rps, True, rng)
     kinds = rng.choice(len(program.weight), size=len(due), p=program.weight / program.weight.sum()).astype(np.int32)
-    found = simulate(program, due, kinds, seed=1, until_s=10 * requests / rate_rps)
+    outcome = simulate(program, due, kinds, seed=1, until_s=10 * requests / rate_rps)
     traced = {service.name: service.traced for service in twin.services}
     spans = span_table(
-        found, operations, [traced[one.service] for one in operations], np.isfinite(found.latency_s),
+        outcome, operations, [traced[operation.service] for operation in operations], np.isfinite(outcome.latency_s),
         generator=GENERATOR, origin_ns=0,
     )  # fmt: skip
     return tuple(service_times(spans, application.entry, application.tracing.peers))

@@ -1,7 +1,7 @@
-"""A twin, a configuration and the roles of its parameters -> a program to simulate.
+"""Translation of a twin, a configuration and the roles of its parameters into a program to simulate.
 
-What a parameter means stands beside it in search_spaces/ (``role``, ``towards``); here is what each role does to the
-model.  A role without an effect here is inert in the twin, and ``inert`` says so.
+search_spaces/ gives the role of each parameter (``role``, ``towards``); this module gives the effect of each role on
+the model.  A parameter without an effect is listed by ``inert``.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from optimizer.space import Value
 
 @dataclass(slots=True)
 class Effects:
-    """What a service's parameters make of it.  ``idle`` and ``connections``: by the type of the callee, "" for all.
+    """Effects of a service's parameters.  ``idle`` and ``connections``: type of the callee ("" for all) -> limit.
 
-    ``cpu_scale`` is of its computing; ``wait_scale`` of its own waiting, which is for the most part to be woken up:
-    what makes that take more CPU time makes it take longer.
+    ``cpu_scale``: factor of its CPU time.  ``wait_scale``: factor of its own waiting.  Most of that is waiting for a
+    wake-up, which takes longer where it costs more CPU time.
     """
 
     workers: int = 0
@@ -54,7 +54,7 @@ class Effects:
 
 
 def inert(twin: Twin, application: Application, types: Mapping[str, ServiceType]) -> list[str]:
-    """The parameters that change nothing in the twin."""
+    """Return the parameters that change nothing in the twin, as "service.parameter"."""
     services = {service.name: service for service in twin.services}
     exponents = _exponents(twin, application)
     return [
@@ -65,12 +65,12 @@ def inert(twin: Twin, application: Application, types: Mapping[str, ServiceType]
 
 
 def _is_modelled(parameter: ParameterDefinition, service: TwinService | None) -> bool:
-    """Whether a role does something, with what the twin knows of the service."""
+    """Whether the parameter's role has an effect, given the data that the twin has on the service."""
     if service is None or isinstance(parameter.default, str):
         return False
     role = parameter.role
     if role == "connections":
-        return bool(parameter.towards)  # of its own clients: nobody comes near such limits
+        return bool(parameter.towards)  # limits on a service's own clients are never reached
     if role == "cache_bytes":
         return parameter.unit == "MiB" and service.cache is not None
     return role in ("workers", "cores", "keepalive") or (role == "gc" and service.gc_share > 0)
@@ -83,10 +83,10 @@ def compiled(
     configuration: Mapping[str, Value],
     placement: Mapping[str, str] | None = None,
 ) -> tuple[Program, Sequence[TwinOperation]]:
-    """The program of a twin under a configuration, and its operations in the order of the program's indices.
+    """Compile a twin under a configuration; return the program, and the operations in the order of its indices.
 
     ``placement``: service -> host, where it differs from the twin's own.  Raises InputError where the configuration
-    wants CPUs that a host does not have.
+    names CPUs that a host does not have.
     """
     host_of = {service.name: service.host for service in twin.services} | dict(placement or {})
     places = places_of(twin, host_of, _cpus(twin, configuration))
@@ -95,18 +95,18 @@ def compiled(
     effects = _effects(twin, application, types, configuration)
     type_of = {service.name: service.type for service in application.services}
     services = {service.name: service for service in twin.services}
-    opened_us = {(one.caller, one.callee): one.fresh * one.setup_us for one in twin.edges}
+    opened_us = {(edge.caller, edge.callee): edge.fresh * edge.setup_us for edge in twin.edges}
     build = Builder()
     for host, cores in zip(places.hosts, places.cores.tolist(), strict=True):
         build.host(cores, host_named[host].switching, host_named[host].sharing)
     for service, reach in zip(twin.services, places.reach, strict=True):
-        found = effects.get(service.name, Effects())
+        limits = effects.get(service.name, Effects())
         build.add_service(
             service.name,
             np.flatnonzero(reach).tolist(),
-            workers=found.workers,
+            workers=limits.workers,
             queue=service.queue,
-            threads=found.threads,
+            threads=limits.threads,
             quota=service.quota,
         )
     for edge in twin.edges:
@@ -123,15 +123,16 @@ def compiled(
             retries=edge.retries,
         )
     misses = {name: _miss_factor(service, effects.get(name)) for name, service in services.items()}
-    index = {(one.service, one.operation): number for number, one in enumerate(twin.operations)}
-    for one in twin.operations:
-        made = effects.get(one.service, Effects())
-        scale = made.cpu_scale if one.service != BACKGROUND else _background_scale(twin, one, effects)
-        build.begin(one.service, one.operation, scale * slower[one.service])
-        _emit(build, one, services[one.service], index, misses, made.wait_scale, opened_us)
-    for name, share in twin.classes.items():
-        service_name, _, operation = name.partition(" ")
-        build.request(index[service_name, operation], share)
+    index = {(operation.service, operation.operation): number for number, operation in enumerate(twin.operations)}
+    for operation in twin.operations:
+        name = operation.service
+        effect = effects.get(name, Effects())
+        scale = effect.cpu_scale if name != BACKGROUND else _background_scale(twin, operation, effects)
+        build.begin(name, operation.operation, scale * slower[name])
+        _emit(build, operation, services[name], index, misses, effect.wait_scale, opened_us)
+    for root, share in twin.classes.items():
+        service_name, _, operation_name = root.partition(" ")
+        build.request(index[service_name, operation_name], share)
     return build.program(), twin.operations
 
 
@@ -144,44 +145,50 @@ def _emit(
     wait_scale: float,
     opened_us: Mapping[tuple[str, str], float],
 ) -> None:
-    """The instructions of one operation: a piece of its own, a group of calls, a piece, ...
+    """Add the instructions of one operation: a piece of its own time, a group of calls, a piece, ...
 
-    ``opened_us``: of each edge, what its connections took of the piece before a call, and now take by themselves.
+    ``opened_us``: of each edge, the mean time per call that opening connections took at the calibration.  It is part of
+    the measured piece before the call and is subtracted here, since the simulation adds it itself.
     """
-    again = misses[service.name]
+    miss_factor = misses[service.name]
     for first, group in _groups(operation.calls):
         own_us = sum(operation.pieces_us[first : first + len(group)])
         own_us -= sum(call.probability * call.times * opened_us[operation.service, call.service] for call in group)
-        _piece(build, operation, service, own_us, again, wait_scale)
+        _piece(build, operation, service, own_us, miss_factor, wait_scale)
         for call in group:
             kind = SPAWN if call.mode == "spawn" else CALL if len(group) == 1 else FORK
             _call(build, operation, call, kind, index, misses)
         if len(group) > 1:
             build.add(JOIN)
-    _piece(build, operation, service, operation.pieces_us[-1], again, wait_scale)
+    _piece(build, operation, service, operation.pieces_us[-1], miss_factor, wait_scale)
     build.add(END)
 
 
 def _groups(calls: Sequence[TwinCall]) -> list[tuple[int, list[TwinCall]]]:
-    """Calls that run together, with the number of the first: a parallel call belongs to the one before it."""
-    found: list[tuple[int, list[TwinCall]]] = []
+    """Group calls that run in parallel, each with the index of its first: a parallel call joins the one before it."""
+    groups: list[tuple[int, list[TwinCall]]] = []
     for number, call in enumerate(calls):
-        if call.mode == "parallel" and found and found[-1][1][-1].mode != "spawn":
-            found[-1][1].append(call)
+        if call.mode == "parallel" and groups and groups[-1][1][-1].mode != "spawn":
+            groups[-1][1].append(call)
         else:
-            found.append((number, [call]))
-    return found
+            groups.append((number, [call]))
+    return groups
 
 
 def _piece(
-    build: Builder, operation: TwinOperation, service: TwinService, mean_us: float, misses: float, wait_scale: float
+    build: Builder,
+    operation: TwinOperation,
+    service: TwinService,
+    mean_us: float,
+    miss_factor: float,
+    wait_scale: float,
 ) -> None:
-    """Computing, then waiting; the part that reads what the service's own cache did not have grows with ``misses``."""
+    """Add computing, then waiting; the time that reads cache misses from disk is multiplied by ``miss_factor``."""
     if mean_us <= 0:
         return
     computing = service.cpu_share * mean_us
     reading = min(service.io_share, 1.0 - service.cpu_share) * mean_us
-    waiting = (mean_us - computing - reading) * wait_scale + reading * misses
+    waiting = (mean_us - computing - reading) * wait_scale + reading * miss_factor
     if computing > 0:
         build.add(CPU, build.distribution(LOGNORMAL, computing / 1e6, operation.spread))
     if waiting > 0:
@@ -189,16 +196,17 @@ def _piece(
 
 
 def _background_scale(twin: Twin, background: TwinOperation, effects: Mapping[str, Effects]) -> float:
-    """What services compute in the background follows their parameters as well."""
+    """Return the factor of background computing, which follows the parameters of the services that cause it."""
     whole_us = sum(background.pieces_us) * expected_visits(twin)[background.service, background.operation]
-    more_us = sum(one.background_us * (effects[one.name].cpu_scale - 1) for one in twin.services if one.name in effects)
+    known = [service for service in twin.services if service.name in effects]
+    more_us = sum(service.background_us * (effects[service.name].cpu_scale - 1) for service in known)
     return max(0.0, 1 + more_us / whole_us) if whole_us > 0 else 1.0
 
 
 def _cpus(twin: Twin, configuration: Mapping[str, Value]) -> dict[str, str]:
-    """Service -> its CPUs, of those that a configuration does not leave on all."""
-    given = {one.name: str(configuration.get(f"{one.name}.{CPUSET}", ALL)) for one in twin.services}
-    return {name: cpus for name, cpus in given.items() if cpus != ALL}
+    """Return service -> its CPU set, for the services that the configuration restricts to one."""
+    sets = {service.name: str(configuration.get(f"{service.name}.{CPUSET}", ALL)) for service in twin.services}
+    return {name: cpus for name, cpus in sets.items() if cpus != ALL}
 
 
 def _call(
@@ -211,19 +219,19 @@ def _call(
 ) -> None:
     target, edge = index[call.service, call.operation], build.edges[operation.service, call.service]
     chance = min(1.0, call.probability * (misses.get(call.miss, 1.0) if call.miss else 1.0))
-    place = build.add(BRANCH, build.chance(chance)) if chance < 1.0 else None
+    branch = build.add(BRANCH, build.chance(chance)) if chance < 1.0 else None
     if call.loop:
-        again = build.add(LOOP, build.distribution(EXPONENTIAL, call.times))
+        loop = build.add(LOOP, build.distribution(EXPONENTIAL, call.times))
         build.add(kind, target, edge)
-        build.add(AGAIN, 0, again)
-        build.land(again)
+        build.add(AGAIN, 0, loop)
+        build.land(loop)
     else:
         build.add(kind, target, edge)
-    if place is not None:
-        build.land(place)
+    if branch is not None:
+        build.land(branch)
 
 
-# ---------------------------------------------------------------------- what parameters do
+# ---------------------------------------------------------------------- effects of parameters
 
 
 def _parameters(
@@ -237,33 +245,33 @@ def _parameters(
 def _effects(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
 ) -> dict[str, Effects]:
-    found: dict[str, Effects] = {}
+    effects_of: dict[str, Effects] = {}
     services = {service.name: service for service in twin.services}
     exponents = _exponents(twin, application)
     fixed = {service.name: service.fixed for service in application.services}
     for service, parameter in _parameters(application, types):
-        held = fixed[service].get(parameter.name, parameter.default)
-        value = configuration.get(f"{service}.{parameter.name}", held)
+        default = fixed[service].get(parameter.name, parameter.default)
+        value = configuration.get(f"{service}.{parameter.name}", default)
         if isinstance(value, str) or isinstance(parameter.default, str):
             continue
-        effects = found.setdefault(service, Effects())
+        effects = effects_of.setdefault(service, Effects())
         if _is_modelled(parameter, services.get(service)):
             _apply(effects, parameter, float(value), services[service].gc_share)
-        if parameter.name in exponents[service] and value > 0 and not isinstance(held, str) and held > 0:
-            factor = (value / held) ** exponents[service][parameter.name]
+        if parameter.name in exponents[service] and value > 0 and not isinstance(default, str) and default > 0:
+            factor = (value / default) ** exponents[service][parameter.name]
             effects.cpu_scale *= factor
             effects.wait_scale *= factor
-    return found
+    return effects_of
 
 
 def _exponents(twin: Twin, application: Application) -> dict[str, Mapping[str, float]]:
-    """Service -> parameter -> how its CPU time follows it."""
-    known = {one.name for one in twin.services}
-    return {one.name: twin.effects.get(one.type, {}) if one.name in known else {} for one in application.services}
+    """Return service -> parameter -> exponent of its CPU time."""
+    known = {service.name for service in twin.services}
+    return {s.name: twin.effects.get(s.type, {}) if s.name in known else {} for s in application.services}
 
 
 def _apply(effects: Effects, parameter: ParameterDefinition, value: float, gc_share: float) -> None:
-    """What one parameter of a role does to its service."""
+    """Apply the effect of one parameter's role to its service."""
     role, towards = parameter.role, parameter.towards
     if role == "workers":
         effects.workers = int(value)
@@ -281,7 +289,7 @@ def _apply(effects: Effects, parameter: ParameterDefinition, value: float, gc_sh
 
 
 def _miss_factor(service: TwinService, effects: Effects | None) -> float:
-    """Misses with this configuration's memory over those at the calibration; 1 where nothing is known of it."""
+    """Return the miss ratio with this configuration's memory over that at the calibration; 1 where it is not known."""
     if service.cache is None or effects is None or effects.memory_mib is None or effects.memory_mib <= 0:
         return 1.0
     at_calibration = max(1e-4, 1.0 - service.cache_ratio)
@@ -289,9 +297,9 @@ def _miss_factor(service: TwinService, effects: Effects | None) -> float:
 
 
 def slowed(program: Program, factor: float) -> Program:
-    """The same program on a machine where everything takes ``factor`` times as long.
+    """Return the program on a machine where everything takes ``factor`` times as long.
 
-    Waiting too: it is for a wake-up more often than for a disk.
+    Waiting is slowed as well: it is for a wake-up more often than for a disk.
     """
     mean = program.dist_mean.copy()
     mean[np.unique(program.a[program.kind == DELAY])] *= factor

@@ -183,8 +183,8 @@ def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     space = SearchSpace([parameter_of(name, ("0-3", "4-7")) for name in ("quiet", "loud", "tender")])
     at = Configuration({"quiet.cpuset": "0-3", "loud.cpuset": "0-3", "tender.cpuset": "4-7"})
     by = {one.service: one for one in reasons(space, at, profile)}
-    assert by["tender"].together == pytest.approx(math.log(2.0)), "half a unit from each of the two"
-    assert by["tender"].left == 0.0
+    assert by["tender"].harm_shared == pytest.approx(math.log(2.0)), "half a unit from each of the two"
+    assert by["tender"].harm_placed == 0.0
     assert by["tender"].separated
     assert not by["quiet"].separated or by["quiet"].worst == "tender"
     assert by["quiet"].resource == "l3"

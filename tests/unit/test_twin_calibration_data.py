@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.twin.calibration.data import OTHERS, _answered, _used
+from framework.twin.calibration.data import OTHERS, _below_saturation, _cpu_use
 from optimizer.space import Parameter, SearchSpace
 
 
@@ -30,14 +30,14 @@ def window(rate: float, *, threads: int = 2, infeasible: tuple[str, ...] = (), t
 def test_rates_that_were_not_answered_in_full_are_left_out_and_those_above() -> None:
     past = ("91 requests/s were answered of 100 wanted",)
     windows = [window(40.0), window(100.0, infeasible=past), window(90.0), window(150.0), window(150.0, threads=4)]
-    assert _answered(windows) == [windows[0], windows[2], windows[4]]
+    assert _below_saturation(windows) == [windows[0], windows[2], windows[4]]
 
 
 def test_counters_are_of_the_machine_at_its_usual_speed() -> None:
     windows = [window(rate, tick_us=us) for rate, us in ((40.0, 80.0), (90.0, 40.0), (200.0, 45.0), (300.0, 60.0))]
-    found = _used(windows[0], windows, 50.0)
+    found = _cpu_use(windows[0], windows, 50.0)
     assert found["web"].idle_cores == pytest.approx(0.1)
     assert found["web"].per_request_us == pytest.approx(500.0)
     assert found[OTHERS].per_request_us == 0.0
-    uncounted = _used(windows[0], [window(rate) for rate in (40.0, 90.0, 200.0)], 0.0)
+    uncounted = _cpu_use(windows[0], [window(rate) for rate in (40.0, 90.0, 200.0)], 0.0)
     assert uncounted["web"].per_request_us == pytest.approx(500.0)

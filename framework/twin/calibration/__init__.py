@@ -1,1 +1,1 @@
-"""From what studies measured to a twin."""
+"""Calibration of a twin from the measurements of studies."""

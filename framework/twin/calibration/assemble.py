@@ -1,10 +1,10 @@
-"""Traces and counters of the real application -> its twin.
+"""Assembly of a twin from traces and counters of the real application.
 
-What calls what, and how long its own part takes, comes from traces at low load.  How much of that is computing comes
-from the services' CPU counters: the rest is waiting (a disk, a wake-up, a lock).  CPU time that no span explains
-(exporting spans, collecting garbage between requests, the load generator and the trace store on the same host) is a
-background operation of each request; what is spent without requests is missing from the host's cores.  Queueing is not
-learnt: it is what the simulation makes of the rest.
+The calls of operations and their own times come from traces at low load.  The services' CPU counters tell how much of
+the own time is computing; the rest is waiting (a disk, a wake-up, a lock).  CPU time that no span explains (exporting
+spans, collecting garbage between requests, the load generator and the trace store on the same host) is a background
+operation of each request.  CPU time spent without requests is subtracted from the host's cores.  Queueing is not
+measured: it results from the simulation.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ from framework.model.twin import (
     TwinService,
 )
 from framework.twin.cache import fitted
-from framework.twin.calibration.structure import Key, Learnt, Structure
+from framework.twin.calibration.structure import Key, ObservedOperation, Structure
 
-SURE = 0.98  # a call that happens this often is no consequence of a miss
-SETUP_US = 300.0  # a new connection on loopback until it is used, both sides: to be fitted
-SWITCHING = 0.02  # to be fitted
-SHARING = 0.15  # to be fitted
-GC_SHARE = 0.1  # where no counters tell
+SURE = 0.98  # a call that follows a cache look-up more often than this does not depend on a miss
+SETUP_US = 300.0  # to open a connection on loopback, both sides: first guess of the fit
+SWITCHING = 0.02  # first guess of the fit
+SHARING = 0.15  # first guess of the fit
+GC_SHARE = 0.1  # where no exponents were learnt from counters
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEvidence:
-    """A cache's own counters in the window: fraction of hits, and what it held."""
+    """A cache's own counters in the window: fraction of hits, and its content."""
 
     hit_ratio: float
     items: int
     item_kib: float
     memory_mib: float
-    catalogue: int  # how many different items there are to ask for
+    catalogue: int  # number of different items that requests ask for
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was measured beside the traces, in windows of the default configuration while the machine was not crowded.
+    """Measurements besides the traces, in windows of the default configuration while the machine was not crowded.
 
-    ``cpu_us``: what a request adds, of each service and the trace store.  ``others_us``: of generator and Tailor.
-    ``idle``: cores that all of them use together when there are no requests.  ``tick_us``: of the machine on average
-    over all of the evidence; 0: not counted.  ``slowness``: of the machine while the traces were taken, against that.
+    ``cpu_us``: CPU time that a request adds to each service and the trace store.  ``others_us``: that it adds to
+    generator and Tailor.  ``idle``: cores that all of these use in total without requests.  ``tick_us``: mean duration
+    of the machine's tick over all of the evidence; 0: not measured.  ``slowness``: duration of a tick while the traces
+    were taken, over ``tick_us``.
     """
 
     cores: int
@@ -68,42 +69,44 @@ class Evidence:
 def calibrated(
     application: Application,
     types: Mapping[str, ServiceType],
-    learnt: Structure,
+    structure: Structure,
     evidence: Evidence,
     effects: Mapping[str, Mapping[str, float]],
 ) -> Twin:
-    """The twin on one host; what has to be fitted has its first guess.  ``effects``: as of ``learnt_effects``."""
-    learnt = _at_usual_speed(learnt, evidence.slowness)
-    own_us = _own_us(learnt)
-    operations = [_operation(one, application, types, evidence) for one in learnt.operations]
-    names = list(dict.fromkeys(one.service for one in operations))
+    """Assemble the twin on one host, with first guesses of the numbers to fit.  ``effects``: of ``learnt_effects``."""
+    structure = _at_usual_speed(structure, evidence.slowness)
+    own_us = _own_us(structure)
+    operations = [_operation(observed, application, types, evidence) for observed in structure.operations]
+    names = list(dict.fromkeys(operation.service for operation in operations))
     explained = {name: min(own_us[name], evidence.cpu_us.get(name, own_us[name])) for name in names}
     left = {name: max(0.0, cpu - explained.get(name, 0.0)) for name, cpu in evidence.cpu_us.items()}
-    known = {one.name: one.type for one in application.services}
+    type_of = {service.name: service.type for service in application.services}
     services = [
         TwinService(
             name=name,
             host="local",
             cpu_share=round(explained[name] / own_us[name], 4) if own_us[name] > 0 else 1.0,
-            gc_share=GC_SHARE if _has_role(application, types, name, "gc") and known.get(name) not in effects else 0.0,
+            gc_share=GC_SHARE
+            if _has_role(application, types, name, "gc") and type_of.get(name) not in effects
+            else 0.0,
             background_us=round(left.get(name, 0.0), 2),
-            traced=_is_traced(learnt, name),
+            traced=_is_traced(structure, name),
             cache=_cache(evidence.caches[name]) if name in evidence.caches else None,
             cache_ratio=evidence.caches[name].hit_ratio if name in evidence.caches else 0.0,
         )
         for name in names
     ]
     services.append(TwinService(BACKGROUND, "local", traced=False))
-    edges = _edges(learnt, application, types)
-    operations = [
-        _with_background(one) if f"{one.service} {one.operation}" in learnt.classes else one for one in operations
+    edges = _edges(structure, application, types)
+    operations = [_with_background(o) if f"{o.service} {o.operation}" in structure.classes else o for o in operations]
+    edges += [
+        TwinEdge(service, BACKGROUND) for service in sorted({name.partition(" ")[0] for name in structure.classes})
     ]
-    edges += [TwinEdge(service, BACKGROUND) for service in sorted({name.partition(" ")[0] for name in learnt.classes})]
     left_us = sum(left.values()) + evidence.others_us
     operations.append(TwinOperation(BACKGROUND, BACKGROUND, (round(left_us, 2),), 0.5))
     return Twin(
         application=application.name,
-        classes={name: round(share, 6) for name, share in learnt.classes.items()},
+        classes={name: round(share, 6) for name, share in structure.classes.items()},
         operations=tuple(operations),
         services=tuple(services),
         edges=tuple(edges),
@@ -113,39 +116,39 @@ def calibrated(
     )
 
 
-def _at_usual_speed(learnt: Structure, slowness: float) -> Structure:
-    """What the traces would say of the machine as fast as in all of the evidence."""
+def _at_usual_speed(structure: Structure, slowness: float) -> Structure:
+    """Rescale the times of the traces to the machine's mean speed over all of the evidence."""
     return replace(
-        learnt,
+        structure,
         operations=tuple(
             replace(
-                one,
-                own=replace(one.own, mean_us=one.own.mean_us / slowness),
-                pieces_us=tuple(piece / slowness for piece in one.pieces_us),
-                slots=tuple(replace(slot, way_us=slot.way_us / slowness) for slot in one.slots),
+                operation,
+                own=replace(operation.own, mean_us=operation.own.mean_us / slowness),
+                pieces_us=tuple(piece / slowness for piece in operation.pieces_us),
+                slots=tuple(replace(slot, way_us=slot.way_us / slowness) for slot in operation.slots),
             )
-            for one in learnt.operations
+            for operation in structure.operations
         ),
     )
 
 
-def _own_us(learnt: Structure) -> dict[str, float]:
-    """Service -> its own time per request."""
-    found: dict[str, float] = {}
-    for one in learnt.operations:
-        service = one.key[0]
-        found[service] = found.get(service, 0.0) + one.occurrences * one.own.mean_us / learnt.traces
-    return found
+def _own_us(structure: Structure) -> dict[str, float]:
+    """Return service -> its own time per request in microseconds."""
+    own_us: dict[str, float] = {}
+    for operation in structure.operations:
+        service = operation.key[0]
+        own_us[service] = own_us.get(service, 0.0) + operation.occurrences * operation.own.mean_us / structure.traces
+    return own_us
 
 
 def _operation(
-    one: Learnt, application: Application, types: Mapping[str, ServiceType], evidence: Evidence
+    observed: ObservedOperation, application: Application, types: Mapping[str, ServiceType], evidence: Evidence
 ) -> TwinOperation:
-    """An operation with its calls; those that follow a cache's misses name it."""
-    calls, cache, asked = [], "", 0.0
-    for slot in one.slots:
+    """Return an operation with its calls; a call that follows the misses of a cache names the cache."""
+    calls, cache, lookups = [], "", 0.0
+    for slot in observed.slots:
         service, operation = slot.callee
-        follows = cache and slot.probability < SURE * asked
+        follows = cache and slot.probability < SURE * lookups
         mode = slot.mode if slot.mode in ("parallel", "spawn") else "wait"
         calls.append(
             TwinCall(
@@ -154,41 +157,41 @@ def _operation(
             )
         )  # fmt: skip
         if service in evidence.caches and _has_role(application, types, service, "cache_bytes"):
-            cache, asked = service, slot.probability
-    service, operation = one.key
-    pieces = tuple(round(piece, 2) for piece in one.pieces_us)
-    return TwinOperation(service, operation, pieces, round(min(2.0, one.own.spread), 4), tuple(calls))
+            cache, lookups = service, slot.probability
+    service, operation = observed.key
+    pieces = tuple(round(piece, 2) for piece in observed.pieces_us)
+    return TwinOperation(service, operation, pieces, round(min(2.0, observed.own.spread), 4), tuple(calls))
 
 
-def _with_background(one: TwinOperation) -> TwinOperation:
-    """A root that sets off the work that no request waits for."""
+def _with_background(root: TwinOperation) -> TwinOperation:
+    """Return a root operation that also spawns the background operation."""
     call = TwinCall(BACKGROUND, BACKGROUND, mode="spawn")
-    return TwinOperation(one.service, one.operation, (0.0, *one.pieces_us), one.spread, (call, *one.calls))
+    return TwinOperation(root.service, root.operation, (0.0, *root.pieces_us), root.spread, (call, *root.calls))
 
 
-def _edges(learnt: Structure, application: Application, types: Mapping[str, ServiceType]) -> list[TwinEdge]:
-    """One for each pair of services, with the mean way of its calls."""
-    kind = {one.name: one.type for one in application.services}
+def _edges(structure: Structure, application: Application, types: Mapping[str, ServiceType]) -> list[TwinEdge]:
+    """Return an edge for each pair of services with calls, with the mean one-way latency of its calls."""
+    type_of = {service.name: service.type for service in application.services}
     ways: dict[Key, list[tuple[float, float]]] = {}
-    for one in learnt.operations:
-        for slot in one.slots:
-            calls = one.occurrences * slot.probability * slot.times
-            ways.setdefault((one.key[0], slot.callee[0]), []).append((slot.way_us, calls))
+    for operation in structure.operations:
+        for slot in operation.slots:
+            calls = operation.occurrences * slot.probability * slot.times
+            ways.setdefault((operation.key[0], slot.callee[0]), []).append((slot.way_us, calls))
     return [
         TwinEdge(
             caller,
             callee,
             round(sum(way * n for way, n in rows) / (2 * sum(n for _, n in rows)), 2),
             SETUP_US,
-            fresh=float(_keeps_none(application, types, caller, kind.get(callee, ""))),
+            fresh=float(_keeps_none(application, types, caller, type_of.get(callee, ""))),
         )
         for (caller, callee), rows in ways.items()
     ]
 
 
 def _keeps_none(application: Application, types: Mapping[str, ServiceType], caller: str, callee_type: str) -> bool:
-    """Whether a service opens a connection for every call to such a service, by the configuration that was traced."""
-    service = next((one for one in application.services if one.name == caller), None)
+    """Whether the traced configuration makes a service open a connection for every call to a service of this type."""
+    service = next((service for service in application.services if service.name == caller), None)
     return service is not None and any(
         parameter.role == "keepalive"
         and parameter.towards in ("", callee_type)
@@ -197,21 +200,21 @@ def _keeps_none(application: Application, types: Mapping[str, ServiceType], call
     )
 
 
-def _is_traced(learnt: Structure, service: str) -> bool:
-    """Whether it sends spans: its calls are seen from both sides, or it makes calls itself below the root."""
-    roots = {name.partition(" ")[0] for name in learnt.classes}
+def _is_traced(structure: Structure, service: str) -> bool:
+    """Whether a service sends spans: calls to it are seen from both sides, or it makes calls below the root."""
+    roots = {name.partition(" ")[0] for name in structure.classes}
     if service in roots:
         return False
-    seen = [slot.way_us for one in learnt.operations for slot in one.slots if slot.callee[0] == service]
-    makes = any(one.slots for one in learnt.operations if one.key[0] == service)
-    return makes or any(way > 0 for way in seen)
+    ways = [slot.way_us for operation in structure.operations for slot in operation.slots if slot.callee[0] == service]
+    calls = any(operation.slots for operation in structure.operations if operation.key[0] == service)
+    return calls or any(way > 0 for way in ways)
 
 
 def _has_role(application: Application, types: Mapping[str, ServiceType], name: str, role: str) -> bool:
-    service = next((one for one in application.services if one.name == name), None)
-    kind = types.get(service.type) if service is not None else None
-    return kind is not None and any(parameter.role == role for parameter in kind.parameters)
+    service = next((service for service in application.services if service.name == name), None)
+    service_type = types.get(service.type) if service is not None else None
+    return service_type is not None and any(parameter.role == role for parameter in service_type.parameters)
 
 
-def _cache(found: CacheEvidence) -> TwinCache:
-    return fitted(found.memory_mib, found.hit_ratio, found.catalogue, found.item_kib)
+def _cache(evidence: CacheEvidence) -> TwinCache:
+    return fitted(evidence.memory_mib, evidence.hit_ratio, evidence.catalogue, evidence.item_kib)

@@ -1,7 +1,7 @@
-"""What recorded studies say of an application, for its twin: traces at the lowest rate, CPU counters, what its caches
-held, and every configuration that has a value.
+"""Calibration data of a twin from recorded studies: traces at the lowest rate, CPU counters, the content of caches, and
+every configuration that has a value.
 
-The same can be kept in a file, so that a twin can be made again where the studies are not.
+The data can be kept in a file, so that a twin can be calibrated again without the studies.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from optimizer.space import SearchSpace
 
 KIND, VERSION = "twin-evidence", 2
 OTHERS = "others"  # generator and Tailor; the trace store is a service
-CALM = 0.5  # of the machine's CPU: above it, what a request costs grows with the load
+CALM = 0.5  # of the machine's CPU: above it, the CPU time of a request grows with the load
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationData:
-    """``rate_rps``: of the traces.  ``path_ms``: of each service in the same window.  ``sources``: studies."""
+    """Data of a calibration.  ``rate_rps``: of the traces.  ``path_ms``: of each service in their window, the mean time
+    on the critical path.  ``sources``: ids of studies.
+    """
 
     application: str
     sources: tuple[str, ...]
@@ -49,8 +51,8 @@ class CalibrationData:
 
 
 @dataclass(frozen=True, slots=True)
-class _Used:
-    """CPU of a service: cores without requests, and what each request adds."""
+class _CpuUse:
+    """CPU use of a service: cores without requests, and the CPU time that each request adds."""
 
     idle_cores: float
     per_request_us: float
@@ -58,6 +60,8 @@ class _Used:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
+    """One valid repetition, with its trial, its study and its request rate."""
+
     study: Study
     trial: Trial
     measurement: Measurement
@@ -71,21 +75,24 @@ def recorded(
     store: StudyStore,
     artefacts: ArtefactStore,
 ) -> CalibrationData:
-    """The evidence of studies of one application.  Raises InputError where there are no traces, NotFound."""
+    """Collect the calibration data of studies of one application.
+
+    Raises InputError where no study kept traces, or one is of another application or modelled; NotFound.
+    """
     windows: list[_Window] = []
     for name in studies:
         study = store.get(name)
-        if study.directory.name != application.directory.name:  # it may have been a clone's
+        if study.directory.name != application.directory.name:  # only the name: it may be another clone
             raise InputError(f"study {study.id} is of {study.directory}, not of {application.directory}")
         if study.modelled:
             raise InputError(f"study {study.id} was modelled; a twin is made from what was measured")
         windows += [
-            _Window(study, trial, one, _rate(trial, study))
+            _Window(study, trial, measurement, _rate(trial, study))
             for trial in store.trials(study.id)
-            for one in trial.measurements
-            if not one.invalid and "p95" in one.quantities
+            for measurement in trial.measurements
+            if not measurement.invalid and "p95" in measurement.quantities
         ]
-    windows = _answered(windows)
+    windows = _below_saturation(windows)
     traced = [window for window in windows if window.measurement.spans]
     if not traced:
         raise InputError(
@@ -100,20 +107,20 @@ def recorded(
         rate_rps=lowest.rate_rps,
         structure=structure(spans, application.entry, application.tracing.peers),
         evidence=_evidence(application, types, lowest, windows),
-        path_ms={one.service: one.path_ms.value for one in lowest.measurement.services},
+        path_ms={time.service: time.path_ms.value for time in lowest.measurement.services},
         points=_points(windows, _tick_us(windows)),
     )
 
 
 def _rate(trial: Trial, study: Study) -> float:
-    """A sweep's trials say their rate, since it is not their study's."""
+    """Return the request rate of a trial; that of a sweep's trial stands in its label."""
     return float(trial.label.removesuffix("/s")) if trial.purpose == "probe" else study.plan.rate_rps
 
 
-def _answered(windows: Sequence[_Window]) -> list[_Window]:
-    """Without those of a configuration at the lowest rate that it did not answer in full, and above.
+def _below_saturation(windows: Sequence[_Window]) -> list[_Window]:
+    """Drop the windows of each configuration from the lowest rate on at which it was infeasible.
 
-    There a queue grows as long as one looks, so that latencies say more about the window than about the application.
+    There a queue grows without end, so that latencies depend on the window's length more than on the application.
     """
     ends: dict[str, float] = {}
     for window in windows:
@@ -124,88 +131,88 @@ def _answered(windows: Sequence[_Window]) -> list[_Window]:
 
 
 def _identity(window: _Window) -> str:
-    """Of the study and the configuration."""
+    """Return a key of the window's study and configuration."""
     return json.dumps([window.study.id, sorted(window.trial.configuration.items())])
 
 
 def _evidence(
     application: Application, types: Mapping[str, ServiceType], lowest: _Window, windows: Sequence[_Window]
 ) -> Evidence:
-    """The counters of the same study's windows: of several rates, where it is a sweep."""
+    """Return the counters of all windows of the study of ``lowest``: at several rates, where it is a sweep."""
     machine = lowest.study.machine
     tick_us = _tick_us(windows)
-    used = _used(lowest, [one for one in windows if one.study.id == lowest.study.id], tick_us)
+    used = _cpu_use(lowest, [window for window in windows if window.study.id == lowest.study.id], tick_us)
     return Evidence(
         cores=machine.cores,
         memory_mib=machine.memory_mib,
-        cpu_us={name: one.per_request_us for name, one in used.items() if name != OTHERS},
+        cpu_us={name: use.per_request_us for name, use in used.items() if name != OTHERS},
         others_us=used[OTHERS].per_request_us,
         tick_us=round(tick_us, 4),
         slowness=round((lowest.measurement.tick_us or tick_us) / tick_us, 4) if tick_us else 1.0,
-        idle=round(math.fsum(one.idle_cores for one in used.values()), 4),
+        idle=round(math.fsum(use.idle_cores for use in used.values()), 4),
         caches=_caches(application, types, lowest),
         run_spread=_run_spread(windows),
     )
 
 
-def _used(lowest: _Window, windows: Sequence[_Window], tick_us: float) -> dict[str, _Used]:
-    """Of each service and of all others together, from the default's windows with a machine that is not crowded.
+def _cpu_use(lowest: _Window, windows: Sequence[_Window], tick_us: float) -> dict[str, _CpuUse]:
+    """Return the CPU use of each service, and under ``OTHERS`` of all else, in calm windows of the default.
 
-    For the machine as fast as in all of the evidence, whose mean tick is ``tick_us`` (0: not known).
+    Times are scaled to the machine's mean speed over all of the evidence, whose mean tick is ``tick_us`` (0: unknown).
     """
     from scipy.optimize import nnls  # here, because only a calibration needs it
 
     default = SearchSpace.from_dict(lowest.study.space).default()
-    calm = [one for one in windows if one.trial.configuration == default and sum(one.measurement.cpu.values()) < CALM]
+    calm = [w for w in windows if w.trial.configuration == default and sum(w.measurement.cpu.values()) < CALM]
     calm = calm or [lowest]
-    rates = np.array([one.measurement.requests / one.study.plan.window_s for one in calm])
-    spent = [_spent_s(one) for one in calm]
-    slowness = np.array([(one.measurement.tick_us or tick_us) / tick_us if tick_us else 1.0 for one in calm])
-    found = {}
-    for name in dict.fromkeys(name for one in spent for name in one):
-        # cores = idle + rate * per request; per request, so that every rate has the same say.
-        per_request = np.array([one.get(name, 0.0) for one in spent]) / [one.measurement.requests for one in calm]
+    rates = np.array([window.measurement.requests / window.study.plan.window_s for window in calm])
+    spent = [_spent_s(window) for window in calm]
+    slowness = np.array([(window.measurement.tick_us or tick_us) / tick_us if tick_us else 1.0 for window in calm])
+    use = {}
+    for name in dict.fromkeys(name for cpu_s in spent for name in cpu_s):
+        # cores = idle + rate * per request, divided by the rate so that every rate has equal weight.
+        per_request = np.array([s.get(name, 0.0) for s in spent]) / [window.measurement.requests for window in calm]
         per_request = per_request / slowness
         idle, slope = 0.0, float(np.mean(per_request))
-        if len({one.rate_rps for one in calm}) > 2:
+        if len({window.rate_rps for window in calm}) > 2:
             (idle, slope), _ = nnls(np.column_stack([1.0 / rates, np.ones(len(rates))]), per_request)
-        found[name] = _Used(float(idle), 1e6 * float(slope))
-    return found
+        use[name] = _CpuUse(float(idle), 1e6 * float(slope))
+    return use
 
 
 def _spent_s(window: _Window) -> dict[str, float]:
-    """CPU time of each service, and of what is not the application."""
-    one = window.measurement
-    cores = window.study.machine.cores * sum(one.cpu.get(name, 0.0) for name in ("generator", "tailor"))
-    return {**one.service_cpu_s, OTHERS: cores * window.study.plan.window_s}
+    """Return the CPU seconds of each service, and under ``OTHERS`` of the load generator and Tailor."""
+    measurement = window.measurement
+    cores = window.study.machine.cores * sum(measurement.cpu.get(name, 0.0) for name in ("generator", "tailor"))
+    return {**measurement.service_cpu_s, OTHERS: cores * window.study.plan.window_s}
 
 
 def _caches(application: Application, types: Mapping[str, ServiceType], window: _Window) -> dict[str, CacheEvidence]:
-    """Of each service with a size and hits: what it held, and how often it had what was asked for."""
-    found = {}
-    space = SearchSpace.from_dict(window.study.space).default()
+    """Return the content and the hit ratio of each service that has a cache size and counts its hits."""
+    caches = {}
+    default = SearchSpace.from_dict(window.study.space).default()
     for service in application.services:
-        counted = window.measurement.statistics.get(service.name, {})
+        counters = window.measurement.statistics.get(service.name, {})
         sizes = [
-            space.get(f"{service.name}.{one.name}", service.fixed.get(one.name, one.default))
-            for one in parameters_of(application, types, service)
-            if one.role == "cache_bytes" and one.unit == "MiB"
+            default.get(f"{service.name}.{parameter.name}", service.fixed.get(parameter.name, parameter.default))
+            for parameter in parameters_of(application, types, service)
+            if parameter.role == "cache_bytes" and parameter.unit == "MiB"
         ]
-        hits, misses, items = (counted.get(name, 0.0) for name in ("hits", "misses", "items"))
-        if not sizes or isinstance(sizes[0], str) or not items or not counted.get("bytes") or not hits + misses:
+        hits, misses, items = (counters.get(name, 0.0) for name in ("hits", "misses", "items"))
+        if not sizes or isinstance(sizes[0], str) or not items or not counters.get("bytes") or not hits + misses:
             continue
-        found[service.name] = CacheEvidence(
+        caches[service.name] = CacheEvidence(
             hit_ratio=hits / (hits + misses),
             items=int(items),
-            item_kib=counted["bytes"] / items / 1024,
+            item_kib=counters["bytes"] / items / 1024,
             memory_mib=float(sizes[0]),
-            catalogue=int(items + counted.get("evictions", 0.0)),  # each eviction made room for another item
+            catalogue=int(items + counters.get("evictions", 0.0)),  # each eviction made room for another item
         )
-    return found
+    return caches
 
 
 def _run_spread(windows: Sequence[_Window]) -> float:
-    """Between runs of one configuration at one rate: standard deviation of log(median), pooled over the trials."""
+    """Return the standard deviation of log(median) between repetitions of a trial, pooled over the trials."""
     groups: dict[tuple[str, int], list[float]] = defaultdict(list)
     for window in windows:
         groups[window.study.id, window.trial.number].append(math.log(window.measurement.quantities["p50"].value))
@@ -217,13 +224,13 @@ def _run_spread(windows: Sequence[_Window]) -> float:
 
 
 def _tick_us(windows: Sequence[_Window]) -> float:
-    """The mean time of a tick (geometric); 0 where some window has none."""
-    ticks = [one.measurement.tick_us or 0.0 for one in windows]
+    """Return the geometric mean duration of a tick; 0 where some window has none."""
+    ticks = [window.measurement.tick_us or 0.0 for window in windows]
     return statistics.geometric_mean(ticks) if all(ticks) else 0.0
 
 
 def _points(windows: Sequence[_Window], tick_us: float) -> tuple[Point, ...]:
-    """A point for each configuration and rate: geometric means over its repetitions."""
+    """Return a point for each configuration and rate: geometric means over its repetitions."""
     groups: dict[str, list[_Window]] = defaultdict(list)
     changed: dict[str, dict[str, Any]] = {}
     for window in windows:
@@ -234,33 +241,38 @@ def _points(windows: Sequence[_Window], tick_us: float) -> tuple[Point, ...]:
         changed[key] = differing
     return tuple(
         Point(
-            changed[key], rows[0].rate_rps, _typical(rows, "p50"), _typical(rows, "p95"), len(rows), _cores(rows),
-            {name: round(us, 1) for name, us in cpu_us_per_request([one.measurement for one in rows]).items()},
-            round(_tick_us(rows) / tick_us, 4) if tick_us else None,
+            configuration=changed[key],
+            rate_rps=rows[0].rate_rps,
+            p50_ms=_geometric_mean(rows, "p50"),
+            p95_ms=_geometric_mean(rows, "p95"),
+            repetitions=len(rows),
+            cores=_cores(rows),
+            cpu_us={name: round(us, 1) for name, us in cpu_us_per_request([r.measurement for r in rows]).items()},
+            slowness=round(_tick_us(rows) / tick_us, 4) if tick_us else None,
         )
         for key, rows in groups.items()
-    )  # fmt: skip
+    )
 
 
 def _cores(rows: Sequence[_Window]) -> float:
-    """Busy with the application and all that was measured with it, on average."""
-    return round(statistics.fmean(sum(one.measurement.cpu.values()) * one.study.machine.cores for one in rows), 4)
+    """Return the mean number of cores busy with the application, the load generator and the trace store."""
+    return round(statistics.fmean(sum(row.measurement.cpu.values()) * row.study.machine.cores for row in rows), 4)
 
 
-def _typical(rows: Sequence[_Window], quantity: str) -> float:
-    return round(statistics.geometric_mean([one.measurement.quantities[quantity].value for one in rows]), 4)
+def _geometric_mean(rows: Sequence[_Window], quantity: str) -> float:
+    return round(statistics.geometric_mean([row.measurement.quantities[quantity].value for row in rows]), 4)
 
 
 # ---------------------------------------------------------------------- as a file
 
 
-def write_evidence(found: CalibrationData, path: Path) -> Path:
-    """Keep the evidence in a file.  Raises InputError."""
-    return write_text(path, json.dumps({"kind": KIND, "version": VERSION, **encode(found)}) + "\n")
+def write_evidence(data: CalibrationData, path: Path) -> Path:
+    """Write calibration data to a file.  Raises InputError."""
+    return write_text(path, json.dumps({"kind": KIND, "version": VERSION, **encode(data)}) + "\n")
 
 
 def read_evidence(path: Path) -> CalibrationData:
-    """The evidence of a file.  Raises FileError."""
+    """Read calibration data from a file.  Raises FileError."""
     try:
         document = json.loads(read_text(path, RECORD_BYTES))
     except (ValueError, RecursionError) as error:
@@ -274,26 +286,27 @@ def read_evidence(path: Path) -> CalibrationData:
 
 
 def merged(parts: Sequence[CalibrationData]) -> CalibrationData:
-    """The structure and counters of the part with the lowest rate, the points of all.
+    """Merge data: structure and counters of the part with the lowest rate, points of all parts.
 
-    Their slowness is against that part.  Raises InputError.
+    The slowness of the points is relative to that part.  Raises InputError where parts are of several applications.
     """
-    if len({one.application for one in parts}) > 1:
-        raise InputError(f"evidence of several applications: {', '.join(sorted({one.application for one in parts}))}")
-    lowest = min(parts, key=lambda one: one.rate_rps)
+    applications = sorted({part.application for part in parts})
+    if len(applications) > 1:
+        raise InputError(f"evidence of several applications: {', '.join(applications)}")
+    lowest = min(parts, key=lambda part: part.rate_rps)
     return CalibrationData(
         application=lowest.application,
-        sources=tuple(dict.fromkeys(source for one in parts for source in one.sources)),
+        sources=tuple(dict.fromkeys(source for part in parts for source in part.sources)),
         rate_rps=lowest.rate_rps,
         structure=lowest.structure,
         evidence=lowest.evidence,
         path_ms=lowest.path_ms,
-        points=tuple(_against(point, one, lowest) for one in parts for point in one.points),
+        points=tuple(_relative_to(lowest, point, part) for part in parts for point in part.points),
     )
 
 
-def _against(point: Point, part: CalibrationData, reference: CalibrationData) -> Point:
-    """A point with its slowness against another part of the evidence."""
+def _relative_to(reference: CalibrationData, point: Point, part: CalibrationData) -> Point:
+    """Return a point of ``part`` with its slowness relative to the reference; None where a tick is missing."""
     if part is reference:
         return point
     if not (point.slowness and part.evidence.tick_us and reference.evidence.tick_us):

@@ -1,8 +1,8 @@
-"""What parameters cost: how the CPU time of a service follows its parameters, learnt from CPU counters.
+"""Effects of parameters on the CPU time of services, learnt from CPU counters by ridge regression.
 
-The logarithm of a service's CPU time per request is taken to be a sum of: what this service takes at this rate, what
-moved all services alike in these windows (the machine's speed), and for each parameter an exponent times the logarithm
-of its value over its default.  Services of a type share their exponents, and err alike.
+The logarithm of a service's CPU time per request is modelled as the sum of a level of this service at this rate, an
+effect of the window that is common to all services (the machine's speed), and for each parameter an exponent times the
+logarithm of its value over its default.  Services of a type share their exponents and the variance of their error.
 """
 
 from __future__ import annotations
@@ -21,59 +21,60 @@ from framework.twin.calibration.fit import Point
 from optimizer.models.ridge import ridge
 
 PRIOR = 0.3  # standard deviation of an exponent, before anything is known of it
-LEAST_SHARE = 0.005  # of the application's CPU time; what a smaller service takes is noise
-SURE = 2.0  # standard errors that an exponent is away from 0
+LEAST_SHARE = 0.005  # of the application's CPU time; the CPU time of a smaller service is noise
+SURE = 2.0  # standard errors: an exponent that is nearer to 0 is left out
 
 
 def learnt_effects(
     application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
 ) -> tuple[dict[str, dict[str, float]], list[Point]]:
-    """Type -> parameter -> exponent, of those that are surely not 0; empty where there is too little to learn from.
+    """Return type -> parameter -> exponent, and the points with the machine's slowness.
 
-    And the points with the machine's slowness as counters tell it, where ticks have not.
+    Exponents that are not surely different from 0 are left out; empty where no point has CPU counters.  A point without
+    a slowness from ticks gets the one from CPU counters.
     """
-    counted = [one for one in points if one.cpu_us]
-    type_of = {one.name: one.type for one in application.services}
+    counted = [point for point in points if point.cpu_us]
+    type_of = {service.name: service.type for service in application.services}
     parameters = {
-        service.name: [one for one in parameters_of(application, types, service) if _has_ratio(one.default)]
+        service.name: [p for p in parameters_of(application, types, service) if _has_ratio(p.default)]
         for service in application.services
     }
     columns = {
         key: number
         for number, key in enumerate(
-            dict.fromkeys((type_of[name], one.name) for name, theirs in parameters.items() for one in theirs)
+            dict.fromkeys((type_of[name], p.name) for name, own in parameters.items() for p in own)
         )
     }
     levels: dict[tuple[str, float], int] = defaultdict(lambda: len(levels))
-    rows, kinds, said, ratios = [], [], [], []
-    for window, one in enumerate(counted):
-        least = LEAST_SHARE * sum(one.cpu_us.values())
-        for name, theirs in parameters.items():
-            if one.cpu_us.get(name, 0.0) <= least:
+    rows, kinds, logs_us, ratios = [], [], [], []
+    for window, point in enumerate(counted):
+        least = LEAST_SHARE * sum(point.cpu_us.values())
+        for name, own in parameters.items():
+            if point.cpu_us.get(name, 0.0) <= least:
                 continue
-            rows.append((levels[name, one.rate_rps], window))
+            rows.append((levels[name, point.rate_rps], window))
             kinds.append(type_of[name])
-            said.append(math.log(one.cpu_us[name]))
-            ratios.append({columns[type_of[name], p.name]: _log_ratio(p, name, one) for p in theirs})
+            logs_us.append(math.log(point.cpu_us[name]))
+            ratios.append({columns[type_of[name], p.name]: _log_ratio(p, name, point) for p in own})
     if not rows:
         return {}, list(points)
-    own = len(columns) + len(levels)
-    design = np.zeros((len(rows), own + len(counted)))
+    windows = len(columns) + len(levels)  # the first column of a window
+    design = np.zeros((len(rows), windows + len(counted)))
     for number, ((level, window), logs) in enumerate(zip(rows, ratios, strict=True)):
         for column, value in logs.items():
             design[number, column] = value
-        design[number, len(columns) + level] = design[number, own + window] = 1.0
+        design[number, len(columns) + level] = design[number, windows + window] = 1.0
     prior = np.full(design.shape[1], PRIOR)
-    prior[len(columns) : own] = 100.0  # what a service takes is not known at all
-    found, errors = ridge(design, np.array(said), np.array(kinds), prior, own)
+    prior[len(columns) : windows] = 100.0  # the level of a service is not known at all
+    weights, errors = ridge(design, np.array(logs_us), np.array(kinds), prior, windows)
     effects: dict[str, dict[str, float]] = {}
     for (kind, name), column in columns.items():
-        if abs(found[column]) > SURE * errors[column]:
-            effects.setdefault(kind, {})[name] = round(float(found[column]), 4)
-    slowness = iter(np.exp(found[own:]).round(4).tolist())
-    told = [next(slowness) if one.cpu_us else None for one in points]
+        if abs(weights[column]) > SURE * errors[column]:
+            effects.setdefault(kind, {})[name] = round(float(weights[column]), 4)
+    fitted = iter(np.exp(weights[windows:]).round(4).tolist())
+    slownesses = [next(fitted) if point.cpu_us else None for point in points]
     return effects, [
-        one if one.slowness else replace(one, slowness=slower) for one, slower in zip(points, told, strict=True)
+        p if p.slowness else replace(p, slowness=slowness) for p, slowness in zip(points, slownesses, strict=True)
     ]
 
 
@@ -81,7 +82,7 @@ def _has_ratio(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def _log_ratio(parameter: ParameterDefinition, service: str, one: Point) -> float:
-    """0 for special values such as "no limit"."""
-    value = one.configuration.get(f"{service}.{parameter.name}", parameter.default)
+def _log_ratio(parameter: ParameterDefinition, service: str, point: Point) -> float:
+    """Return the logarithm of a parameter's value over its default; 0 for special values such as "no limit"."""
+    value = point.configuration.get(f"{service}.{parameter.name}", parameter.default)
     return math.log(value / parameter.default) if _has_ratio(value) and _has_ratio(parameter.default) else 0.0

@@ -1,9 +1,9 @@
-"""What traces do not tell of a twin is fitted: five numbers, so that it answers as the real application measured.
+"""Fit of the five numbers of a twin that traces do not give, to the measured latencies and busy cores.
 
-The numbers: how much longer (or shorter) services wait and compute than the traces say (they were taken under load),
-what switching between threads costs, what a new connection costs, and how much cores that compute at the same time
-slow each other down.  What is taken from computing on the path goes to the background, since the CPU counters have to
-stay true.
+The numbers: factors of the waiting and of the computing of services (the traces were taken under load), the cost of
+switching between threads, the cost of a new connection, and the slowdown of cores that compute at the same time.  CPU
+time that is taken from computing on the path is added to the background, so that the total stays as the CPU counters
+measured it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from optimizer.space import Value
 SECONDS = 15.0  # of a simulated run
 STEPS = 200  # of the simplex
 NUMBERS = ("waiting", "computing", "switching", "setup", "sharing")
-STARTS = ((0.0,) * 5, (0.0, 0.0, -2.0, 0.0, -2.0))  # the first guess, and hardly any slowing down by others
-WRONG = 100.0  # times at most that an answer is wrong: how much more it is says nothing
-AWAY = 0.5  # how far from the first guess a number may well be, in its logarithm
+STARTS = ((0.0,) * 5, (0.0, 0.0, -2.0, 0.0, -2.0))  # the first guess, and one with little switching and sharing
+WORST = 100.0  # cap of the ratio of answer and measurement: a larger one tells no more
+AWAY = 0.5  # scale of the prior: a typical distance of a number from its first guess, in its logarithm
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured of a configuration at a rate: median and p95 in ms, and the cores that were busy with it, the
-    load generator and the trace store included; 0: not known.  ``cpu_us``: of each service per request.
-    ``slowness``: of the machine in these windows, against all of the evidence; None: not known.
+    """Measurements of a configuration at a rate: median and p95 in ms.  ``cores``: busy ones, including those of the
+    load generator and the trace store; 0: not known.  ``cpu_us``: of each service per request.  ``slowness``: duration
+    of the machine's tick in these windows over that in all of the evidence; None: not known.
     """
 
     configuration: Mapping[str, Value]
@@ -58,21 +58,20 @@ def answer(
     slowness: float | None = None,
     seed: int = 1,
 ) -> tuple[float, float, float]:
-    """The twin's median and p95 in ms, and its busy cores; the same requests for every configuration."""
+    """Simulate the twin; return its median and p95 in ms, and its busy cores.  Equal seeds give equal requests."""
     program, _ = compiled(twin, application, types, configuration)
-    found = replication(slowed(program, slowness or 1.0), rate_rps, SECONDS, seed)
-    return found.p50_ms, found.p95_ms, found.cores + sum(host.others for host in twin.hosts)
+    result = replication(slowed(program, slowness or 1.0), rate_rps, SECONDS, seed)
+    return result.p50_ms, result.p95_ms, result.cores + sum(host.others for host in twin.hosts)
 
 
 def answers(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
 ) -> list[tuple[float, float, float]]:
-    """``answer`` of each point, as many at once as there are cores."""
+    """Return the ``answer`` of each point, computed in one thread per core."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(
             pool.map(
-                lambda one: answer(twin, application, types, one.configuration, one.rate_rps, slowness=one.slowness),
-                points,
+                lambda p: answer(twin, application, types, p.configuration, p.rate_rps, slowness=p.slowness), points
             )
         )
 
@@ -80,10 +79,10 @@ def answers(
 def errors(
     twin: Twin, application: Application, types: Mapping[str, ServiceType], points: Sequence[Point]
 ) -> tuple[float, float]:
-    """Median relative errors of p50 and p95 over the points."""
-    found = answers(twin, application, types, points)
-    p50 = [abs(said[0] / one.p50_ms - 1) for said, one in zip(found, points, strict=True)]
-    p95 = [abs(said[1] / one.p95_ms - 1) for said, one in zip(found, points, strict=True)]
+    """Return the median relative errors of p50 and p95 over the points."""
+    predicted = answers(twin, application, types, points)
+    p50 = [abs(p50_ms / point.p50_ms - 1) for (p50_ms, _, _), point in zip(predicted, points, strict=True)]
+    p95 = [abs(p95_ms / point.p95_ms - 1) for (_, p95_ms, _), point in zip(predicted, points, strict=True)]
     return float(np.median(p50)), float(np.median(p95))
 
 
@@ -96,47 +95,47 @@ def fitted(
     *,
     steps: int = STEPS,
 ) -> Twin:
-    """The twin with the numbers that answer best: least squares of the logarithms of p50, p95 and the busy cores
-    (Nelder-Mead).  The cores tell what new connections cost: they differ between configurations and hardly between
-    runs.
+    """Fit the numbers by least squares of the logarithms of p50, p95 and the busy cores (Nelder-Mead).
+
+    The cores determine the cost of new connections: they differ between configurations and hardly between runs.
     """
-    from scipy.optimize import minimize  # here: only a calibration pays for it
+    from scipy.optimize import minimize  # here, because only a calibration needs it
 
     best = [math.inf]
 
     def loss(theta: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
         tried = adjusted(twin, *theta)
         total = 0.0
-        said = answers(tried, application, types, points)
-        for (p50, p95, cores), one in zip(said, points, strict=True):
-            total += _off(p50, one.p50_ms) + _off(p95, one.p95_ms)
-            total += _off(cores, one.cores) if one.cores else 0.0
-        # A weak pull to what was believed before: a few points do not determine all of them.
+        predicted = answers(tried, application, types, points)
+        for (p50, p95, cores), point in zip(predicted, points, strict=True):
+            total += _squared_log_error(p50, point.p50_ms) + _squared_log_error(p95, point.p95_ms)
+            total += _squared_log_error(cores, point.cores) if point.cores else 0.0
+        # A weak pull to the first guess: a few points do not determine all numbers.
         total += 0.005 * len(points) * float(np.sum((theta / AWAY) ** 2))
         if total < best[0]:
             best[0] = total
             progress(f"error {math.sqrt(total / (3 * len(points))):.2f}")
         return total
 
-    # A twin that cannot answer at all at the highest rates tells the simplex nothing: it begins where it can.
+    # Begin at the better of the starts: where the queues of the highest rates have no end, the loss is flat.
     begin = min((np.array(start) for start in STARTS), key=loss)
-    found = minimize(loss, begin, method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex(begin)})
-    return fixed(twin, {name: round(float(value), 4) for name, value in zip(NUMBERS, found.x, strict=True)})
+    result = minimize(loss, begin, method="Nelder-Mead", options={"maxfev": steps, "initial_simplex": _simplex(begin)})
+    return fixed(twin, {name: round(float(value), 4) for name, value in zip(NUMBERS, result.x, strict=True)})
 
 
-def _off(said: float, measured: float) -> float:
-    """The square of the logarithm of their ratio; no worse than ``WRONG`` times, where a queue has no end."""
-    return min(abs(math.log(max(said, 1e-3) / measured)), math.log(WRONG)) ** 2
+def _squared_log_error(predicted: float, measured: float) -> float:
+    """Return the square of the logarithm of the ratio, which is cut at ``WORST``: a queue may have no end."""
+    return min(abs(math.log(max(predicted, 1e-3) / measured)), math.log(WORST)) ** 2
 
 
 def fixed(twin: Twin, numbers: Mapping[str, float]) -> Twin:
-    """The twin with the logarithms of these numbers; its ``fit`` keeps them, so that it can be made again."""
-    made = adjusted(twin, *(numbers[name] for name in NUMBERS))
-    return replace(made, fit={**made.fit, **{name: numbers[name] for name in NUMBERS}})
+    """Adjust the twin by these logarithms, and record them in its ``fit``, so that it can be reproduced."""
+    result = adjusted(twin, *(numbers[name] for name in NUMBERS))
+    return replace(result, fit={**result.fit, **{name: numbers[name] for name in NUMBERS}})
 
 
 def _simplex(begin: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Around a point, each corner away from it in one number."""
+    """Return the simplex of a point and the points that differ from it by ``AWAY`` in one number."""
     return np.asarray(begin + np.concatenate([np.zeros((1, len(NUMBERS))), AWAY * np.eye(len(NUMBERS))]))
 
 
@@ -148,26 +147,28 @@ def adjusted(
     setup: float = 0.0,
     sharing: float = 0.0,
 ) -> Twin:
-    """The twin with its numbers multiplied by the exponentials of these; a request costs as much CPU as before."""
+    """Multiply the twin's numbers by the exponentials of the arguments; the CPU time of a request stays the same."""
     wait, compute = math.exp(waiting), math.exp(computing)
     share = {service.name: service.cpu_share for service in twin.services}
     visits = expected_visits(twin)
     moved_us = dict.fromkeys(share, 0.0)
     operations = []
-    for one in twin.operations:
-        if one.service == BACKGROUND:
-            operations.append(one)
+    for operation in twin.operations:
+        name = operation.service
+        if name == BACKGROUND:
+            operations.append(operation)
             continue
-        part = share[one.service]
+        part = share[name]
         factor = part * compute + (1 - part) * wait
-        moved_us[one.service] += (1 - compute) * part * sum(one.pieces_us) * visits[one.service, one.operation]
-        operations.append(replace(one, pieces_us=tuple(piece * factor for piece in one.pieces_us)))
+        own_us = sum(operation.pieces_us)
+        moved_us[name] += (1 - compute) * part * own_us * visits[name, operation.operation]
+        operations.append(replace(operation, pieces_us=tuple(piece * factor for piece in operation.pieces_us)))
     more_us = sum(moved_us.values())
     operations = [
-        replace(one, pieces_us=tuple(max(0.0, piece + more_us) for piece in one.pieces_us))
-        if one.service == BACKGROUND
-        else one
-        for one in operations
+        replace(operation, pieces_us=tuple(max(0.0, piece + more_us) for piece in operation.pieces_us))
+        if operation.service == BACKGROUND
+        else operation
+        for operation in operations
     ]
     services = tuple(
         replace(

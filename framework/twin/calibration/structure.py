@@ -1,8 +1,9 @@
-"""What requests do, learnt from traces: which calls an operation makes, how often, in which order, and its own time.
+"""The call structure of requests, from traces: which calls an operation makes, how often, in which order, its own time.
 
-Traces give trees of calls.  All occurrences of one operation (a service's answer to one kind of call) are laid over
-each other: its k-th call to another operation becomes a slot with a probability, slots are ordered by when they begin,
-and what overlaps in most occurrences is parallel.  A call that happens more often than a few times is a loop.
+Traces give trees of calls.  All occurrences of one operation (a service's answer to one kind of call) are aligned: its
+k-th call to another operation becomes a slot with a probability, slots are ordered by the median time when they begin,
+and slots that overlap in most occurrences are parallel.  Calls to one operation are a loop where an occurrence makes
+more than ``SLOTS`` of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from framework.critical_path.skew import adjusted
 from framework.critical_path.waiting import CLIENT, PRODUCER, SERVER, waited_for
 from framework.model.spans import SpanTable
 
-SLOTS = 4  # calls of one kind up to here are told apart; more of them are a loop
+SLOTS = 4  # calls of one occurrence to one operation; more of them are a loop
 MOST_TRACES = 5_000
 
 Key = tuple[str, str]
@@ -27,7 +28,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class Durations:
     """Durations: mean in microseconds, and the standard deviation of their logarithm."""
 
     mean_us: float
@@ -38,8 +39,8 @@ class Lasting:
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One call of an operation.  ``probability``: per occurrence.  ``mode``: wait; parallel: with the slot before;
-    spawn: nobody waits for its answer.  ``times``: how often, where it is a loop; 1 otherwise.  ``way_us``: mean time
-    between the caller's and the callee's view of the call, both ways together.
+    spawn: the caller does not wait for the answer.  ``times``: mean number of rounds of a loop; 1 otherwise.
+    ``way_us``: mean duration that the caller sees minus that of the callee, which is both ways of the network.
     """
 
     callee: Key
@@ -51,24 +52,24 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
-    """An operation: its own time in the pieces before, between and after its slots (one more than slots; those
-    in a parallel group are about 0), and the calls.
+class ObservedOperation:
+    """An operation as traces show it: its calls, and its own time in the pieces before, between and after its slots
+    (one more than slots; the pieces within a parallel group are about 0).
     """
 
     key: Key
     occurrences: int
-    own: Lasting
+    own: Durations
     pieces_us: tuple[float, ...]
     slots: tuple[Slot, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """``classes``: root, as "service operation" -> its share of the requests."""
+    """The call structure of an application.  ``classes``: root, as "service operation" -> its share of the requests."""
 
     traces: int
-    operations: tuple[Learnt, ...]
+    operations: tuple[ObservedOperation, ...]
     classes: Mapping[str, float]
 
 
@@ -84,19 +85,19 @@ class _Node:
 
 
 def structure(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = None) -> Structure:
-    """``entry``, ``peers``: as of ``charged``.  The first 5,000 traces are used."""
+    """Learn the call structure from the first ``MOST_TRACES`` traces.  ``entry``, ``peers``: as for ``charged``."""
     spans = adjusted(spans)
     roots = _nodes(spans, charged(spans, entry, peers))
-    found: dict[Key, list[_Node]] = defaultdict(list)
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        found[node.key].append(node)
-        waiting += node.children
+    occurrences: dict[Key, list[_Node]] = defaultdict(list)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        occurrences[node.key].append(node)
+        stack += node.children
     classes = Counter(root.key for root in roots)
     return Structure(
         len(roots),
-        tuple(_learnt(key, nodes) for key, nodes in found.items()),
+        tuple(_observed(key, nodes) for key, nodes in occurrences.items()),
         {" ".join(key): count / len(roots) for key, count in classes.items()},
     )
 
@@ -105,7 +106,7 @@ def structure(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = No
 
 
 def _nodes(spans: SpanTable, charges: Charges) -> list[_Node]:
-    """The roots of the trees of calls."""
+    """Return the roots of the trees of calls."""
     waited = waited_for(spans)
     names, strings = charges.names, spans.strings
     answers: dict[int, int] = {}  # call -> the server span that answered it
@@ -126,7 +127,7 @@ def _nodes(spans: SpanTable, charges: Charges) -> list[_Node]:
             key = (names[charges.service[row]], strings[spans.operation[row]])
             node_of[row] = node = _Node(key, (starts[row], ends[row]), (starts[row], ends[row]), True)
             roots.append(node)
-        elif parent < 0:  # its parent is not here, so that nobody knows what called it
+        elif parent < 0:  # the span of its caller is missing
             continue
         elif called:
             inner = answers.get(row, row)
@@ -134,7 +135,7 @@ def _nodes(spans: SpanTable, charges: Charges) -> list[_Node]:
             node = _Node(key, (starts[row], ends[row]), (starts[inner], ends[inner]), bool(waited[row]))
             node_of[row] = node_of[inner] = node
             pairs.append((parent, node))
-        elif kinds[row] == SERVER and row not in node_of:  # its call was not traced, or its caller is the client itself
+        elif kinds[row] == SERVER and row not in node_of:  # the caller sent no client span, or is the load generator
             key = (names[charges.service[row]], strings[spans.operation[row]])
             node_of[row] = node = _Node(key, (starts[row], ends[row]), (starts[row], ends[row]), bool(waited[row]))
             pairs.append((parent, node))
@@ -150,7 +151,7 @@ def _nodes(spans: SpanTable, charges: Charges) -> list[_Node]:
 # ---------------------------------------------------------------------- calls to operations
 
 
-def _learnt(key: Key, nodes: Sequence[_Node]) -> Learnt:
+def _observed(key: Key, nodes: Sequence[_Node]) -> ObservedOperation:
     for node in nodes:
         node.children.sort(key=lambda child: child.outer[0])
     slots, placed = _slots(nodes)
@@ -167,26 +168,28 @@ def _learnt(key: Key, nodes: Sequence[_Node]) -> Learnt:
         rest = max(0, node.inner[1] - reached)
         pieces[len(slots)] += rest
         own.append(total + rest)
-    return Learnt(key, len(nodes), _lasting(own), tuple((pieces / len(nodes) / 1e3).tolist()), tuple(slots))
+    return ObservedOperation(
+        key, len(nodes), _durations(own), tuple((pieces / len(nodes) / 1e3).tolist()), tuple(slots)
+    )
 
 
 def _slots(nodes: Sequence[_Node]) -> tuple[list[Slot], list[list[tuple[int, tuple[int, int]]]]]:
-    """The slots in order, and for each occurrence the slots that it has with when they began and ended."""
+    """Return the slots in order, and for each occurrence its slots with the times in ns when they began and ended."""
     many = {
         callee for node in nodes for callee, count in Counter(c.key for c in node.children).items() if count > SLOTS
     }
-    found: dict[tuple[Key, int], list[tuple[int, _Node, int]]] = defaultdict(list)
+    calls: dict[tuple[Key, int], list[tuple[int, _Node, int]]] = defaultdict(list)
     for number, node in enumerate(nodes):
         seen: Counter[Key] = Counter()
         for child in node.children:
             place = 0 if child.key in many else seen[child.key]
             seen[child.key] += 1
-            found[child.key, place].append((number, child, node.inner[0]))
-    names = sorted(found, key=lambda one: statistics.median(c.outer[0] - begin for _, c, begin in found[one]))
+            calls[child.key, place].append((number, child, node.inner[0]))
+    names = sorted(calls, key=lambda name: statistics.median(c.outer[0] - begin for _, c, begin in calls[name]))
     spans_of: list[dict[int, tuple[int, int]]] = []
     slots: list[Slot] = []
     for name in names:
-        rows = found[name]
+        rows = calls[name]
         when: dict[int, tuple[int, int]] = {}
         for number, child, _ in rows:
             begin, end = when.get(number, child.outer)
@@ -217,18 +220,19 @@ def _mode(
     before: Sequence[Mapping[int, tuple[int, int]]],
     slots: Sequence[Slot],
 ) -> str:
-    """By what holds for most occurrences."""
+    """Return the mode of a call: the one of most occurrences."""
     after = sum(not child.waited or child.outer[1] > nodes[number].inner[1] for number, child, _ in rows)
     if after > len(rows) / 2:
         return "spawn"
-    earlier = next((one for one, slot in zip(before[::-1], slots[::-1], strict=True) if slot.mode != "spawn"), None)
-    if earlier:
-        both = [number for number in when if number in earlier]
-        if both and sum(when[number][0] < earlier[number][1] for number in both) > len(both) / 2:
+    pairs = zip(before[::-1], slots[::-1], strict=True)
+    previous = next((intervals for intervals, slot in pairs if slot.mode != "spawn"), None)
+    if previous:
+        both = [number for number in when if number in previous]
+        if both and sum(when[number][0] < previous[number][1] for number in both) > len(both) / 2:
             return "parallel"
     return "wait"
 
 
-def _lasting(durations_ns: Sequence[int]) -> Lasting:
+def _durations(durations_ns: Sequence[int]) -> Durations:
     values = np.maximum(np.asarray(durations_ns, dtype=np.float64), 1.0) / 1e3
-    return Lasting(float(values.mean()), float(np.log(values).std()), len(values))
+    return Durations(float(values.mean()), float(np.log(values).std()), len(values))

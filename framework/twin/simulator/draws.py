@@ -1,6 +1,6 @@
-"""Random numbers that belong to what they are for: request, call and instruction, never to the order of events.
+"""Random numbers keyed by request, call and instruction, independent of the order of events.
 
-So two configurations see the same demands of the same requests (common random numbers), and small differences show.
+Two configurations thus see equal demands for equal requests (common random numbers), so that small differences show.
 A number is a hash of its key (SplitMix64: Steele, Lea & Flood, OOPSLA 2014), turned into the wanted distribution.
 """
 
@@ -25,7 +25,7 @@ _UNIT = 2.0**-53
 
 @inlined
 def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
-    """A key for the ``number``-th thing below ``key``."""
+    """Return the ``number``-th subkey of ``key``."""
     z = key + _GOLDEN * (number + np.uint64(1))
     z = (z ^ (z >> _30)) * _FIRST
     z = (z ^ (z >> _27)) * _SECOND
@@ -34,13 +34,13 @@ def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
 
 @inlined
 def uniform(key: np.uint64, number: np.uint64) -> float:
-    """In (0, 1)."""
+    """Return the ``number``-th uniform number of ``key``, in (0, 1)."""
     return (float(mixed(key, number) >> _11) + 0.5) * _UNIT
 
 
 @inlined
 def normal(u: float) -> float:
-    """The standard normal quantile of u in (0, 1), to 1e-15 (Wichura, AS 241, Applied Statistics 37(3) (1988))."""
+    """Return the normal quantile of u in (0, 1), to 1e-15 (Wichura, AS 241, Applied Statistics 37(3) (1988))."""
     q = u - 0.5
     if abs(q) <= 0.425:
         r = 0.180625 - q * q
@@ -73,7 +73,7 @@ def normal(u: float) -> float:
 
 @inlined
 def draw(kind: int, mean: float, spread: float, u: float) -> float:
-    """A sample of the distribution with this mean; ``spread``: a log-normal's standard deviation of the logarithm."""
+    """Return the draw of a distribution at ``u`` in (0, 1).  ``spread``: a log-normal's deviation of the logarithm."""
     if kind == EXPONENTIAL:
         return -mean * math.log(u)
     if kind == LOGNORMAL:
@@ -82,7 +82,7 @@ def draw(kind: int, mean: float, spread: float, u: float) -> float:
 
 
 def arrivals(rate_rps: float, seconds: float, poisson: bool, rng: np.random.Generator) -> NDArray[np.float64]:
-    """When requests are due, in seconds, ascending; shape (n,)."""
+    """Draw the times when requests are due, in seconds, ascending; shape (n,)."""
     if not poisson:
         return np.arange(int(rate_rps * seconds)) / rate_rps
     count = rng.poisson(rate_rps * seconds)

@@ -1,4 +1,4 @@
-"""The events of a run, compiled.  ``simulate`` says what they mean; everything here works on a ``Run``."""
+"""The events of a run, compiled; ``simulate`` describes the model.  Every ``r`` here is a ``Run``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from framework.twin.simulator.draws import draw, mixed, uniform
-from framework.twin.simulator.frames import begin_span, new_frame, next_ready, queued, ready, release, set_timer
+from framework.twin.simulator.frames import begin_span, enqueue, new_frame, next_ready, ready, release, set_timer
 from framework.twin.simulator.heaps import remove_first
 from framework.twin.simulator.jit import compiled_whole, inlined
 from framework.twin.simulator.program import AGAIN, BRANCH, CALL, CPU, DELAY, FORK, JOIN, LOOP, SPAWN
@@ -29,28 +29,28 @@ from framework.twin.simulator.records import (
 )
 from framework.twin.simulator.threads import (
     advance,
+    change_threads,
+    end_throttling,
     first_done,
-    foresee,
-    recount,
-    refilled,
+    request_thread,
     start_threads,
-    want_thread,
+    update_completion,
 )
 
 NOTHING, ARRIVAL, TIMER_ENDS, THREAD_ENDS = range(4)
-NOBODY = -1  # in place of a frame
+NO_FRAME = -1
 
 # ---------------------------------------------------------------------- the loop
 
 
 @compiled_whole
 def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until: float) -> int:
-    """0, or what was full: 1 frames, 2 spans."""
-    coming, requests = 0, len(r.due)
+    """Process all events until the time ``until``; return 0, or which array was full: 1 frames, 2 spans."""
+    arrived, requests = 0, len(r.due)
     while True:
         now, source = np.inf, NOTHING
-        if coming < requests:
-            now, source = r.due[coming], ARRIVAL
+        if arrived < requests:
+            now, source = r.due[arrived], ARRIVAL
         if r.n[TIMERS] and r.timers[0].key < now:
             now, source = r.timers[0].key, TIMER_ENDS
         if r.done[1] < now:
@@ -59,20 +59,20 @@ def run_events(r: Any, request_class: Ints, keys: Longs, seed: np.uint64, until:
             return 0
         r.n[EVENTS] += 1
         if source == ARRIVAL:
-            going = _arrive(r, now, coming, request_class[coming], mixed(seed, np.uint64(keys[coming])))
-            coming += 1
+            running = _arrive(r, now, arrived, request_class[arrived], mixed(seed, np.uint64(keys[arrived])))
+            arrived += 1
         elif source == TIMER_ENDS:
-            going = _timer(r, now)
+            running = _timer(r, now)
         else:
-            going = _computed(r, now, first_done(r))
-        while going >= 0 or r.n[READY]:
-            frame = next_ready(r, going)
-            going = _enter(r, now, frame) if r.frames[frame].pc < 0 else _go_on(r, now, frame)
+            running = _computed(r, now, first_done(r))
+        while running >= 0 or r.n[READY]:
+            frame = next_ready(r, running)
+            running = _enter(r, now, frame) if r.frames[frame].pc < 0 else _go_on(r, now, frame)
         if r.n[FULL]:
             return int(r.n[FULL])
 
 
-# Each of these says which frame goes on next, once those that were ready before it have; NOBODY: none does.
+# Each of these returns the frame that continues now, after those that were ready before it; NO_FRAME: none.
 
 
 @inlined
@@ -93,20 +93,20 @@ def _timer(r: Any, now: float) -> int:
     if what == ANSWER:
         return _answered(r, now, frame)
     if what == REFILL:
-        refilled(r, now, frame)
+        end_throttling(r, now, frame)
     elif r.frames[frame].generation == stamp:
         return _give_up(r, now, frame)
-    return NOBODY
+    return NO_FRAME
 
 
 @inlined
 def _computed(r: Any, now: float, host: int) -> int:
-    """The thread that was first to be done on a host is done: it goes on, and the next one of its service may run."""
+    """End the first thread of a host: its frame continues, and the next thread of its service may run."""
     frame = r.threads[host, 0].frame
     advance(r, now, host)
-    recount(r, host, -1)
+    change_threads(r, host, -1)
     remove_first(r.threads[host], r.hosts[host].threads)
-    foresee(r, host)
+    update_completion(r, host)
     service = r.frames[frame].service
     r.services[service].running -= 1
     start_threads(r, now, service)
@@ -118,7 +118,7 @@ def _computed(r: Any, now: float, host: int) -> int:
 
 @inlined
 def _go_on(r: Any, now: float, frame: int) -> int:
-    """Carry out instructions until the frame has to wait or ends."""
+    """Execute instructions until the frame has to wait or ends."""
     while True:
         pc = r.frames[frame].pc
         kind, a, b = r.instructions[pc].kind, r.instructions[pc].a, r.instructions[pc].b
@@ -127,23 +127,23 @@ def _go_on(r: Any, now: float, frame: int) -> int:
             demand = _draw(r, frame, a) * r.operations[r.frames[frame].op].scale + r.frames[frame].extra
             r.frames[frame].extra = 0.0
             if demand > 0.0:
-                want_thread(r, now, frame, demand)
-                return NOBODY
+                request_thread(r, now, frame, demand)
+                return NO_FRAME
         elif kind == CALL:
-            return _begun(r, now, _call(r, now, frame, a, b, CALL))
+            return _start_call(r, now, _call(r, now, frame, a, b, CALL))
         elif kind in (FORK, SPAWN):
             child = _call(r, now, frame, a, b, kind)
             if child < 0:
-                return NOBODY
-            if _begun(r, now, child) >= 0:
+                return NO_FRAME
+            if _start_call(r, now, child) >= 0:
                 ready(r, child)
         elif kind == JOIN:
             if r.frames[frame].pending:
                 r.frames[frame].awaits = ALL
-                return NOBODY
+                return NO_FRAME
         elif kind == DELAY:
             set_timer(r, now + _draw(r, frame, a), RESUME, frame)
-            return NOBODY
+            return NO_FRAME
         elif kind == BRANCH:
             r.frames[frame].draws += 1
             if uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws)) >= r.chance[a]:
@@ -156,10 +156,10 @@ def _go_on(r: Any, now: float, frame: int) -> int:
             r.frames[frame].loops -= 1
             if r.frames[frame].loops > 0:
                 r.frames[frame].pc = b + 1
-        elif r.frames[frame].pending:  # it ends when what it forked has
+        elif r.frames[frame].pending:  # END: it waits for all that it forked
             r.frames[frame].pc = pc
             r.frames[frame].awaits = ALL
-            return NOBODY
+            return NO_FRAME
         else:
             return _end(r, now, frame)
 
@@ -168,13 +168,13 @@ def _go_on(r: Any, now: float, frame: int) -> int:
 def _draw(r: Any, frame: int, number: int) -> float:
     r.frames[frame].draws += 1
     u = uniform(r.frames[frame].key, np.uint64(r.frames[frame].draws))
-    one = r.distributions[number]
-    return draw(one.kind, one.mean, one.spread, u)
+    distribution = r.distributions[number]
+    return draw(distribution.kind, distribution.mean, distribution.spread, u)
 
 
 @inlined
 def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int:
-    """A new frame for a call that its caller waits for or not; NOBODY where there is no room for it."""
+    """Create the frame of a call, which its caller waits for unless it is a SPAWN; NO_FRAME if there is no room."""
     r.frames[caller].draws += 1
     parent = -1 if kind == SPAWN else caller
     key = mixed(r.frames[caller].key, np.uint64(r.frames[caller].draws))
@@ -193,14 +193,14 @@ def _call(r: Any, now: float, caller: int, op: int, edge: int, kind: int) -> int
 
 
 @inlined
-def _begun(r: Any, now: float, call: int) -> int:
-    """A new call (NOBODY: none) is on its way, or waits for a connection."""
+def _start_call(r: Any, now: float, call: int) -> int:
+    """Send a new call (NO_FRAME: none), or let it wait for a connection."""
     if call < 0:
-        return NOBODY
+        return NO_FRAME
     edge = r.frames[call].edge
     if r.edges[edge].connections > 0 and r.edges[edge].used >= r.edges[edge].connections:
-        r.edges[edge].first, r.edges[edge].last = queued(r, r.edges[edge].first, r.edges[edge].last, call)
-        return NOBODY
+        r.edges[edge].first, r.edges[edge].last = enqueue(r, r.edges[edge].first, r.edges[edge].last, call)
+        return NO_FRAME
     return _connect(r, now, call)
 
 
@@ -214,17 +214,17 @@ def _connect(r: Any, now: float, frame: int) -> int:
     else:
         r.frames[frame].extra += r.edges[edge].setup
         delay += r.edges[edge].opening
-        if r.frames[frame].span >= 0:  # in traces, what comes before the call's span is the caller's time
+        if r.frames[frame].span >= 0:  # in traces, the time before the call's span is the caller's
             r.spans[r.frames[frame].span].start += r.edges[edge].opening + r.edges[edge].setup
     if delay > 0.0:
         set_timer(r, now + delay, START, frame)
-        return NOBODY
+        return NO_FRAME
     return frame
 
 
 @inlined
 def _enter(r: Any, now: float, frame: int) -> int:
-    """A call reaches its service: it gets a worker, waits for one, or is turned away."""
+    """Give a call that reaches its service a worker, let it wait for one, or reject it."""
     service = r.frames[frame].service
     if r.frames[frame].span >= 0:
         r.spans[r.frames[frame].span].enter = now + r.frames[frame].extra  # the callee computes it for the caller
@@ -236,14 +236,14 @@ def _enter(r: Any, now: float, frame: int) -> int:
         r.failed[r.frames[frame].request] = True
         return _close(r, now, frame)
     r.services[service].waiting += 1
-    first, last = queued(r, r.services[service].worker_first, r.services[service].worker_last, frame)
+    first, last = enqueue(r, r.services[service].worker_first, r.services[service].worker_last, frame)
     r.services[service].worker_first, r.services[service].worker_last = first, last
-    return NOBODY
+    return NO_FRAME
 
 
 @inlined
 def _end(r: Any, now: float, frame: int) -> int:
-    """The operation is done: its worker takes the next call that waits."""
+    """End an operation: its worker takes the next waiting call."""
     service = r.frames[frame].service
     r.services[service].busy -= 1
     waiting = r.services[service].worker_first
@@ -260,35 +260,35 @@ def _end(r: Any, now: float, frame: int) -> int:
 
 @inlined
 def _close(r: Any, now: float, frame: int) -> int:
-    """The answer is on its way, or for a root there."""
+    """Send the answer to the caller; for a root, record the request's latency."""
     if r.frames[frame].span >= 0:
-        one = r.spans[r.frames[frame].span]
-        one.end = now
-        # It may be given up before its connection is open.
-        one.start, one.enter = min(one.start, now), min(one.enter, now)
+        span = r.spans[r.frames[frame].span]
+        span.end = now
+        # A call may be given up before its connection is open.
+        span.start, span.enter = min(span.start, now), min(span.enter, now)
     edge = r.frames[frame].edge
-    if r.frames[frame].parent < 0:  # a root, or a call that nobody waits for (any more)
+    if r.frames[frame].parent < 0:  # a root, or a call that no caller waits for (any more)
         if edge == ROOT:
             r.latency[r.frames[frame].request] = now - r.due[r.frames[frame].request]
         elif edge >= 0:
             _disconnect(r, now, edge, kept=True)
         release(r, frame)
-        return NOBODY
+        return NO_FRAME
     if r.edges[edge].latency > 0.0:
         set_timer(r, now + r.edges[edge].latency, ANSWER, frame)
-        return NOBODY
+        return NO_FRAME
     return _answered(r, now, frame)
 
 
 @inlined
 def _answered(r: Any, now: float, frame: int) -> int:
-    """The answer reaches the caller: the connection is free, and the caller may go on."""
-    caller, edge, going = r.frames[frame].parent, r.frames[frame].edge, NOBODY
+    """Deliver an answer to its caller: the connection is free, and the caller may continue."""
+    caller, edge, running = r.frames[frame].parent, r.frames[frame].edge, NO_FRAME
     if caller >= 0:
         _disconnect(r, now, edge, kept=True)
-        going = _one_less(r, caller, frame)
+        running = _stop_waiting(r, caller, frame)
     release(r, frame)
-    return going
+    return running
 
 
 @inlined
@@ -310,22 +310,22 @@ def _disconnect(r: Any, now: float, edge: int, kept: bool) -> None:
 
 
 @inlined
-def _one_less(r: Any, caller: int, child: int) -> int:
-    """A call of ``caller`` needs no more waiting."""
+def _stop_waiting(r: Any, caller: int, child: int) -> int:
+    """Count one call of ``caller`` as over; return the caller if it can continue."""
     r.frames[caller].pending -= 1
     awaits = r.frames[caller].awaits
     if awaits == child or (awaits == ALL and r.frames[caller].pending == 0):
         r.frames[caller].awaits = -1
         return caller
-    return NOBODY
+    return NO_FRAME
 
 
 @inlined
 def _give_up(r: Any, now: float, frame: int) -> int:
-    """A call took too long: its caller tries again or goes on without; the callee does not notice."""
+    """Time out a call: its caller retries or continues without an answer; the callee is not told."""
     caller, edge, op, tries = r.frames[frame].parent, r.frames[frame].edge, r.frames[frame].op, r.frames[frame].tries
     if caller < 0:
-        return NOBODY
+        return NO_FRAME
     waited = r.frames[caller].awaits
     r.frames[frame].parent, r.frames[frame].dead = -1, True
     r.frames[frame].generation += 1
@@ -334,12 +334,12 @@ def _give_up(r: Any, now: float, frame: int) -> int:
         _disconnect(r, now, edge, kept=False)
     if tries < r.edges[edge].retries:
         r.frames[caller].pending -= 1
-        again = _call(r, now, caller, op, edge, CALL if waited == frame else FORK)
-        if again >= 0:
-            r.frames[again].tries = tries + 1
-        return _begun(r, now, again)
+        retry = _call(r, now, caller, op, edge, CALL if waited == frame else FORK)
+        if retry >= 0:
+            r.frames[retry].tries = tries + 1
+        return _start_call(r, now, retry)
     r.failed[r.frames[caller].request] = True
-    return _one_less(r, caller, frame)
+    return _stop_waiting(r, caller, frame)
 
 
 @inlined

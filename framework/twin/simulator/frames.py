@@ -1,4 +1,4 @@
-"""Frames (calls that are under way), their queues, their spans, and timers that are set for them."""
+"""Frames (calls in progress), their queues, spans and timers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from framework.twin.simulator.records import FREE, FULL, NEXT, NOT_ENTERED, READ
 
 @inlined
 def new_frame(r: Any, op: int, parent: int, request: int, key: np.uint64) -> int:
+    """Return the index of a new frame, or -1 where there is no room."""
     frame = r.n[FREE]
     if frame == len(r.frames):
         r.n[FULL] = 1
         return -1
-    one = r.frames[frame]
-    # A frame that was never used is followed by the next one: memory that is not needed is not touched.
-    r.n[FREE] = one.link if one.generation else frame + 1
-    one.service = r.operations[op].service
-    one.op, one.pc, one.parent, one.request = op, NOT_ENTERED, parent, request
-    one.pending, one.awaits, one.edge = 0, -1, ROOT
-    one.key, one.draws, one.link = key, 0, -1
-    one.loops, one.extra, one.tries, one.dead = 0, 0.0, 0, False
+    new = r.frames[frame]
+    # The free list continues with the next index after a frame that was never used: unused memory is not touched.
+    r.n[FREE] = new.link if new.generation else frame + 1
+    new.service = r.operations[op].service
+    new.op, new.pc, new.parent, new.request = op, NOT_ENTERED, parent, request
+    new.pending, new.awaits, new.edge = 0, -1, ROOT
+    new.key, new.draws, new.link = key, 0, -1
+    new.loops, new.extra, new.tries, new.dead = 0, 0.0, 0, False
     return int(frame)
 
 
@@ -37,7 +38,7 @@ def release(r: Any, frame: int) -> None:
 
 @inlined
 def begin_span(r: Any, now: float, frame: int, parent: int) -> None:
-    """A frame of a request whose spans are kept has one; the others have -1."""
+    """Begin the span of a frame, if the spans of its request are kept; its ``span`` is -1 otherwise."""
     r.frames[frame].span = -1
     if not r.traced[r.frames[frame].request]:
         return
@@ -46,22 +47,22 @@ def begin_span(r: Any, now: float, frame: int, parent: int) -> None:
         r.n[FULL] = 2
         return
     r.frames[frame].span = number
-    one = r.spans[number]
-    one.op, one.parent, one.request = r.frames[frame].op, parent, r.frames[frame].request
-    one.start, one.enter, one.end = now, -1.0, -1.0
+    span = r.spans[number]
+    span.op, span.parent, span.request = r.frames[frame].op, parent, r.frames[frame].request
+    span.start, span.enter, span.end = now, -1.0, -1.0
     r.n[SPANS] = number + 1
 
 
 @inlined
 def ready(r: Any, frame: int) -> None:
-    """It goes on at this moment, after those that were ready before it."""
+    """Append a frame to those that continue now."""
     r.ready[(r.n[NEXT] + r.n[READY]) & (len(r.ready) - 1)] = frame
     r.n[READY] += 1
 
 
 @inlined
 def next_ready(r: Any, frame: int) -> int:
-    """The frame that goes on next: ``frame`` (-1: none), unless others were ready before it."""
+    """Return the frame that continues next: ``frame`` (-1: none), unless others were ready before it."""
     if r.n[READY] == 0:
         return frame
     if frame >= 0:
@@ -73,8 +74,8 @@ def next_ready(r: Any, frame: int) -> int:
 
 
 @inlined
-def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
-    """A queue, by its first and last frame, with one more at its end."""
+def enqueue(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
+    """Append a frame to a queue; return the first and the last frame of the queue."""
     r.frames[frame].link = -1
     if first < 0:
         return frame, frame
@@ -84,10 +85,17 @@ def queued(r: Any, first: int, last: int, frame: int) -> tuple[int, int]:
 
 @inlined
 def set_timer(r: Any, at: float, what: int, frame: int) -> None:
+    """Set a timer of kind ``what`` for a frame (for REFILL: a service), due at ``at`` seconds."""
     if r.n[TIMERS] == len(r.timers):
         r.n[FULL] = 1
         return
     r.n[SEQUENCE] += 1
-    one = r.timers[make_room(r.timers, r.n[TIMERS], at, r.n[SEQUENCE])]
-    one.key, one.seq, one.what, one.item, one.stamp = at, r.n[SEQUENCE], what, frame, r.frames[frame].generation
+    timer = r.timers[make_room(r.timers, r.n[TIMERS], at, r.n[SEQUENCE])]
+    timer.key, timer.seq, timer.what, timer.item, timer.stamp = (
+        at,
+        r.n[SEQUENCE],
+        what,
+        frame,
+        r.frames[frame].generation,
+    )
     r.n[TIMERS] += 1

@@ -1,4 +1,4 @@
-"""Heaps of records with a ``key``, ties by their ``seq``: timers by their time, threads by when they are done."""
+"""Binary heaps of records ordered by ``key``, then ``seq``: timers by their time, threads by their completion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from framework.twin.simulator.records import Records
 
 @inlined
 def make_room(heap: Records, size: int, key: float, number: int) -> int:
-    """Where a record with this key and number belongs in a heap of ``size``; those below it have moved down."""
+    """Return the place of a new record (``key``, ``seq``: ``number``) in a heap of ``size``; others move down."""
     child = size
     while child > 0:
         above = (child - 1) >> 1
@@ -21,14 +21,14 @@ def make_room(heap: Records, size: int, key: float, number: int) -> int:
 
 @inlined
 def remove_first(heap: Records, size: int) -> None:
-    """Remove the first of the heap, whose ``size`` has already been counted down."""
+    """Remove the first record of the heap; ``size`` is the number of records that remain."""
     key, number = heap[size].key, heap[size].seq
     place = 0
     while True:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size:  # without a jump, which nothing could predict
+        if child + 1 < size:  # without a branch, which the CPU could not predict
             left, right = heap[child], heap[child + 1]
             child += (right.key < left.key) | ((right.key == left.key) & (right.seq < left.seq))
         if key < heap[child].key or (key == heap[child].key and number < heap[child].seq):

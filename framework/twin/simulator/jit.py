@@ -1,4 +1,4 @@
-"""How the simulator's functions are compiled: into one, which counts no references."""
+"""Compilation of the simulator's functions: into a single one, without reference counting."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from framework.numba_cache import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A run hands its arrays from function to function millions of times.  Left as they are, the compiled functions are
-# called with a hundred words each and count the references to every array at every step, which took nine tenths of the
-# time.  None of them keeps an array, so that none needs counting.  Nor does any divide by zero, which numba would look
-# out for at every division: a twentieth of the time.
+# A run passes its arrays from function to function millions of times.  By default a call passes a hundred words, and
+# each function counts the references to every array, which took nine tenths of the time.  No function keeps an array,
+# so that references need not be counted.  No function divides by zero, so that numba need not check each division (a
+# twentieth of the time).
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "error_model": "numpy"}
 
 
 def compiled_whole(function: F) -> F:
-    """A function of the simulator that Python calls, with all that are inlined into it.
+    """Compile a function of the simulator that Python calls, with all functions that are inlined into it.
 
-    numba compiles it again when the file that it stands in has changed, not when one of the others has.
+    numba compiles it again when its own file has changed, not when the file of an inlined function has.
     """
-    made: F = numba.njit(function, **_PLAIN)
-    return made
+    compiled: F = numba.njit(function, **_PLAIN)
+    return compiled
 
 
 def inlined(function: F) -> F:
-    """A function of the simulator that becomes a part of those that call it."""
-    made: F = numba.njit(function, forceinline=True, **_PLAIN)
-    return made
+    """Compile a function of the simulator so that it is inlined into its callers."""
+    compiled: F = numba.njit(function, forceinline=True, **_PLAIN)
+    return compiled

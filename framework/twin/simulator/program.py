@@ -1,7 +1,8 @@
-"""What a request does, as instructions: the compiled form of a twin that the simulator runs.
+"""Programs: the compiled form of a twin, instructions for the simulator.
 
-An operation (a service's answer to one kind of call) is a run of instructions.  Columns are numpy arrays, indices point
-into each other: an instruction's ``a`` and ``b`` are a distribution, an operation, a connection pool (edge) or a place.
+An operation (a service's answer to one kind of call) is a sequence of instructions.  Columns are numpy arrays that
+refer to each other by index: an instruction's ``a`` and ``b`` are a distribution, an operation, a connection pool
+(edge) or an instruction.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 CPU, CALL, FORK, JOIN, DELAY, BRANCH, LOOP, AGAIN, END, SPAWN = range(10)
 """Kinds of instruction.
 
-CPU: compute for a draw of distribution a.  CALL: call operation a over edge b and wait.  FORK: the same, no waiting.
+CPU: compute for a draw of distribution a.  CALL: call operation a over edge b and wait.  FORK: call without waiting.
 JOIN: wait for all forks.  DELAY: wait for a draw of distribution a without using the CPU (a disk).  BRANCH: with
-probability ``chance[a]`` go on, else go to instruction b.  LOOP: repeat up to AGAIN as often as a draw of distribution
-a says, go to b if that is none (loops do not nest).  AGAIN: the end of a loop that began at b.  END: answer, once all
-forks have answered.  SPAWN: call operation a over edge b, and never wait for it.
+probability ``chance[a]`` go on, else go to instruction b.  LOOP: draw a number of rounds up to AGAIN from distribution
+a, go to b if it is 0 (loops do not nest).  AGAIN: the end of a loop that began at b.  END: answer, once all forks have
+answered.  SPAWN: call operation a over edge b, and never wait for it.
 """
 
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ Ints = NDArray[np.int32]
 
 
 class Program(NamedTuple):
-    """Arrays of a compiled twin; a NamedTuple, since numba takes these as they are.
+    """Arrays of a compiled twin; a NamedTuple, which numba accepts as an argument.
 
     Instructions, shape (i,): ``kind``, ``a``, ``b``.
     Operations, (o,): ``first`` instruction, ``service``, ``scale`` of CPU demands.
@@ -75,7 +76,7 @@ class Program(NamedTuple):
 
 @dataclass
 class Builder:
-    """Puts a program together; the names that it was given say what each index means."""
+    """Builder of a program; maps the names of services, operations and edges to their indices."""
 
     def __post_init__(self) -> None:
         self.services: dict[str, int] = {}
@@ -94,6 +95,7 @@ class Builder:
         self._class: list[tuple[int, float]] = []
 
     def host(self, cores: float, switching: float = 0.0, sharing: float = 0.0) -> int:
+        """Add a host and return its index."""
         self._host.append((cores, switching, sharing))
         return len(self._host) - 1
 
@@ -107,7 +109,7 @@ class Builder:
         threads: int = 0,
         quota: float = 0.0,
     ) -> int:
-        """``hosts``: where its threads may run, as ``host`` numbered them."""
+        """Add a service and return its index.  ``hosts``: indices of the hosts where its threads may run."""
         self.services[name] = len(self._service)
         self._reach.append(hosts)
         self._service.append((workers, queue, threads, quota))
@@ -126,15 +128,18 @@ class Builder:
         timeout: float = 0.0,
         retries: int = 0,
     ) -> int:
+        """Add a connection pool and return its index.  ``setup``, ``opening``, ``latency``, ``timeout``: in seconds."""
         self.edges[caller, callee] = len(self._edge)
         self._edge.append((connections, idle, setup, opening, latency, timeout, retries))
         return self.edges[caller, callee]
 
     def distribution(self, kind: int, mean: float, spread: float = 0.0) -> int:
+        """Add a distribution with this mean in seconds and return its index."""
         self._dist.append((kind, mean, spread))
         return len(self._dist) - 1
 
     def chance(self, probability: float) -> int:
+        """Add a probability and return its index."""
         self._chance.append(probability)
         return len(self._chance) - 1
 
@@ -147,20 +152,21 @@ class Builder:
         return self.operations[service, operation]
 
     def add(self, kind: int, a: int = 0, b: int = 0) -> int:
-        """Append an instruction; returns its place, for ``land``."""
+        """Append an instruction; return its index, for ``land``."""
         self._code.append((kind, a, b))
         return len(self._code) - 1
 
     def land(self, place: int) -> None:
-        """Let the BRANCH or LOOP at ``place`` go to the next instruction that is added."""
+        """Let the BRANCH or LOOP at ``place`` jump to the next instruction that is added."""
         kind, a, _ = self._code[place]
         self._code[place] = (kind, a, len(self._code))
 
     def request(self, operation: int, weight: float) -> None:
-        """A class of requests that begins with an operation."""
+        """Add a class of requests that begins with an operation."""
         self._class.append((operation, weight))
 
     def program(self) -> Program:
+        """Return the program built so far."""
         code, dist = np.array(self._code).reshape(-1, 3), np.array(self._dist, float).reshape(-1, 3)
         service, edge = np.array(self._service, float).reshape(-1, 4), np.array(self._edge, float).reshape(-1, 7)
         host, request = np.array(self._host, float).reshape(-1, 3), np.array(self._class, float).reshape(-1, 2)
@@ -168,35 +174,35 @@ class Builder:
         for number, hosts in enumerate(self._reach):
             reach[number, hosts] = True
         return Program(
-            kind=_whole(code[:, 0]),
-            a=_whole(code[:, 1]),
-            b=_whole(code[:, 2]),
-            first=_whole(np.array(self._first)),
-            service=_whole(np.array(self._owner)),
+            kind=_int32(code[:, 0]),
+            a=_int32(code[:, 1]),
+            b=_int32(code[:, 2]),
+            first=_int32(np.array(self._first)),
+            service=_int32(np.array(self._owner)),
             scale=np.array(self._scale, float),
-            dist_kind=_whole(dist[:, 0]),
+            dist_kind=_int32(dist[:, 0]),
             dist_mean=dist[:, 1].copy(),
             dist_spread=dist[:, 2].copy(),
             chance=np.array(self._chance or [1.0], float),
             reach=reach,
-            workers=_whole(service[:, 0]),
-            queue=_whole(service[:, 1]),
-            threads=_whole(service[:, 2]),
+            workers=_int32(service[:, 0]),
+            queue=_int32(service[:, 1]),
+            threads=_int32(service[:, 2]),
             quota=service[:, 3].copy(),
-            connections=_whole(edge[:, 0]),
-            idle=_whole(edge[:, 1]),
+            connections=_int32(edge[:, 0]),
+            idle=_int32(edge[:, 1]),
             setup=edge[:, 2].copy(),
             opening=edge[:, 3].copy(),
             latency=edge[:, 4].copy(),
             timeout=edge[:, 5].copy(),
-            retries=_whole(edge[:, 6]),
+            retries=_int32(edge[:, 6]),
             cores=host[:, 0].copy(),
             switching=host[:, 1].copy(),
             sharing=host[:, 2].copy(),
-            root=_whole(request[:, 0]),
+            root=_int32(request[:, 0]),
             weight=request[:, 1].copy(),
         )
 
 
-def _whole(values: NDArray[Any]) -> Ints:
+def _int32(values: NDArray[Any]) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int32)

@@ -1,7 +1,7 @@
-"""What a run works on: a few arrays of records.
+"""The state of a run: a few arrays of records.
 
-Compiled functions take each array apart when they are called, so that a hundred columns would cost more than what is
-done with them.
+A call of a compiled function passes every field of each array, so that a hundred column arrays would cost more than the
+work done on them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Records = NDArray[np.void]
 
-ALL = -2  # a frame that waits for all its forks; -1: for nothing
+ALL = -2  # in ``awaits``: the frame waits for all its forks; -1: for none
 ROOT, GIVEN_UP = -1, -3  # in place of an edge
-NOT_ENTERED = -1  # in place of an instruction: on its way to its service
+NOT_ENTERED = -1  # in ``pc``: the call has not reached its service
 RESUME, START, ANSWER, TIMEOUT, REFILL = range(5)  # kinds of timer
-KNOWN = 64  # numbers of threads on a host for which it is kept what each of them gets
-FREE, TIMERS, SEQUENCE, SPANS, NEXT, READY, FULL, EVENTS = range(8)  # places in Run.n
+CACHED = 64  # thread counts of a host, from 0, for which the rate per thread is cached
+FREE, TIMERS, SEQUENCE, SPANS, NEXT, READY, FULL, EVENTS = range(8)  # indices into Run.n
 
 _I, _L, _F = "i4", "i8", "f8"
-_P = "u4"  # a place that is never missing: numba need not ask whether to count it from the end
+_P = "u4"  # an index that is never -1: unsigned, so that numba generates no code for negative indices
 INSTRUCTION = np.dtype([("kind", _I), ("a", _P), ("b", _P)])
 OPERATION = np.dtype([("first", _I), ("service", _P), ("scale", _F)], align=True)
 DISTRIBUTION = np.dtype([("kind", _I), ("mean", _F), ("spread", _F)], align=True)
@@ -66,15 +66,15 @@ SPAN = np.dtype([("op", _I), ("request", _I), ("parent", _L), ("start", _F), ("e
 
 
 class Run(NamedTuple):
-    """A program as records, and everything that changes during a run.
+    """A program as records, and all state that changes during a run.
 
-    ``rates``: (hosts, KNOWN), of so many threads, what each gets; 0 where that has not been asked yet.  ``reach``:
-    (services, hosts), where the threads of a service may run; one that ``roams`` may on more than its
-    ``host``.  ``threads``: (hosts, frames), of each host a heap of the threads that compute.  ``done``: (2 m,), when
-    the first thread of each host is done, from place m on; below that a tree of the earlier of two, whose root is place
-    1.  ``timers``: a heap.  Of each request, ``due``, ``latency``, ``failed``, and whether its spans are kept
-    (``traced``).  ``ready``: a ring of frames that can go on at this moment, its size a power of two.  ``n``: counters,
-    by the places above.
+    ``rates``: (hosts, CACHED), the rate of each thread by the number of threads; 0 where it is not computed yet.
+    ``reach``: (services, hosts), whether a service's threads may run there; a service that ``roams`` may use more hosts
+    than its ``host``.  ``threads``: (hosts, frames), for each host a heap of its computing threads.  ``done``: (2 m,),
+    a tournament tree: from index m on, the next completion of each host; below, the minimum of two, the root at index
+    1.  ``timers``: a heap.  ``due``, ``latency``, ``failed``, ``traced`` (its spans are kept): of each request.
+    ``ready``: a ring buffer of frames that can continue now, its size a power of two.  ``n``: counters, by the indices
+    above.
     """
 
     instructions: Records

@@ -1,20 +1,20 @@
 """The discrete-event simulation of a twin: open arrivals in, latency of each request and its spans out.
 
 Threads that compute share the cores of their host equally (processor sharing, with a loss for switching, and one for
-cores that slow each other down).  A host's work is kept in virtual time: V advances by what each runnable thread gets,
-a thread that comes at V with a demand of d is done at V + d, so that an arrival or a departure costs the logarithm of
-the number of threads and no more (Parekh & Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea of
-virtual time).
+cores that slow each other down).  A host's work is kept in virtual time: V advances by the CPU time that each runnable
+thread gets, and a thread that comes at V with a demand of d is done at V + d.  So an arrival or a departure costs only
+the logarithm of the number of threads (Parekh & Gallager, IEEE/ACM Transactions on Networking 1(3) (1993), for the idea
+of virtual time).
 
 A host may be cut into parts by CPU sets.  A thread that may run on several of them goes to the one with the fewest
 threads per core when it begins, and stays there: demands are short against the time between the kernel's balancing.
 
 A service may have a quota of CPU time, counted in periods of 100 ms as Linux does (Turner, Rao & Rao, "CPU bandwidth
-control for CFS", Linux Symposium 2010): a service that used it up stands still until the next period.  A thread's
+control for CFS", Linux Symposium 2010): a service that used it up is throttled until the next period.  A thread's
 demand is charged when it begins, since demands are short against the period.
 
-A call is a frame: it may wait for a connection, for a worker of the callee, for a thread, for its own calls.  Whatever
-happens at the same moment happens in the order in which it was decided, so that a run is a function of its arguments.
+A call is a frame: it may wait for a connection, for a worker of the callee, for a thread, for its own calls.  Events of
+the same time are processed in the order in which they were scheduled, so that a run is a function of its arguments.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from framework.twin.simulator.events import run_events
 from framework.twin.simulator.program import Program
 from framework.twin.simulator.records import (
+    CACHED,
     DISTRIBUTION,
     EDGE,
     EVENTS,
     FRAME,
     HOST,
     INSTRUCTION,
-    KNOWN,
     OPERATION,
     RATE,
     SERVICE,
@@ -52,15 +52,15 @@ from framework.twin.simulator.records import (
 from framework.twin.simulator.threads import PERIOD_S
 
 MOST_TRACED = 20_000  # requests of a run
-FRAMES = 1 << 16  # calls under way that there is room for at first
+FRAMES = 1 << 16  # calls in progress, for which there is room at first
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of each request, shape (r,): ``latency_s`` (infinite where it did not end), ``failed`` (something in it was
-    rejected or timed out).  Spans, shape (n,): operation, row of the parent (-1: a root), request, when the call was
-    made, reached its service and ended there (s; -1 where it did not).  ``cpu_s``: of each service, as the kernel
-    would count it: longer than the work where cores are shared.  ``events``: how many were simulated.
+    """Results of a run.  Of each request, shape (r,): ``latency_s`` (infinite where it did not end), ``failed`` (some
+    call of it was rejected or timed out).  Spans, shape (n,): operation, row of the parent (-1: a root), request, and
+    the times when the call was made, reached its service and ended there (s; -1 where it did not).  ``cpu_s``: of each
+    service, as the kernel would count it: more than its demands where cores are shared.  ``events``: their number.
     """
 
     latency_s: Floats
@@ -87,22 +87,22 @@ def simulate(
 ) -> Outcome:
     """Run the requests that are due at ``due_s`` (ascending, (r,)) until all have ended or ``until_s``.
 
-    ``request_class``: (r,), which root each begins with.  ``keys``: (r,), what the draws of a request belong to; its
-    number where there is none.  ``traced``: (r,), whose spans are kept: all where this is None.
+    ``request_class``: (r,), the class that gives the root of each.  ``keys``: (r,), the keys of the requests' random
+    draws; their numbers where this is None.  ``traced``: (r,), whether spans are kept: all where this is None.
     """
     keys = np.arange(len(due_s), dtype=np.int64) if keys is None else keys
     traced = np.ones(len(due_s), np.bool_) if traced is None else traced
     frames, spans = max(FRAMES, len(program.workers)), 32 * int(traced.sum()) + 1
-    while True:  # room for frames and spans is found by trying: a run is deterministic, so that it can be repeated
-        run = _begun(program, due_s, traced, frames, spans)
+    while True:  # repeated with larger arrays where they were too small: a run is deterministic
+        run = _initial(program, due_s, traced, frames, spans)
         full = run_events(run, request_class.astype(np.int32), keys, np.uint64(seed), until_s)
         if not full:
             break
         frames, spans = (4 * frames, spans) if full == 1 else (frames, 4 * spans)
-    made = run.spans[: int(run.n[SPANS])]
+    spans_made = run.spans[: int(run.n[SPANS])]
     work, busy = run.services["cpu_s"], float(run.hosts["busy_s"].sum())
     cpu_s = work * (busy / work.sum()) if work.sum() > 0 else work.copy()
-    column = {name: made[name].copy() for name in ("op", "parent", "request", "start", "enter", "end")}
+    column = {name: spans_made[name].copy() for name in ("op", "parent", "request", "start", "enter", "end")}
     return Outcome(
         run.latency, run.failed, column["op"], column["parent"], column["request"], column["start"], column["enter"],
         column["end"], cpu_s, int(run.n[EVENTS]),
@@ -110,13 +110,13 @@ def simulate(
 
 
 def traced_of(requests: int) -> Flags:
-    """All of so many requests, or of more than MOST_TRACED every second, third ...: spans would fill the memory."""
-    every = -(-max(1, requests) // MOST_TRACED)
-    kept: Flags = np.arange(requests) % every == 0
+    """Choose the requests whose spans are kept, (r,): all, or every k-th so that they are at most MOST_TRACED."""
+    step = -(-max(1, requests) // MOST_TRACED)
+    kept: Flags = np.arange(requests) % step == 0
     return kept
 
 
-def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: int) -> Run:
+def _initial(program: Program, due_s: Floats, traced: Flags, frames: int, spans: int) -> Run:
     p = program
     services = _records(
         SERVICE, host=p.reach.argmax(axis=1), roams=p.reach.sum(axis=1) > 1, workers=p.workers, queue=p.queue,
@@ -142,7 +142,7 @@ def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: i
         services=services,
         edges=edges,
         hosts=_records(HOST, cores=p.cores, switching=p.switching, sharing=p.sharing),
-        rates=np.zeros((len(p.cores), KNOWN), RATE),
+        rates=np.zeros((len(p.cores), CACHED), RATE),
         reach=p.reach,
         frames=np.zeros(frames, FRAME),
         threads=np.zeros((len(p.cores), frames), THREAD),
@@ -158,9 +158,9 @@ def _begun(program: Program, due_s: Floats, traced: Flags, frames: int, spans: i
     )
 
 
-def _records(of: np.dtype[np.void], **columns: NDArray[Any]) -> Records:
-    """Records with these columns; the others are zero."""
-    made = np.zeros(len(next(iter(columns.values()))), of)
+def _records(dtype: np.dtype[np.void], **columns: NDArray[Any]) -> Records:
+    """Return records with these columns; the others are zero."""
+    records = np.zeros(len(next(iter(columns.values()))), dtype)
     for name, values in columns.items():
-        made[name] = values
-    return made
+        records[name] = values
+    return records

@@ -1,7 +1,7 @@
-"""What a simulated run looks like in traces: the same table that a reader of real traces gives.
+"""Spans of a simulated run, in the table that readers of real traces return.
 
-A call between traced services has two spans, the caller's and the callee's; a service that sends none is seen in its
-caller's span only, which names it as the peer.  The root is the load generator's.
+A call between traced services has two spans, the caller's and the callee's.  A service that sends no spans appears only
+in its caller's span, which names it as the peer.  The root span is the load generator's.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def span_table(
     generator: str,
     origin_ns: int,
 ) -> SpanTable:
-    """``traced``: of each operation's service, (o,).  ``chosen``: the requests whose spans are wanted, (r,).
+    """Return the spans of the chosen requests.  ``traced``: whether each operation's service sends spans, (o,).
 
-    Calls that had not been answered have no spans.  ``origin_ns``: when the simulated run began.
+    ``chosen``: whether each request's spans are wanted, (r,).  Calls without an answer have no spans.  ``origin_ns``:
+    the time when the simulated run began.
     """
     rows = np.flatnonzero(chosen[outcome.span_request] & (outcome.span_end >= 0))
     place = np.full(len(outcome.span_op), -1, np.int64)
@@ -40,7 +41,7 @@ def span_table(
     root = above < 0
     above = np.where(root, -1, place[np.maximum(above, 0)])
     sends = np.asarray(traced, np.bool_)
-    known = root | (above >= 0)  # what called it has ended too
+    known = root | (above >= 0)  # the call above it has ended too
     caller = np.where(root, 0, op[np.maximum(above, 0)])
     client = known & ~root & sends[caller]
     server = known & ~root & sends[op]
@@ -84,7 +85,7 @@ def span_table(
 
 
 def _outer(own: Longs, above: Longs) -> Longs:
-    """The span of the nearest operation above that has one."""
+    """Return the span of the nearest operation above that has one; -1 where none has."""
     at = above.copy()
     for _ in range(len(own)):
         missing = (at >= 0) & (own[np.maximum(at, 0)] < 0)
@@ -95,15 +96,14 @@ def _outer(own: Longs, above: Longs) -> Longs:
 
 
 def _strings(operations: Sequence[TwinOperation], generator: str) -> tuple[list[str], Longs, Longs]:
-    """All strings, and for each operation the index of its name and of its service."""
-    strings = list(
-        dict.fromkeys([generator, *(one.service for one in operations), *(one.operation for one in operations)])
-    )
+    """Return all strings, and for each operation the index of its name and of its service."""
+    services, names = [o.service for o in operations], [o.operation for o in operations]
+    strings = list(dict.fromkeys([generator, *services, *names]))
     place = {text: number for number, text in enumerate(strings)}
     return (
         strings,
-        np.array([place[one.operation] for one in operations], np.int64),
-        np.array([place[one.service] for one in operations], np.int64),
+        np.array([place[name] for name in names], np.int64),
+        np.array([place[service] for service in services], np.int64),
     )
 
 
@@ -125,7 +125,7 @@ class _Columns:
         self, at: Longs, trace: Any, parent: Any, service: Any, operation: Any, kind: int, start: Any, end: Any,
         error: Any, peer: Any = -1,
     ) -> None:  # fmt: skip
-        """Rows ``at`` of every column."""
+        """Set the rows ``at`` of every column."""
         for column, values in (
             (self.trace, trace), (self.parent, parent), (self.service, service), (self.operation, operation),
             (self.kind, kind), (self.start, start), (self.end, end), (self.error, error), (self.peer, peer),
@@ -133,15 +133,15 @@ class _Columns:
             column[at] = values
 
     def table(self, strings: Sequence[str]) -> SpanTable:
-        """With the traces numbered from 0 in the order of their requests."""
-        found, trace = np.unique(self.trace, return_inverse=True)
+        """Return the table, with the traces numbered from 0 in the order of their requests."""
+        requests, trace = np.unique(self.trace, return_inverse=True)
         order = np.argsort(trace, kind="stable")
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         parent = self.parent[order]
         count, nothing = len(order), np.full(len(order), -1, np.int32)
         return SpanTable(
-            traces=tuple(f"{number:x}" for number in found.tolist()),
+            traces=tuple(f"{number:x}" for number in requests.tolist()),
             strings=tuple(strings),
             trace=trace[order].astype(np.int32),
             span_id=np.arange(1, count + 1, dtype=np.uint64),

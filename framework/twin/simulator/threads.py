@@ -1,4 +1,4 @@
-"""Threads that compute: which may run, on what quota, and how the cores of a host are shared among them."""
+"""Computing threads: limits and quotas of services, and the sharing of a host's cores (processor sharing)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from framework.twin.simulator.frames import queued, set_timer
+from framework.twin.simulator.frames import enqueue, set_timer
 from framework.twin.simulator.heaps import make_room
 from framework.twin.simulator.jit import inlined
-from framework.twin.simulator.records import KNOWN, REFILL, SEQUENCE
+from framework.twin.simulator.records import CACHED, REFILL, SEQUENCE
 
 PERIOD_S = 0.1  # of a CPU quota: the kernel's default, and Docker's
 
 
 @inlined
-def want_thread(r: Any, now: float, frame: int, demand: float) -> None:
+def request_thread(r: Any, now: float, frame: int, demand: float) -> None:
+    """Compute ``demand`` seconds of CPU for a frame, or queue it until its service may run another thread."""
     service = r.frames[frame].service
     r.services[service].cpu_s += demand
     if _may_run(r, now, service):
         _run_thread(r, now, service, frame, demand)
     else:
         r.frames[frame].need = demand
-        first, last = queued(r, r.services[service].thread_first, r.services[service].thread_last, frame)
+        first, last = enqueue(r, r.services[service].thread_first, r.services[service].thread_last, frame)
         r.services[service].thread_first, r.services[service].thread_last = first, last
 
 
 @inlined
 def start_threads(r: Any, now: float, service: int) -> None:
-    """As many of those that wait as may run now."""
+    """Start as many waiting threads of a service as may run now."""
     while r.services[service].thread_first >= 0 and _may_run(r, now, service):
         waiting = r.services[service].thread_first
         r.services[service].thread_first = r.frames[waiting].link
@@ -39,7 +40,7 @@ def start_threads(r: Any, now: float, service: int) -> None:
 
 @inlined
 def _may_run(r: Any, now: float, service: int) -> bool:
-    """One more thread: below the limit of threads, and there is CPU time left in this period."""
+    """Whether one more thread may run: the service is below its thread limit and has CPU time left in this period."""
     if r.services[service].threads > 0 and r.services[service].running >= r.services[service].threads:
         return False
     if r.services[service].quota <= 0.0:
@@ -47,22 +48,22 @@ def _may_run(r: Any, now: float, service: int) -> bool:
     refill(r, now, service)
     if r.services[service].left > 0.0:
         return True
-    if not r.services[service].stopped:  # the first that has to wait sets the clock for all
+    if not r.services[service].stopped:  # the first thread that has to wait sets the timer for all
         r.services[service].stopped = True
         set_timer(r, (r.services[service].period + 1) * PERIOD_S, REFILL, service)
     return False
 
 
 @inlined
-def refilled(r: Any, now: float, service: int) -> None:
-    """A period begins for a service that stood still."""
+def end_throttling(r: Any, now: float, service: int) -> None:
+    """Start the waiting threads of a throttled service when a new period begins."""
     r.services[service].stopped = False
     start_threads(r, now, service)
 
 
 @inlined
 def refill(r: Any, now: float, service: int) -> None:
-    """A period's worth for each that has begun; what was overdrawn is paid back, what was left is lost."""
+    """Add the quota of each period that has begun: overdrawn time is paid back, unused time is lost."""
     period = np.int64(now / PERIOD_S + 1e-9)
     passed = period - r.services[service].period
     if passed > 0:
@@ -80,74 +81,77 @@ def _run_thread(r: Any, now: float, service: int, frame: int, demand: float) -> 
 
 @inlined
 def compute(r: Any, now: float, frame: int, demand: float) -> None:
+    """Put a thread with this demand on a host of the frame's service."""
     service = r.frames[frame].service
-    host = _emptiest(r, service) if r.services[service].roams else r.services[service].host
+    host = _least_loaded(r, service) if r.services[service].roams else r.services[service].host
     advance(r, now, host)
     r.n[SEQUENCE] += 1
     done = r.hosts[host].virtual + demand
-    one = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
-    one.key, one.seq, one.frame = done, r.n[SEQUENCE], frame
-    recount(r, host, 1)
-    foresee(r, host)
+    thread = r.threads[host, make_room(r.threads[host], r.hosts[host].threads, done, r.n[SEQUENCE])]
+    thread.key, thread.seq, thread.frame = done, r.n[SEQUENCE], frame
+    change_threads(r, host, 1)
+    update_completion(r, host)
 
 
 @inlined
-def _emptiest(r: Any, service: int) -> int:
-    """Of the hosts that a service may use, the one with the fewest threads per core; the first of those that tie."""
-    found = int(r.services[service].host)
-    for host in range(found + 1, len(r.hosts)):
+def _least_loaded(r: Any, service: int) -> int:
+    """Return the host with the fewest threads per core of those that a service may use; the first where some tie."""
+    best = int(r.services[service].host)
+    for host in range(best + 1, len(r.hosts)):
         if r.reach[service, host]:
-            here, there = r.hosts[host], r.hosts[found]
+            here, there = r.hosts[host], r.hosts[best]
             if here.threads * there.cores < there.threads * here.cores:
-                found = host
-    return found
+                best = host
+    return best
 
 
 @inlined
-def recount(r: Any, host: int, change: int) -> None:
-    """More or fewer of them compute, each at what it then gets of a core that nobody shares."""
-    one = r.hosts[host]
-    count = one.threads + change
-    one.threads = count
-    if count >= KNOWN:
-        one.rate = _rate(r, host, count)
-        one.slowness = 1.0 / one.rate
+def change_threads(r: Any, host: int, change: int) -> None:
+    """Add ``change`` to the number of computing threads of a host, and set the rate of each."""
+    state = r.hosts[host]
+    count = state.threads + change
+    state.threads = count
+    if count >= CACHED:
+        state.rate = _rate(r, host, count)
+        state.slowness = 1.0 / state.rate
         return
-    known = r.rates[host, count]
-    if known.rate == 0.0:  # seen for the first time: divisions take long
-        known.rate = _rate(r, host, count)
-        known.slowness = 1.0 / known.rate
-    one.rate, one.slowness = known.rate, known.slowness
+    cached = r.rates[host, count]
+    if cached.rate == 0.0:  # not computed yet; cached because divisions are slow
+        cached.rate = _rate(r, host, count)
+        cached.slowness = 1.0 / cached.rate
+    state.rate, state.slowness = cached.rate, cached.slowness
 
 
 @inlined
 def _rate(r: Any, host: int, count: int) -> float:
-    one = r.hosts[host]
-    cores = one.cores
+    """Return the rate of each of ``count`` threads, as a fraction of that of one thread alone on the host."""
+    state = r.hosts[host]
+    cores = state.cores
     busy = count if count < cores else cores
-    rate = 1.0 / (1.0 + one.sharing * (busy - 1.0) / (cores - 1.0)) if busy > 1.0 else 1.0
+    rate = 1.0 / (1.0 + state.sharing * (busy - 1.0) / (cores - 1.0)) if busy > 1.0 else 1.0
     if count > cores:
-        rate *= cores / count / (1.0 + one.switching * (count / cores - 1.0))
+        rate *= cores / count / (1.0 + state.switching * (count / cores - 1.0))
     return rate
 
 
 @inlined
 def advance(r: Any, now: float, host: int) -> None:
-    one = r.hosts[host]
-    if one.threads:
-        passed = now - one.since
-        one.virtual += passed * one.rate
-        one.busy_s += passed * (one.threads if one.threads < one.cores else one.cores)
+    """Advance the virtual time and the busy time of a host to ``now``."""
+    state = r.hosts[host]
+    if state.threads:
+        passed = now - state.since
+        state.virtual += passed * state.rate
+        state.busy_s += passed * (state.threads if state.threads < state.cores else state.cores)
     else:
-        one.virtual = 0.0  # nobody is there to notice, and small numbers stay exact
-    one.since = now
+        state.virtual = 0.0  # no thread depends on it, and small numbers are more exact
+    state.since = now
 
 
 @inlined
-def foresee(r: Any, host: int) -> None:
-    """When the first of a host's threads will be done, and with it the tree of the hosts above it."""
-    one = r.hosts[host]
-    at = one.since + (r.threads[host, 0].key - one.virtual) * one.slowness if one.threads else np.inf
+def update_completion(r: Any, host: int) -> None:
+    """Set the next completion of a host, and the minima above it in the tree ``done``."""
+    state = r.hosts[host]
+    at = state.since + (r.threads[host, 0].key - state.virtual) * state.slowness if state.threads else np.inf
     place = len(r.done) // 2 + host
     r.done[place] = at
     while place > 1:
@@ -157,7 +161,7 @@ def foresee(r: Any, host: int) -> None:
 
 @inlined
 def first_done(r: Any) -> int:
-    """The host whose thread is done first; the first of those that tie."""
+    """Return the host with the earliest completion; the first where some tie."""
     hosts, place = len(r.done) // 2, 1
     while place < hosts:
         place *= 2
