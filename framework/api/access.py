@@ -7,7 +7,7 @@ import hmac
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Literal
@@ -86,18 +86,12 @@ class Access:
         self._pace.keep(found.who if found else f"address {address}")
         return found
 
-    def needs(self, scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
-        """A dependency: the caller, who must have this scope.  Raises Refused: 401, 403, 429."""
-
-        async def check(request: Request) -> Caller:
-            caller = await self.caller(request)
-            if SCOPES.index(caller.scope) < SCOPES.index(scope):
-                raise Refused(
-                    HTTPStatus.FORBIDDEN, f"the token {caller.name} has the scope {caller.scope}, not {scope}"
-                )
-            return caller
-
-        return check
+    async def caller_in(self, scope: Scope, request: Request) -> Caller:
+        """Return the caller, who must have this scope.  Raises Refused: 401, 403, 429."""
+        caller = await self.caller(request)
+        if SCOPES.index(caller.scope) < SCOPES.index(scope):
+            raise Refused(HTTPStatus.FORBIDDEN, f"the token {caller.name} has the scope {caller.scope}, not {scope}")
+        return caller
 
 
 def _whose(token: str, known: Sequence[Token]) -> Caller | None:

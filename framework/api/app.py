@@ -11,9 +11,12 @@ import framework
 from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
 from framework.api.access import Access
 from framework.api.asking import Asking
+from framework.api.asktell import ExternalWork
+from framework.api.events import EventStreams
 from framework.api.middleware import Addressed, Bounded, Guarded, Noted
 from framework.api.plain import Plain
 from framework.api.rate_limit import Pace
+from framework.api.readiness import Readiness
 from framework.api.rendering import Rendering
 from framework.api.service import Service
 from framework.bootstrap.adapters import Opened, gate_of
@@ -37,9 +40,9 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         sharing=kept.sharing,
         rendering=Rendering(settings, kept.store.revision),
         asking=Asking(settings),
+        readiness=Readiness(kept.sharing.home, kept.check),
         roots=settings.applications,
         gate=gate_of(settings),
-        check=kept.check,
     )
     return create_app(service, [*settings.hosts, *reached_at(host)])
 
@@ -63,16 +66,15 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    ending = [service.rendering.close, service.asking.close]
+    app.state.service = service
+    app.state.external_work = ExternalWork(service)
+    app.state.streams = streams = EventStreams(service)
+    ending = [service.rendering.close, service.asking.close, streams.end]
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
-    routers = [  # asked most often first: routes are tried in turn
-        asktell.router(service), studies.router(service), events.router(service, ending), catalogue.router(service),
-        system.router(service),
-    ]  # fmt: skip
-    for router in routers:
-        app.include_router(router, prefix="/v1")
-    app.include_router(dashboard.router(service))
+    for routes in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
+        app.include_router(routes.router, prefix="/v1")
+    app.include_router(dashboard.router)
     app.add_middleware(Plain)
     app.add_middleware(Guarded)
     app.add_middleware(Bounded)

@@ -1,49 +1,49 @@
-"""What can be tuned with what: applications, optimizers, search spaces."""
+"""The catalogue: the applications, optimizers and search spaces that the service knows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
-from framework.api.service import Service
+from framework.api.dependencies import READ, AppService
 from framework.model.documents import encode
 
+router = APIRouter(tags=["catalogue"], dependencies=[READ])
 
-def router(service: Service) -> APIRouter:
-    """The routes of the catalogue."""
-    routes = APIRouter(tags=["catalogue"], dependencies=[Depends(service.access.needs("read"))])
 
-    @routes.get("/applications")
-    def applications() -> dict[str, Any]:
-        """Those of the folders that the operator allows; ``broken`` says why others cannot be used."""
-        known, broken = service.applications()
-        return {"items": [service.about(one) for one in known.values()], "broken": broken}
+@router.get("/applications")
+def applications(service: AppService) -> dict[str, Any]:
+    """Those of the folders that the operator allows; ``broken`` says why others cannot be used."""
+    known, broken = service.applications()
+    return {"items": [service.about(application) for application in known.values()], "broken": broken}
 
-    @routes.get("/applications/{name}")
-    def application(name: str) -> dict[str, Any]:
-        """One, with the parameters of each service."""
-        found = service.application(name)
-        space = service.catalogue.space(found)
-        parameters = [
-            {"name": one.name, "service": one.group, "kind": one.kind, "default": one.default, "low": one.low,
-             "high": one.high, "choices": list(one.choices), "unit": one.attributes.get("unit", "")}
-            for one in space.parameters
-        ]  # fmt: skip
-        return {**service.about(found), "parameters": parameters}
 
-    @routes.get("/optimizers")
-    def optimizers() -> dict[str, Any]:
-        return {"items": encode(service.catalogue.optimizers())}
+@router.get("/applications/{name}")
+def application(name: str, service: AppService) -> dict[str, Any]:
+    """One, with the parameters of each service."""
+    application = service.application(name)
+    parameters = [
+        {"name": parameter.name, "service": parameter.group, "kind": parameter.kind, "default": parameter.default,
+         "low": parameter.low, "high": parameter.high, "choices": list(parameter.choices),
+         "unit": parameter.attributes.get("unit", "")}
+        for parameter in service.catalogue.space(application).parameters
+    ]  # fmt: skip
+    return {**service.about(application), "parameters": parameters}
 
-    @routes.get("/search-spaces")
-    def search_spaces() -> dict[str, Any]:
-        kinds = service.catalogue.service_types_named(None)
-        return {"items": [{"name": one.name, "parameters": len(one.parameters)} for one in kinds]}
 
-    @routes.get("/search-spaces/{name}")
-    def search_space(name: str) -> dict[str, Any]:
-        whole: dict[str, Any] = encode(service.catalogue.service_types_named(name)[0])
-        return whole
+@router.get("/optimizers")
+def optimizers(service: AppService) -> dict[str, Any]:
+    return {"items": encode(service.catalogue.optimizers())}
 
-    return routes
+
+@router.get("/search-spaces")
+def search_spaces(service: AppService) -> dict[str, Any]:
+    kinds = service.catalogue.service_types_named(None)
+    return {"items": [{"name": kind.name, "parameters": len(kind.parameters)} for kind in kinds]}
+
+
+@router.get("/search-spaces/{name}")
+def search_space(name: str, service: AppService) -> dict[str, Any]:
+    kind: dict[str, Any] = encode(service.catalogue.service_types_named(name)[0])
+    return kind

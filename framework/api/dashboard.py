@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
 
 from framework.api.access import COOKIE, Caller
 from framework.api.answers import ON_A_PAGE
+from framework.api.dependencies import AppService, ReadCaller
 from framework.api.form import Choice, choices_of_testbeds, form_fields
 from framework.api.pages import PAGES
 from framework.api.problems import Refused
@@ -33,128 +34,145 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def router(service: Service) -> APIRouter:
-    """The pages."""
-    routes = APIRouter(include_in_schema=False)
-    reads = Depends(service.access.needs("read"))
-
-    def page(template: str, caller: Caller, here: str = "", **values: Any) -> HTMLResponse:
-        return HTMLResponse(PAGES.get_template(template).render(caller=caller, here=here, **values))
-
-    @routes.get("/")
-    def studies(state: str = "", application: str = "", after: str = "", caller: Caller = reads) -> HTMLResponse:
-        return page(
-            "studies.html", caller, "studies", states=list(StudyState), applications=list(service.applications()[0]),
-            **listed(state, application, after),
-        )  # fmt: skip
-
-    @routes.get("/studies-table")
-    def table(state: str = "", application: str = "", caller: Caller = reads) -> HTMLResponse:
-        return page("studies_table.html", caller, **listed(state, application, ""))
-
-    def listed(state: str, application: str, after: str) -> dict[str, Any]:
-        known = StudyState(state) if state in list(StudyState) else None
-        found = service.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
-        more = found[ON_A_PAGE - 1].id if len(found) > ON_A_PAGE else ""
-        shown = [document(one) for one in found[:ON_A_PAGE]]
-        return {"studies": shown, "state": state, "application": application, "next": more}
-
-    @routes.get("/studies/{study}")
-    async def study(study: str, caller: Caller = reads) -> HTMLResponse:
-        found = await run_in_threadpool(service.study, study)
-        if found.testbed == EXTERNAL:
-            return page("external.html", caller, study=found, body=await part("external", [study], [found], caller))
-        shown = await body_of(found, caller)
-        progress = await run_in_threadpool(service.queue.progress, found.id) or {}
-        return page(
-            "live_study.html", caller, study=found, body=Markup(shown["html"]),
-            expected=expected_repetitions(found.effective_plan), done=progress.get("repetitions", shown["repetitions"]),
-        )  # fmt: skip
-
-    @routes.get("/studies/{study}/body")
-    async def body(study: str, caller: Caller = reads) -> HTMLResponse:
-        found = await run_in_threadpool(service.tuned, study)
-        return HTMLResponse((await body_of(found, caller))["html"])
-
-    async def body_of(found: Study, caller: Caller) -> Mapping[str, Any]:
-        """What a page shows of a study: {"html", "repetitions"}."""
-        if not await run_in_threadpool(service.has_value, found):
-            return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
-        shown: Mapping[str, Any] = json.loads(await answer("body", [found.id], [found], caller))
-        return shown
-
-    async def answer(name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller) -> bytes:
-        return await service.rendering.answer(name, arguments, studies, caller.who)
-
-    async def part(name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller) -> Markup:
-        """An answer that is a part of a page, escaped where it was made."""
-        return Markup((await answer(name, arguments, studies, caller)).decode())
-
-    def choices() -> dict[str, Sequence[Choice]]:
-        listed = [(str(one["name"]), f"{one['name']}: {one['summary']}") for one in service.catalogue.optimizers()]
-        return {"optimizer": listed, "testbed": choices_of_testbeds(service.catalogue.testbeds())}
-
-    @routes.get("/launch")
-    def launch(application: str = "", caller: Caller = reads) -> HTMLResponse:
-        found, broken = service.applications()
-        known = [service.about(one) for one in found.values()]
-        usable = [one["name"] for one in known if not one["asks_for"]]
-        chosen = application if application in usable else next(iter(usable), "")
-        groups = service.catalogue.space(found[chosen]).groups if chosen else {}
-        return page(
-            "launch.html", caller, "launch", applications=known, chosen=chosen,
-            broken={**broken, **refused(known)}, groups=groups, fields=form_fields(choices()),
-        )  # fmt: skip
-
-    @routes.get("/compare")
-    async def compare(first: str = "", second: str = "", caller: Caller = reads) -> HTMLResponse:
-        body = Markup("")
-        if first and second:
-            try:
-                body = await part(
-                    "comparison", [first, second], await run_in_threadpool(service.compared, first, second), caller
-                )
-            except NotFound as error:
-                body = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
-        known = [document(one) for one in await run_in_threadpool(service.store.page, ON_A_PAGE)]
-        return page("compare.html", caller, "compare", studies=known, first=first, second=second, body=body)
-
-    @routes.get("/optimizers")
-    async def optimizers(application: str = "", caller: Caller = reads) -> HTMLResponse:
-        return page("optimizers.html", caller, "optimizers", body=await part("race", [application], [], caller))
-
-    @routes.get("/login")
-    def asking() -> HTMLResponse:
-        return page("login.html", Caller("", "read"), problem="")
-
-    @routes.post("/login")
-    async def login(request: Request) -> Response:
-        [token, *_] = parse_qs((await request.body()).decode("latin-1")).get("token", [""])
-        if await service.access.known(request, token) is None:
-            said = page("login.html", Caller("", "read"), problem="no such token")
-            said.status_code = HTTPStatus.UNAUTHORIZED
-            return said
-        answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
-        return answer
-
-    @routes.post("/logout")
-    def logout() -> Response:
-        answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
-        answer.delete_cookie(COOKIE)
-        return answer
-
-    @routes.get("/static/{name}")
-    def static(name: str) -> FileResponse:
-        known = {path.name: path for path in STATIC.iterdir()}
-        if name not in known:
-            raise Refused(HTTPStatus.NOT_FOUND, "no such file")
-        return FileResponse(known[name], media_type=TYPES[known[name].suffix])
-
-    return routes
+router = APIRouter(include_in_schema=False)
 
 
-def refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Applications that may not be launched here, and why."""
-    return {one["name"]: f"asks for {', '.join(one['asks_for'])}" for one in known if one["asks_for"]}
+@router.get("/")
+def studies(
+    service: AppService, caller: ReadCaller, state: str = "", application: str = "", after: str = ""
+) -> HTMLResponse:
+    return _page(
+        "studies.html", caller, "studies", states=list(StudyState), applications=list(service.applications()[0]),
+        **_listed(service, state, application, after),
+    )  # fmt: skip
+
+
+@router.get("/studies-table")
+def table(service: AppService, caller: ReadCaller, state: str = "", application: str = "") -> HTMLResponse:
+    return _page("studies_table.html", caller, **_listed(service, state, application, ""))
+
+
+@router.get("/studies/{study}")
+async def study(study: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
+    kept = await run_in_threadpool(service.study, study)
+    if kept.testbed == EXTERNAL:
+        part = await _part(service, "external", [study], [kept], caller)
+        return _page("external.html", caller, study=kept, body=part)
+    shown = await _body(service, kept, caller)
+    progress = await run_in_threadpool(service.queue.progress, kept.id) or {}
+    return _page(
+        "live_study.html", caller, study=kept, body=Markup(shown["html"]),
+        expected=expected_repetitions(kept.effective_plan), done=progress.get("repetitions", shown["repetitions"]),
+    )  # fmt: skip
+
+
+@router.get("/studies/{study}/body")
+async def body(study: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
+    tuned = await run_in_threadpool(service.tuned, study)
+    return HTMLResponse((await _body(service, tuned, caller))["html"])
+
+
+@router.get("/launch")
+def launch(service: AppService, caller: ReadCaller, application: str = "") -> HTMLResponse:
+    applications, broken = service.applications()
+    known = [service.about(application) for application in applications.values()]
+    usable = [about["name"] for about in known if not about["asks_for"]]
+    chosen = application if application in usable else next(iter(usable), "")
+    groups = service.catalogue.space(applications[chosen]).groups if chosen else {}
+    return _page(
+        "launch.html", caller, "launch", applications=known, chosen=chosen,
+        broken={**broken, **_refused(known)}, groups=groups, fields=form_fields(_choices(service)),
+    )  # fmt: skip
+
+
+@router.get("/compare")
+async def compare(service: AppService, caller: ReadCaller, first: str = "", second: str = "") -> HTMLResponse:
+    comparison = Markup("")
+    if first and second:
+        try:
+            compared = await run_in_threadpool(service.compared, first, second)
+            comparison = await _part(service, "comparison", [first, second], compared, caller)
+        except NotFound as error:
+            comparison = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
+    known = [document(study) for study in await run_in_threadpool(service.store.page, ON_A_PAGE)]
+    return _page("compare.html", caller, "compare", studies=known, first=first, second=second, body=comparison)
+
+
+@router.get("/optimizers")
+async def optimizers(service: AppService, caller: ReadCaller, application: str = "") -> HTMLResponse:
+    race = await _part(service, "race", [application], [], caller)
+    return _page("optimizers.html", caller, "optimizers", body=race)
+
+
+@router.get("/login")
+def login_form() -> HTMLResponse:
+    return _page("login.html", Caller("", "read"), problem="")
+
+
+@router.post("/login")
+async def login(request: Request, service: AppService) -> Response:
+    [token, *_] = parse_qs((await request.body()).decode("latin-1")).get("token", [""])
+    if await service.access.known(request, token) is None:
+        form = _page("login.html", Caller("", "read"), problem="no such token")
+        form.status_code = HTTPStatus.UNAUTHORIZED
+        return form
+    answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+@router.post("/logout")
+def logout() -> Response:
+    answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+    answer.delete_cookie(COOKIE)
+    return answer
+
+
+@router.get("/static/{name}")
+def static(name: str) -> FileResponse:
+    known = {path.name: path for path in STATIC.iterdir()}
+    if name not in known:
+        raise Refused(HTTPStatus.NOT_FOUND, "no such file")
+    return FileResponse(known[name], media_type=TYPES[known[name].suffix])
+
+
+def _page(template: str, caller: Caller, here: str = "", **values: Any) -> HTMLResponse:
+    return HTMLResponse(PAGES.get_template(template).render(caller=caller, here=here, **values))
+
+
+def _listed(service: Service, state: str, application: str, after: str) -> dict[str, Any]:
+    """Return the values of a list of studies: those after one of this id, in this state and of this application."""
+    known = StudyState(state) if state in list(StudyState) else None
+    page = service.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
+    more = page[ON_A_PAGE - 1].id if len(page) > ON_A_PAGE else ""
+    shown = [document(study) for study in page[:ON_A_PAGE]]
+    return {"studies": shown, "state": state, "application": application, "next": more}
+
+
+async def _body(service: Service, study: Study, caller: Caller) -> Mapping[str, Any]:
+    """Return the part of a page that shows a study: {"html", "repetitions"}."""
+    if not await run_in_threadpool(service.has_value, study):
+        return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
+    shown: Mapping[str, Any] = json.loads(await service.rendering.answer("body", [study.id], [study], caller.who))
+    return shown
+
+
+async def _part(
+    service: Service, name: str, arguments: Sequence[str], studies: Sequence[Study], caller: Caller
+) -> Markup:
+    """Return an answer that is a part of a page, escaped where it was made."""
+    return Markup((await service.rendering.answer(name, arguments, studies, caller.who)).decode())
+
+
+def _choices(service: Service) -> dict[str, Sequence[Choice]]:
+    """Return the values of the options that the service knows, for the launch form."""
+    optimizers = [
+        (str(about["name"]), f"{about['name']}: {about['summary']}") for about in service.catalogue.optimizers()
+    ]
+    return {"optimizer": optimizers, "testbed": choices_of_testbeds(service.catalogue.testbeds())}
+
+
+def _refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the applications that may not be launched here, and why."""
+    return {about["name"]: f"asks for {', '.join(about['asks_for'])}" for about in known if about["asks_for"]}

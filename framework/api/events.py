@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from framework.api.access import Caller
+from framework.api.dependencies import AppService, ReadCaller
 from framework.api.problems import Refused
 from framework.api.requests import MOST_NUMBER
 from framework.api.scrubbing import scrubbed
@@ -116,47 +116,36 @@ class Stream(StreamingResponse):
                 del self._watchers[self._who]
 
 
-def router(service: Service, ending: list[Callable[[], None]]) -> APIRouter:
-    """The route of a study's events; what it adds to ``ending`` ends all streams."""
-    routes = APIRouter(tags=["studies"])
-    reads = Depends(service.access.needs("read"))
-    watching: dict[str, Watching] = {}
-    watchers: Counter[str] = Counter()  # by caller
+class EventStreams:
+    """All live streams of an application: one Watching for each study, and how many streams each caller has."""
 
-    @routes.get("/studies/{study}/events", response_class=StreamingResponse)
-    async def events(
-        study: str,
-        caller: Caller = reads,
-        after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
-        last_event_id: Annotated[str | None, Header()] = None,
-    ) -> StreamingResponse:
-        """All events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` events have no id."""
-        await run_in_threadpool(service.study, study)
-        if last_event_id is not None:
-            if not (last_event_id.isascii() and last_event_id.isdecimal() and int(last_event_id) <= MOST_NUMBER):
-                raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "Last-Event-ID: allowed: a number")
-            after = int(last_event_id)
-        if watchers[caller.who] >= MOST_OF_ONE:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._watching: dict[str, Watching] = {}
+        self._watchers: Counter[str] = Counter()  # by caller
+
+    def open(self, study: str, after: int, who: str) -> Stream:
+        """Return a caller's stream of a study's events.  Raises Refused: 429, 503."""
+        if self._watchers[who] >= MOST_OF_ONE:
             said = f"you have {MOST_OF_ONE} event streams already"
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **{"Retry-After": "30"})
-        if watchers.total() >= MOST_WATCHERS:
+        if self._watchers.total() >= MOST_WATCHERS:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many watchers", **{"Retry-After": "30"})
-        return Stream(stream(study, after), watchers, caller.who)
+        return Stream(self._texts(study, after), self._watchers, who)
 
-    def end() -> None:
-        for one in list(watching.values()):
-            one.end()
+    def end(self) -> None:
+        """End all streams."""
+        for watching in list(self._watching.values()):
+            watching.end()
 
-    ending.append(end)
-
-    async def stream(study: str, after: int) -> AsyncIterator[str]:
-        mine = watching.setdefault(study, Watching(service, study, after))
-        queue = mine.join()  # before the past is read, so that nothing falls between the two
-        past = await run_in_threadpool(service.store.events, study, after)
-        last = max([after, *(int(one["id"]) for one in past)])
+    async def _texts(self, study: str, after: int) -> AsyncIterator[str]:
+        watching = self._watching.setdefault(study, Watching(self._service, study, after))
+        queue = watching.join()  # before the past is read, so that nothing falls between the two
+        past = await run_in_threadpool(self._service.store.events, study, after)
+        last = max([after, *(int(event["id"]) for event in past)])
         try:
-            for one in past:
-                yield as_text(one)
+            for event in past:
+                yield as_text(event)
             while True:
                 try:
                     text = await asyncio.wait_for(queue.get(), QUIET_S)
@@ -165,16 +154,41 @@ def router(service: Service, ending: list[Callable[[], None]]) -> APIRouter:
                     continue
                 if text is None:
                     return
-                if number(text) > last or not number(text):  # what both the past and the task saw is said once
+                if _number(text) > last or not _number(text):  # an event that both the past and the task have: once
                     yield text
         finally:
-            mine.leave(queue)
-            if not mine.watchers:
-                watching.pop(study, None)
-
-    return routes
+            watching.leave(queue)
+            if not watching.watchers:
+                self._watching.pop(study, None)
 
 
-def number(text: str) -> int:
+async def streams_of(request: Request) -> EventStreams:
+    """Return the streams of the application that answers."""
+    streams: EventStreams = request.app.state.streams
+    return streams
+
+
+router = APIRouter(tags=["studies"])
+
+
+@router.get("/studies/{study}/events", response_class=StreamingResponse)
+async def events(
+    study: str,
+    service: AppService,
+    streams: Annotated[EventStreams, Depends(streams_of)],
+    caller: ReadCaller,
+    after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """All events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` events have no id."""
+    await run_in_threadpool(service.study, study)
+    if last_event_id is not None:
+        if not (last_event_id.isascii() and last_event_id.isdecimal() and int(last_event_id) <= MOST_NUMBER):
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "Last-Event-ID: allowed: a number")
+        after = int(last_event_id)
+    return streams.open(study, after, caller.who)
+
+
+def _number(text: str) -> int:
     """The id of an event on the wire; 0 where it has none."""
     return int(text[4 : text.index("\n")]) if text.startswith("id: ") else 0

@@ -12,6 +12,7 @@ from typing import Any
 from framework.api.access import Access, Caller
 from framework.api.asking import Asking
 from framework.api.problems import Refused
+from framework.api.readiness import Readiness
 from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.bench import Backends
@@ -37,8 +38,7 @@ class Service:
     """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
 
     ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long; ``asking``: of asks of
-    large spaces.  ``check`` raises
-    StoreError where the database cannot be used.
+    large spaces.  ``readiness``: whether disk and database can be used.
     """
 
     backends: Backends
@@ -55,9 +55,9 @@ class Service:
     sharing: StudyExport
     rendering: Rendering
     asking: Asking
+    readiness: Readiness
     roots: Sequence[Path]
     gate: Gate = CLOSED
-    check: Callable[[], None] = lambda: None
 
     def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
         """(those of the folders by name, directory name -> why what is there cannot be used)."""

@@ -11,15 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES_OF_FILE, LINES_OF_FUNCTION, PUBLIC_METHODS = 400, 60, 15
 
-ROUTER = "the routes of one resource, which share its dependencies; to become plain functions"
 COMPILED = "one loop that numba compiles as a whole"
 STORE = "one port, because all of it is one transaction each over the same tables; to be split by who uses it"
 THREE_PORTS = "testbed, load generator and trace reader in one"
 # (file, name) -> (the most that it may have, why).  It may only get smaller.
 EXCEPTIONS = {
-    ("framework/api/asktell.py", "router"): (104, ROUTER),
-    ("framework/api/dashboard.py", "router"): (120, ROUTER),
-    ("framework/api/studies.py", "router"): (149, ROUTER),
     ("framework/critical_path/extract.py", "_sweep"): (61, COMPILED),
     ("framework/traces/link.py", "_link"): (65, COMPILED),
     ("framework/objective/evaluate.py", "evaluate"): (73, "one Measurement with forty fields"),
