@@ -42,9 +42,9 @@ from framework.model.events import (
     WarmupLengthened,
 )
 from framework.study.planning import expected_repetitions
+from framework.use_cases.quiet import LOADED
 
 SILENT = (RateMeasured, ProfileStepStarted, ProfileWindowStarted)  # `tailor sweep` and `tailor profile` show these
-LOADED = 0.1  # of the machine's CPU time, by processes that have no part in the study
 
 
 class StudyProgress:

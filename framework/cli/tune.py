@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,10 @@ from framework.cli import options, terminal
 from framework.cli.progress import StudyProgress
 from framework.cli.session import messages, opened, output, print_json
 from framework.errors import StoreError, Transient
-from framework.model import TuneRequest
+from framework.model import Study, StudyState, TuneRequest
 from framework.report.summary_json import summary_document
 from framework.study.planning import quick as quick_request
+from framework.use_cases.quiet import LOADED, share_of_others, wait_until_quiet
 
 if TYPE_CHECKING:
     from framework.bootstrap.adapters import Opened
@@ -68,10 +70,30 @@ def edit(
     output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
 
 
+def _offer_to_wait(tailor: Opened, study: Study) -> None:
+    """Say the share of other processes where they load the machine; somebody at a terminal may wait for them."""
+    share = share_of_others(tailor.backends, study)
+    if share is None or share <= LOADED:
+        return
+    messages.print(
+        f"[yellow]other processes take {share:.0%} of this machine's CPU time now: measurements would wait",
+        soft_wrap=True,
+    )
+    if not (sys.stdin.isatty() and messages.is_terminal):
+        return
+    if typer.confirm(f"Wait until they take at most {LOADED:.0%}?", default=True, err=True):
+        with messages.status("waiting for a quiet machine (Ctrl-C: begin later, with tailor resume)") as status:
+            wait_until_quiet(
+                tailor.backends, study, lambda share: status.update(f"waiting: other processes take {share:.0%}")
+            )
+
+
 def run_study(tailor: Opened, study_id: str, as_json: bool) -> None:
     """Run a study to its verdict and show it."""
     study = tailor.store.get(study_id)
     terminal.opening(messages, study)
+    if study.state is not StudyState.COMPLETED:
+        _offer_to_wait(tailor, study)
     with StudyProgress(messages, study.effective_plan) as progress:
         try:
             study = tailor.studies.run(study_id, progress)
