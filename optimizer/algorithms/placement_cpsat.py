@@ -73,7 +73,7 @@ class PlacementCPSAT(PlacementSolver):
             for s, d in itertools.product(range(len(at)), range(len(at[0]))):
                 model.add_hint(at[s][d], int(hint[s] == d))
         solver = library("ortools.sat.python.cp_model", "ortools").CpSolver()
-        solver.parameters.num_workers = 1  # with several, which optimum is found depends on their timing
+        solver.parameters.num_workers = 1  # with several, the choice among optima depends on their timing
         solver.parameters.random_seed = int(self.stream(1).integers(2**31 - 1))
         solver.parameters.max_deterministic_time = float(self.options["seconds"]) / 2
         solver.parameters.linearization_level = linear

@@ -49,8 +49,8 @@ class Tailor(Optimizer):
     Where trials have costs (a service's CPU time per request), their predicted sum is the prior mean of the process, as
     far as the values follow it.
 
-    A second process of the same length scales models the probability of success, and another one each measured
-    constraint.  Several objectives are combined to a weighted sum, with new weights at each ask.
+    A second process of the same length scales models the probability of success, and each measured constraint has a
+    process of its own.  Several objectives are combined to a weighted sum, with new weights at each ask.
     """
 
     name = "tailor"
@@ -71,7 +71,9 @@ class Tailor(Optimizer):
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
         "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
-        "believed": Option(3, "suggestions from the best of a model of the application, instead", "integer", low=1, high=100),
+        "believed": Option(
+            3, "suggestions of an application model, in place of the design", "integer", low=1, high=100
+        ),
     }
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
