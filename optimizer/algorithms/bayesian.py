@@ -31,11 +31,11 @@ _NEIGHBOURS = 100  # per refined candidate and round
 
 
 class _Bayesian(Optimizer):
-    """Latin hypercube first, then the configuration that the acquisition function likes best.
+    """Latin hypercube first, then the configuration with the best acquisition value.
 
-    Improvement is counted from the lowest posterior mean at a configuration that was run, not from the lowest value
-    told, which noise makes too good (Picheny, Wagner & Ginsbourger 2013, "plug-in").  Suggestions not yet told about
-    count as if they had returned the lowest value ("constant liar", Ginsbourger, Le Riche & Carraro 2010).
+    Improvement is counted from the lowest posterior mean at a measured configuration, not from the lowest value, which
+    noise makes too good (Picheny, Wagner & Ginsbourger 2013, "plug-in").  Pending suggestions count as if they had the
+    lowest value ("constant liar", Ginsbourger, Le Riche & Carraro 2010).
     """
 
     uses_failures = True
@@ -58,7 +58,7 @@ class _Bayesian(Optimizer):
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         seen = self.seen
         size = design_size(len(self.space), self.budget)
-        if index < size - self._elsewhere():
+        if index < size - self._imported():
             design = latin_hypercube(self.space, size, self.stream(1))
             if design[index] not in seen and self.space.is_feasible(design[index]):
                 return design[index], f"Latin hypercube, {index + 1} of {size}"
@@ -70,8 +70,8 @@ class _Bayesian(Optimizer):
             [observation.configuration for observation, _ in known], [value for _, value in known], rng
         )
 
-    def _elsewhere(self) -> int:
-        """How many configurations were told that nobody asked for, but for the start: they make up for a design."""
+    def _imported(self) -> int:
+        """Return the number of imported configurations without the start: they replace points of the design."""
         return len(
             {observation.configuration for observation in self.observations if observation.ask is None} - {self.start}
         )
@@ -96,7 +96,7 @@ class _Bayesian(Optimizer):
     def _maximise(
         self, encoder: Encoder, model: Surrogate, incumbent: float, good: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Candidates (n, d) on the unit cube and how good each looks (n,): a global look, then refinements."""
+        """Return candidates (n, d) on the unit cube, uniform and refined ones, and their acquisition values (n,)."""
         points = encoder.snap(rng.random((_whole(self.options["candidates"]), len(self.space))))
         points = np.concatenate([points, good])
         gain = self._acquisition(encoder.encode(points), model, incumbent)
@@ -108,12 +108,12 @@ class _Bayesian(Optimizer):
         return points, gain
 
     def _acquisition(self, x: Array, model: Surrogate, incumbent: float) -> Array:
-        """How much is expected of each encoded point (n, width), shape (n,); larger is better.
+        """Return the acquisition value of each encoded point (n, width), shape (n,); larger is better.
 
         EI(x) = s * (z * Phi(z) + phi(z)), z = (incumbent - xi - m) / s (Jones et al. 1998, equation 15);
         PI(x) = Phi(z) (Kushner 1964); LCB(x) = m - kappa * s, here negated (Cox & John 1992).
         """
-        from skopt.acquisition import gaussian_ei, gaussian_lcb, gaussian_pi  # imported late: scikit-learn is heavy
+        from skopt.acquisition import gaussian_ei, gaussian_lcb, gaussian_pi  # imported here: it takes a second
 
         kind, xi = self.options["acquisition"], float(self.options["xi"])
         if kind == "lcb":
@@ -135,7 +135,7 @@ class BayesianGP(_Bayesian):
 
 
 class BayesianGBRT(_Bayesian):
-    """The model are boosted trees for three quantiles; half the distance of the outer two is the deviation."""
+    """The model: boosted trees for three quantiles; half the distance of the outer two is the deviation."""
 
     name = "bo-gbrt"
     summary = "Bayesian optimization: gradient-boosted regression trees"
@@ -148,7 +148,7 @@ class BayesianGBRT(_Bayesian):
 
 
 class BayesianRF(_Bayesian):
-    """The model is a random forest; its deviation is that between the trees and inside their leaves."""
+    """The model is a random forest; its deviation is the total between the trees and inside their leaves."""
 
     name = "bo-rf"
     summary = "Bayesian optimization: random forest"
@@ -168,9 +168,9 @@ def _whole(value: Value) -> int:
 
 
 def _perturbed(centres: Array, step: float, rng: np.random.Generator) -> Array:
-    """Each centre moved by normal steps, in one coordinate in three; one of these in five is drawn anew.
+    """Move one coordinate in three of each centre by a normal step; draw one in five of these uniformly instead.
 
-    Moving few coordinates keeps the others' integers and choices; drawing anew lets choices change at all.
+    Integers and choices in the other coordinates stay; without the uniform draws choices would hardly change.
     """
     moved = np.clip(centres + step * rng.standard_normal(centres.shape), 0.0, 1.0)
     moved = np.where(rng.random(centres.shape) < 0.2, rng.random(centres.shape), moved)

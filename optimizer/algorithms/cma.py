@@ -1,7 +1,7 @@
-"""CMA-ES with margin, of the library cmaes: a normal distribution that adapts its covariance, generation by generation.
+"""CMA-ES with margin, by the library cmaes: a normal distribution whose covariance adapts in each generation.
 
-Sources: Hansen, arXiv:1604.00772 (tutorial); the margin that keeps integers and choices alive: Hamano, Saito, Nomura &
-Shirakawa, GECCO 2022.
+Sources: Hansen, arXiv:1604.00772 (tutorial); the margin, which keeps integers and choices from freezing: Hamano, Saito,
+Nomura & Shirakawa, GECCO 2022.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation
 
-_COARSE = 32  # values up to which a parameter is discrete for the margin
+_COARSE = 32  # a parameter with at most so many values is discrete for the margin
 
 
 class CMAES(LibraryOptimizer):
-    """On the unit cube, from ``start`` or its middle; what it did not suggest counts as a member of a generation too.
+    """CMA-ES on the unit cube, from ``start`` or the middle; imported observations are members of a generation too.
 
     A generation is at most a third of the budget (cmaes would take 4 + 3 ln d).
     """
@@ -65,6 +65,6 @@ class CMAES(LibraryOptimizer):
 
 
 def _step(parameter: Parameter) -> float:
-    """Width of a cell; 0 where they differ in width or are so many that the parameter is as good as continuous."""
+    """Return the width of a cell; 0 where widths differ or where the parameter has more than 32 values."""
     even = not parameter.ordered or (parameter.scale == "linear" and parameter.step is None and not parameter.special)
     return 1.0 / parameter.cardinality if even and 1 < parameter.cardinality <= _COARSE else 0.0

@@ -1,8 +1,8 @@
-"""Dynamically dimensioned search, and the inverse of it that grows instead of shrinking.
+"""Dynamically dimensioned search (DDS), and its inverse, which grows instead of shrinking.
 
-DDS perturbs the best configuration so far in a random subset of its parameters: all of them at first, one at the
-end.  ``dds-grow`` begins with one and ends with all; it is what the published code of the paper that Tailor
-follows does (it selects a parameter where u > P instead of u < P).  Both are here because the difference is one line.
+DDS perturbs the best configuration so far in a random subset of its parameters: all of them at first, one at the end.
+``dds-grow`` begins with one and ends with all, as in the published code of the paper that Tailor follows (it selects a
+parameter where u > P instead of u < P).
 
 Sources: Tolson & Shoemaker, Water Resources Research 43 (2007) W01413 [TS07], figure 1; for integers and stepped
 parameters Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (2009) W12416 [T09], the discrete DDS.
@@ -20,7 +20,7 @@ from optimizer.base import Optimizer, Option
 from optimizer.sampling import perturbed, unseen
 from optimizer.space import Configuration
 
-_REDRAWS = 100  # perturbations that were seen before or break a constraint, until a uniform draw replaces them
+_REDRAWS = 100  # repeated or infeasible perturbations after which a uniform draw is suggested
 
 
 class DDS(Optimizer):
@@ -61,17 +61,17 @@ class DDS(Optimizer):
         return self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
 
     def _design_size(self) -> int:
-        """[TS07] step 1: 0.5 % of the budget, at least 5 uniform draws; here never above a third of the budget."""
+        """Return the size of the design: 0.5 % of the budget, at least 5 ([TS07] step 1), at most a third of it."""
         return max(1, min(max(5, round(0.005 * self._budget())), self._budget() // 3))
 
     def selection_probability(self, i: int, n: int) -> float:
-        """[TS07] step 2: P(i) = 1 - ln(i) / ln(N), for i = 1 ... N; 0 beyond the budget."""
+        """Return P(i) = 1 - ln(i) / ln(N) for i = 1 ... N ([TS07] step 2); 0 beyond the budget."""
         if i <= 1:
             return 1.0
         return max(0.0, 1.0 - math.log(i) / math.log(n)) if n > 1 else 0.0
 
     def _choose(self, probability: float, rng: np.random.Generator) -> list[int]:
-        """[TS07] step 2: each parameter with probability P, and one at random if there would be none.
+        """Choose each parameter with probability P, and one at random if none was chosen ([TS07] step 2).
 
         With priors, P is multiplied by a parameter's weight, whose mean is one (our extension).
         """
@@ -92,5 +92,5 @@ class DDSGrow(DDS):
     budgeting = "from one parameter at the first suggestion to all at the last"
 
     def selection_probability(self, i: int, n: int) -> float:
-        """1 - P(i) = ln(i) / ln(N): none at first (hence one, by the rule of step 2), all at the end."""
+        """Return 1 - P(i) = ln(i) / ln(N): 0 at first (so that step 2 chooses one at random), 1 at the end."""
         return 1.0 - super().selection_probability(i, n)

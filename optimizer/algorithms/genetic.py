@@ -1,7 +1,7 @@
-"""A genetic algorithm: a population, selection by tournament, uniform crossover, mutation, the worst replaced.
+"""A genetic algorithm: selection by tournament, uniform crossover, mutation, replacement of the worst.
 
-Steady state, because generations of a useful size would leave two or three of them in a budget of 15: each child is
-measured at once and joins the population in place of the worst.
+It is steady-state: each child is measured at once and replaces the worst of the population.  A budget of 15 would hold
+only two or three generations of a useful size.
 
 Sources: Whitley, The GENITOR algorithm, ICGA 1989 [W89]; uniform crossover: Syswerda, ICGA 1989 [S89]; tournaments:
 Goldberg & Deb, FOGA 1991 [GD91].
@@ -18,11 +18,11 @@ from optimizer.base import Optimizer, Option, Scored
 from optimizer.sampling import design_size, latin_hypercube, mutated, unseen
 from optimizer.space import Configuration
 
-_CHILDREN = 100  # that were seen before or break a constraint, until a uniform draw replaces them
+_CHILDREN = 100  # repeated or infeasible children after which a uniform draw is suggested
 
 
 class Genetic(Optimizer):
-    """The population are the best configurations told, as many as the start-up design has points.
+    """The population: the best configurations told, as many as the start-up design has points.
 
     ``start`` belongs to it like any other told configuration.  Trials without a value do not reproduce.
     """
@@ -49,14 +49,14 @@ class Genetic(Optimizer):
             return unseen(self.space, rng, seen), "first population, uniform"
         for attempt in range(_CHILDREN):
             child, parents = self._child(population, rng)
-            # Twins of what was measured are frequent on coarse spaces: mutate more the longer it takes.
+            # Repetitions are frequent on coarse spaces: mutate more with each attempt.
             child = mutated(self.space, child, (1 + attempt) / len(self.space), float(self.options["step"]), rng)
             if child not in seen and self.space.is_feasible(child):
                 return child, f"a mutated child of {parents}"
         return unseen(self.space, rng, seen), "uniform: the population has no new children"
 
     def _child(self, population: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
-        """[GD91] two tournaments, [S89] each parameter from either parent with equal probability."""
+        """Return a child: two tournaments [GD91], each parameter from either parent with equal probability [S89]."""
         mother = self._tournament(population, rng)
         if rng.random() >= float(self.options["crossover"]):
             return mother, "one parent"
@@ -67,4 +67,4 @@ class Genetic(Optimizer):
 
     def _tournament(self, population: list[Scored], rng: np.random.Generator) -> Configuration:
         drawn = rng.integers(len(population), size=int(self.options["tournament"]))
-        return population[int(drawn.min())].configuration  # they are sorted, the best first
+        return population[int(drawn.min())].configuration  # the population is sorted, best first

@@ -1,7 +1,7 @@
-"""Simulated annealing and the tree-structured Parzen estimator, both hyperopt's.
+"""Simulated annealing and the tree-structured Parzen estimator, both from hyperopt.
 
-hyperopt's algorithms are functions of the trials so far and of a seed, as this library wants them: the trials are
-made anew from the observations at each ask.
+hyperopt's algorithms are functions of the trials so far and of a seed, which fits this library's interface: the trials
+are rebuilt from the observations at each ask.
 
 Sources: Bergstra, Bardenet, Bengio & Kegl, NIPS 2011 (TPE); hyperopt's ``anneal`` (Bergstra, Yamins & Cox, ICML 2013).
 """
@@ -19,18 +19,18 @@ from optimizer.models.surrogate import worst_for_failed
 from optimizer.sampling import design_size, unseen
 from optimizer.space import Configuration, Parameter, Value
 
-_DRAWS = 20  # suggestions that were seen before or break a constraint, until a uniform draw replaces them
+_DRAWS = 20  # repeated or infeasible suggestions after which a uniform draw is suggested
 
 
 class _Hyperopt(Optimizer):
-    """Ordered parameters are uniform on the unit interval (so a log scale is searched as one), choices are choices."""
+    """Adapter: ordered parameters are uniform on the unit interval (in their scale), the others are choices."""
 
     uses_failures = True
     _domain: Any = None
 
     @abstractmethod
     def _propose(self, trials: Any, number: int, seed: int) -> list[Any]:
-        """hyperopt's own suggestion for trial ``number``."""
+        """Return hyperopt's own suggestion for trial ``number``."""
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         trials = self._trials()
@@ -47,7 +47,7 @@ class _Hyperopt(Optimizer):
         return unseen(self.space, rng, seen), "uniform: hyperopt suggests nothing new"
 
     def _trials(self) -> Any:
-        """hyperopt's form of the observations; failed trials have the worst value told."""
+        """Return the observations as hyperopt's trials; failed ones have the worst value told."""
         from hyperopt import Trials
         from hyperopt.base import JOB_STATE_DONE, STATUS_OK
 
@@ -77,7 +77,7 @@ class _Hyperopt(Optimizer):
         return trials
 
     def domain(self) -> Any:
-        """Return the space as hyperopt describes it; made once, since that takes longer than a suggestion."""
+        """Return the space as hyperopt's domain; it is built once, since that takes longer than a suggestion."""
         if self._domain is None:
             from hyperopt import hp
             from hyperopt.base import Domain

@@ -1,4 +1,4 @@
-"""The 0-1 knapsack: who suffers most from neighbours gets the performance cores, as far as they reach.
+"""The 0-1 knapsack: services that suffer most from neighbours get the performance cores, as far as these suffice.
 
 Source: K. Sfakiotakis, diploma thesis, NTUA 2023: weight the peak CPU need, capacity the performance cores, value the
 sensitivity score.
@@ -15,7 +15,7 @@ from optimizer.placement.assignment import Assignment
 
 
 class Knapsack(PlacementSolver):
-    """The first domain is filled with the best value that fits, then the next; the last takes what is left.
+    """Fill the first domain with the most valuable services that fit, then the next; the last one gets the others.
 
     The domain's ``Capacity`` names the weights; the attribute ``score`` is the value.
     """
@@ -41,10 +41,10 @@ class Knapsack(PlacementSolver):
 
 
 def best_load(weights: NDArray[np.float64], values: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
-    """The items, in ascending order, of the largest value that weigh at most ``capacity``; of several the lightest.
+    """Return the items, ascending, of the largest value within ``capacity``; on a tie the lightest.
 
-    Exact for real weights and values from 0 (n,): item by item, the states (weight, value) that no lighter one of as
-    much value dominates.  Their number is bounded by the different weights, and by 2^n.
+    Exact for real weights and values from 0 (n,): after each item, the states (weight, value) that no lighter state of
+    at least the same value dominates.  Their number is bounded by that of different weights, and by 2^n.
     """
     slack = capacity + 1e-9 * max(1.0, abs(capacity))
     states: list[tuple[float, float, int]] = [(0.0, 0.0, 0)]  # weight ascending, value ascending, items as bits

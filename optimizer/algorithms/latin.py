@@ -14,11 +14,11 @@ from optimizer.errors import InvalidInput
 from optimizer.sampling import strata, unseen
 from optimizer.space import Configuration, SearchSpace
 
-MOST_VALUES = 2_000_000  # of a design, which is drawn as a whole: some 50 MB
+MOST_VALUES = 2_000_000  # of a design, which is drawn at once: some 50 MB
 
 
 class LatinHypercube(Optimizer):
-    """One design of as many points as the budget; beyond it, and where a point cannot be used, uniform draws."""
+    """One design of as many points as the budget; uniform draws beyond it and for points that cannot be used."""
 
     name = "lhs"
     summary = "Latin hypercube sampling over the whole budget"

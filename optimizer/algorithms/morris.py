@@ -1,7 +1,7 @@
-"""Screening by experiment: the Morris method, one group of parameters moved at a time along random trajectories.
+"""Screening by experiment: the Morris method moves one group of parameters at a time along random trajectories.
 
-With r trajectories over G groups it takes r (G + 1) trials; a budget below one trajectory screens as many groups as it
-allows, in random order.  It searches nothing: what it finds is read off with ``optimizer.analysis.importance.effects``.
+With r trajectories over G groups it takes r (G + 1) trials; a smaller budget screens as many groups as it allows, in
+random order.  It does not search; ``optimizer.analysis.importance.effects`` computes the result.
 
 Sources: Morris, Technometrics 33(2) (1991) [M91]; groups: Campolongo, Cariboni & Saltelli, Environmental Modelling &
 Software 22 (2007) [C07].
@@ -24,10 +24,10 @@ STEP = LEVELS / (2 * (LEVELS - 1))  # ... and a step of p / (2 (p - 1)), so that
 
 
 class Morris(Optimizer):
-    """Trajectories through a grid of four levels; each step moves all parameters of one group (a service).
+    """Trajectories on a grid of four levels; each step moves all parameters of one group (a service).
 
     The first trajectory begins at ``start`` where there is one, the others at random points of the grid.  Steps that
-    break a constraint or lead to a configuration that was seen are left out.
+    break a constraint or repeat a configuration are left out.
     """
 
     name = "morris"
@@ -47,7 +47,7 @@ class Morris(Optimizer):
         raise SearchExhausted("every step of the trajectories has been suggested")
 
     def _design(self) -> Iterator[tuple[Configuration, str]]:
-        """Return all points in order; the same for every ask."""
+        """Yield all points in order, the same ones at every ask."""
         groups = list(self.space.groups.values())
         place = {name: j for j, name in enumerate(self.space.names)}
         budget = self.budget if self.budget is not None else 0  # the base class refuses None where needs_budget
@@ -60,8 +60,8 @@ class Morris(Optimizer):
                 members = [place[name] for name in groups[group]]
                 point = point.copy()
                 point[members] = _moved(point[members], rng)
-                names = self.space.parameters[members[0]].group or ", ".join(groups[group])
-                yield self.space.from_unit(point), f"trajectory {trajectory + 1}: moves {names}"
+                label = self.space.parameters[members[0]].group or ", ".join(groups[group])
+                yield self.space.from_unit(point), f"trajectory {trajectory + 1}: moves {label}"
 
     def _begin(self, rng: np.random.Generator, from_start: bool) -> NDArray[np.float64]:
         drawn = rng.integers(LEVELS, size=len(self.space)) / (LEVELS - 1)
@@ -71,6 +71,6 @@ class Morris(Optimizer):
 
 
 def _moved(units: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """A step up or down, whichever stays inside; where both would, a random one ([M91] has both for no level)."""
+    """Move each coordinate (k,) a step up, or down where up would leave [0, 1]."""
     up = np.where(units + STEP > 1.0, False, np.where(units - STEP < 0.0, True, rng.random(len(units)) < 0.5))
     return np.clip(np.where(up, units + STEP, units - STEP), 0.0, 1.0)

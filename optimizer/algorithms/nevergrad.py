@@ -1,4 +1,4 @@
-"""Particle swarm optimization, nevergrad's.
+"""Particle swarm optimization from nevergrad.
 
 Sources: Kennedy & Eberhart, ICNN 1995 (PSO); Zambrano-Bigiarini, Clerc & Rojas, CEC 2013 (its standard of 2011).
 """
@@ -20,14 +20,12 @@ from optimizer.trial import Observation
 
 
 class Nevergrad(LibraryOptimizer):
-    """What adapters of nevergrad's algorithms share.
+    """Base class for adapters of nevergrad's algorithms.
 
-    An array of one number per parameter; a candidate stands for the configuration in whose cell it lies.
+    The space is an array with one number per parameter; a candidate is the configuration in whose cell it lies.
     """
 
-    bounded: ClassVar[
-        bool
-    ]  # by nevergrad, which reflects what leaves [0, 1]; else the arctangent maps all numbers to it
+    bounded: ClassVar[bool]  # nevergrad keeps to [0, 1] by reflection; otherwise the arctangent maps all numbers to it
 
     def _open(self, seed: int) -> None:
         nevergrad = library("nevergrad")
@@ -39,7 +37,7 @@ class Nevergrad(LibraryOptimizer):
 
     @abstractmethod
     def _made(self, nevergrad: ModuleType) -> Any:
-        """nevergrad's optimizer over the cube."""
+        """Return nevergrad's optimizer over the cube."""
 
     def _candidate(self) -> tuple[Any, Configuration] | None:
         candidate = self._library.ask()
@@ -54,13 +52,13 @@ class Nevergrad(LibraryOptimizer):
 
 
 class ParticleSwarm(Nevergrad):
-    """Particles that fly towards their own best position and the swarm's.
+    """Particles that move towards their own best position and the swarm's.
 
     nevergrad's swarm has 40 particles whatever the budget; here it is at most a third of the budget, at least three.
     """
 
     name = "pso"
-    bounded = False  # the swarm's own map, so that it flies on the unit cube itself
+    bounded = False  # the swarm has its own map, so that it moves on the unit cube itself
     summary = "particle swarm optimization"
     source = "Kennedy & Eberhart 1995 (ICNN); Zambrano-Bigiarini et al. 2013 (CEC); nevergrad's implementation"
     suits = "several trials at a time"

@@ -1,6 +1,6 @@
 """Optuna's samplers: the tree-structured Parzen estimator, the Gaussian process and CMA-ES with margin.
 
-With Optuna's own settings, except where a start-up design is longer than a third of the budget.
+They have Optuna's own settings, but a start-up design is at most a third of the budget.
 
 Sources: Akiba et al., KDD 2019 (Optuna); Watanabe, arXiv:2304.11127 (its TPE); Hamano et al., GECCO 2022 (margin).
 """
@@ -15,14 +15,14 @@ from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation, ObservationState
 
-_STARTUP = 10  # what Optuna's TPE and GP begin with
+_STARTUP = 10  # random trials at the start of Optuna's TPE and GP
 
 
 class _Optuna(LibraryOptimizer):
-    """Parameters keep their kinds, bounds and scales; one in cells is the unit interval divided into them.
+    """Adapter: parameters keep their kinds, bounds and scales; one in cells is the unit interval divided into them.
 
-    Failed trials are told as failed: Optuna leaves them out.  Its study has one direction until an observation comes
-    with further objectives; then it is made anew with as many.
+    Failed trials are told as failed, and Optuna leaves them out.  The study has one direction; when an observation has
+    further objectives, a new study with their number of directions replaces it.
     """
 
     uses_failures = False
@@ -41,10 +41,10 @@ class _Optuna(LibraryOptimizer):
 
     @abstractmethod
     def _sampler(self, optuna: Any, seed: int) -> Any:
-        """Optuna's sampler."""
+        """Return Optuna's sampler."""
 
     def _startup(self) -> int:
-        """Random trials that it begins with."""
+        """Return the number of random trials at the start."""
         return _STARTUP if self.budget is None else min(_STARTUP, design_size(len(self.space), self.budget))
 
     def _candidate(self) -> tuple[Any, Configuration]:
@@ -77,19 +77,19 @@ class _Optuna(LibraryOptimizer):
             self._study.add_trial(self._optuna.trial.create_trial(values=values, **known))
 
     def _values(self, observation: Observation, value: float) -> list[float]:
-        """What Optuna is told: with constraints of its own it needs no made-up value."""
+        """Return the objective values for Optuna: the observed one where it handles constraints itself."""
         known = observation.value if self.handles_constraints and observation.value is not None else value
         return [known, *(observation.others[name] for name in self._others)]
 
     def _with_objectives(self, names: tuple[str, ...]) -> None:
-        """Return a new study in as many directions; what the old one knew had fewer values and cannot be told to it."""
+        """Begin a new study with these further objectives; old trials have fewer values and cannot be added to it."""
         self._others = names
         directions = ["minimize"] * (1 + len(names))
         self._study = self._optuna.create_study(directions=directions, sampler=self._sampler(self._optuna, self._seed))
 
 
 class OptunaTPE(_Optuna):
-    """Multivariate, as Optuna advises for parameters that depend on each other."""
+    """TPE, multivariate, as Optuna advises for parameters that depend on each other."""
 
     name = "optuna-tpe"
     summary = "Optuna's tree-structured Parzen estimator"
@@ -104,10 +104,10 @@ class OptunaTPE(_Optuna):
 
 
 class OptunaGP(_Optuna):
-    """Needs torch.
+    """Gaussian process; needs torch.
 
-    An integer of more than 16 values is told as a real number: these Optuna searches one value at a time.  With two of
-    them among ten parameters, 15 asks took twelve minutes that way (on a busy machine), and 19 s as real numbers.
+    An integer of more than 16 values is a real number here, since Optuna tries its values one at a time.  With two such
+    integers among ten parameters, 15 asks took twelve minutes that way (on a busy machine), and 19 s as real numbers.
     """
 
     name = "optuna-gp"
@@ -117,7 +117,7 @@ class OptunaGP(_Optuna):
     budgeting = "10 random start-up trials, at most a third of the budget"
     handles_constraints = True
     handles_objectives = True
-    widest_grid = 16  # as many it tries all at once
+    widest_grid = 16  # Optuna tries up to 16 values all at once
 
     def _open(self, seed: int) -> None:
         library("torch")
@@ -128,7 +128,7 @@ class OptunaGP(_Optuna):
 
 
 class OptunaCMA(_Optuna):
-    """Generations smaller than Optuna's where the budget holds fewer than three; choices are drawn at random."""
+    """CMA-ES; generations shrink where the budget would hold fewer than three; choices are drawn at random."""
 
     name = "optuna-cmaes"
     summary = "Optuna's CMA-ES, with margin for integers"

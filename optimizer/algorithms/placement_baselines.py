@@ -1,4 +1,4 @@
-"""What a placement has to beat: services spread by their load, and the slowest ones in the best place."""
+"""Baselines for placement: services spread by their load, and the slowest services in the best domain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimizer.placement.assignment import Assignment
 
 
 class PlacementSpread(PlacementSolver):
-    """The heaviest service first, each into the domain that is least full (longest processing time first)."""
+    """Place the heaviest service first, each in the least loaded domain (longest processing time first)."""
 
     name = "placement-spread"
     summary = "placement baseline: the load spread evenly over the domains"
@@ -27,12 +27,12 @@ class PlacementSpread(PlacementSolver):
             loads = np.bincount(places[here], weights=weights[here], minlength=len(problem.domains))
             return [int(domain) for domain in np.argsort(loads, kind="stable")]
 
-        places = _one_by_one(problem, np.argsort(-weights, kind="stable").tolist(), least_full)
+        places = _greedy(problem, np.argsort(-weights, kind="stable").tolist(), least_full)
         return None if places is None else (places, "the heaviest first, where most is free")
 
 
 class PlacementLatency(PlacementSolver):
-    """The services with the highest latency of their own fill the first domain, then the next, as far as they fit."""
+    """Fill the first domain with the services of the highest own latency, then the next."""
 
     name = "placement-latency"
     summary = "placement baseline: the slowest services get the first domain"
@@ -41,14 +41,14 @@ class PlacementLatency(PlacementSolver):
 
     def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
         order = np.argsort(-problem.attribute("latency"), kind="stable").tolist()
-        places = _one_by_one(problem, order, lambda places: list(range(len(problem.domains))))
+        places = _greedy(problem, order, lambda places: list(range(len(problem.domains))))
         return None if places is None else (places, "the slowest first, where it fits")
 
 
-def _one_by_one(
+def _greedy(
     problem: Assignment, order: Sequence[int], preferred: Callable[[NDArray[np.int64]], list[int]]
 ) -> NDArray[np.int64] | None:
-    """Each service where it is preferred most among the domains where it fits; None where one fits nowhere."""
+    """Put each service into the first of its preferred domains where it fits; None where one fits nowhere."""
     places = np.full(len(problem.services), -1, dtype=np.int64)
     for service in order:
         for domain in preferred(places):

@@ -1,8 +1,8 @@
 """The placement of least interference and communication, by constraint programming.
 
-Source: OR-Tools' CP-SAT (an extra).  A variable for each pair of services says whether they share a domain; of as many
-services as there are domains and one more, some pair must (Groetschel & Wakabayashi, Mathematical Programming 45
-(1989), on partitions into cliques).
+Source: OR-Tools' CP-SAT (an extra).  A variable for each pair of services says whether they share a domain.  Among more
+services than domains, some pair must (Groetschel & Wakabayashi, Mathematical Programming 45 (1989), on partitions into
+cliques).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from optimizer.library_optimizer import library
 from optimizer.one_shot import PlacementSolver
 from optimizer.placement.assignment import Assignment
 
-SCALE = 1_000_000  # costs become integers
-FINE = 1e11  # so do weights
-CROWDS = 20_000  # sets of services that are named one by one
-PLAIN, RELAXED = 1, 2  # how much of the model the solver also relaxes: little finds soon, much proves more
+COST_SCALE = 1_000_000  # factor by which costs become integers
+WEIGHT_SCALE = 1e11  # for weights
+MAX_CUTS = 20_000  # pair cuts at most, one for each set of services
+PLAIN, RELAXED = 1, 2  # the solver's linearisation level: the low one finds solutions sooner, the high one proves more
 
 Pair: TypeAlias = tuple[int, int]
 
 
 class PlacementCPSAT(PlacementSolver):
-    """One suggestion, and whether it is proved to be the best; else the bound.
+    """One suggestion, with a proof that it is the best, or a bound.
 
-    Domains of one host share its name before a dot ("node1.0", "node1.1"): calls within a host cost nothing.
+    Domains of one host have its name before a dot ("node1.0", "node1.1"): calls within a host cost nothing.
     """
 
     name = "placement-cpsat"
@@ -48,13 +48,13 @@ class PlacementCPSAT(PlacementSolver):
     }
 
     def _solve(self, problem: Assignment) -> tuple[NDArray[np.int64], str] | None:
-        """Half of the time goes into a good placement, the other half into a proof or a bound."""
-        known = self._knapsack(problem)
-        status, places, bound = self._searched(problem, known, PLAIN)
+        """Search half of the time for a good placement, and the other half for a proof or a bound."""
+        hint = self._knapsack(problem)
+        status, places, bound = self._search(problem, hint, PLAIN)
         if status == "INFEASIBLE":
             return None
         if status != "OPTIMAL":
-            status, places, other = self._searched(problem, places, RELAXED)
+            status, places, other = self._search(problem, places, RELAXED)
             bound = max(bound, other)
         if places is None:
             return None
@@ -64,31 +64,31 @@ class PlacementCPSAT(PlacementSolver):
         gap = (value - bound) / value if value else 0.0
         return places, f"predicted cost {value:.4g}, the least is {bound:.4g} or more, a gap of {gap:.1%}"
 
-    def _searched(
-        self, problem: Assignment, known: NDArray[np.int64] | None, linear: int
+    def _search(
+        self, problem: Assignment, hint: NDArray[np.int64] | None, linear: int
     ) -> tuple[str, NDArray[np.int64] | None, float]:
-        """Return the solver's status, the better of what it found and what was known, and its bound."""
+        """Return the solver's status, the better of its placement and ``hint``, and its bound on the cost."""
         model, at = self._model(problem)
-        if known is not None:
+        if hint is not None:
             for s, d in itertools.product(range(len(at)), range(len(at[0]))):
-                model.add_hint(at[s][d], int(known[s] == d))
+                model.add_hint(at[s][d], int(hint[s] == d))
         solver = library("ortools.sat.python.cp_model", "ortools").CpSolver()
-        solver.parameters.num_workers = 1  # with several, which optimum is found depends on their timing
+        solver.parameters.num_workers = 1  # with several, the choice among optima depends on their timing
         solver.parameters.random_seed = int(self.stream(1).integers(2**31 - 1))
         solver.parameters.max_deterministic_time = float(self.options["seconds"]) / 2
         solver.parameters.linearization_level = linear
         status = solver.status_name(solver.solve(model))
         if status not in ("OPTIMAL", "FEASIBLE"):
-            return status, known, solver.best_objective_bound / SCALE
+            return status, hint, solver.best_objective_bound / COST_SCALE
         places = np.argmax(np.array([[solver.value(variable) for variable in row] for row in at]), axis=1).astype(
             np.int64
         )
-        if known is not None and self._cost(problem, known) < self._cost(problem, places):
-            places = known
-        return status, places, solver.best_objective_bound / SCALE
+        if hint is not None and self._cost(problem, hint) < self._cost(problem, places):
+            places = hint
+        return status, places, solver.best_objective_bound / COST_SCALE
 
     def _knapsack(self, problem: Assignment) -> NDArray[np.int64] | None:
-        """Where the knapsack puts the services, to begin with; None where it has no placement."""
+        """Return the placement of the knapsack, as the first hint; None where it has none."""
         try:
             [suggestion] = registry.load("knapsack")(self.space, seed=0).ask()
         except (InvalidInput, SearchExhausted):
@@ -96,7 +96,7 @@ class PlacementCPSAT(PlacementSolver):
         return problem.places(suggestion.configuration)
 
     def _cost(self, problem: Assignment, places: NDArray[np.int64]) -> float:
-        """Interference and calls, as the model has them."""
+        """Return the cost of interference and calls, as in the model."""
         hosts = np.array([_host(problem, d) for d in range(len(problem.domains))])[places]
         calls = float(problem.calls[hosts[:, None] != hosts[None, :]].sum()) / 2
         return problem.cost(places) + float(self.options["call_cost"]) * calls
@@ -109,15 +109,15 @@ class PlacementCPSAT(PlacementSolver):
         for row in at:
             model.add_exactly_one(row)
         for limit in problem.limits:
-            # Fine enough that what fits in reals fits in integers: a service may fill a domain to the last bit.
-            size = FINE / max(1.0, *limit.bounds[np.isfinite(limit.bounds)])
+            # Fine enough that services which fill a domain exactly still fit after rounding.
+            size = WEIGHT_SCALE / max(1.0, *limit.bounds[np.isfinite(limit.bounds)])
             for d in domains:
                 if np.isfinite(limit.bounds[d]):
                     used = sum(round(float(limit.weights[s]) * size) * at[s][d] for s in services)
                     slack = 0.5e-9 * max(1.0, abs(float(limit.bounds[d])))  # half of what Assignment.fits allows
                     model.add(used <= math.floor((float(limit.bounds[d]) + slack) * size))
-        together = {(s, t): model.new_bool_var("") for s, t in itertools.combinations(services, 2)}
-        for (s, t), both in together.items():
+        shared = {(s, t): model.new_bool_var("") for s, t in itertools.combinations(services, 2)}
+        for (s, t), both in shared.items():
             if problem.apart[s, t]:
                 model.add(both == 0)
             for d in domains:
@@ -126,34 +126,34 @@ class PlacementCPSAT(PlacementSolver):
                 model.add_bool_or([both.negated(), at[s][d], at[t][d].negated()])
         for s, d in np.argwhere(~problem.allowed).tolist():
             model.add(at[s][d] == 0)
-        self._sharpen(model, problem, at, together)
-        model.minimize(sum(self._costs(model, problem, at, together)))
+        self._add_cuts(model, problem, at, shared)
+        model.minimize(sum(self._costs(model, problem, at, shared)))
         return model, at
 
-    def _sharpen(self, model: Any, problem: Assignment, at: list[list[Any]], together: Mapping[Pair, Any]) -> None:
-        """What follows from the rest, and saves most of the search: crowds have a pair, and like domains an order."""
+    def _add_cuts(self, model: Any, problem: Assignment, at: list[list[Any]], shared: Mapping[Pair, Any]) -> None:
+        """Add implied constraints that save most of the search: pairs that must share a domain, an order of domains."""
         services, domains = range(len(problem.services)), range(len(problem.domains))
-        if math.comb(len(services), len(domains) + 1) <= CROWDS:
-            for crowd in itertools.combinations(services, len(domains) + 1):
-                model.add_bool_or([together[pair] for pair in itertools.combinations(crowd, 2)])
-        alike = all(np.ptp(limit.bounds) == 0 for limit in problem.limits if np.isfinite(limit.bounds).any())
-        if alike and problem.allowed.all() and not (self.options["call_cost"] and problem.calls.any()):
+        if math.comb(len(services), len(domains) + 1) <= MAX_CUTS:
+            for subset in itertools.combinations(services, len(domains) + 1):
+                model.add_bool_or([shared[pair] for pair in itertools.combinations(subset, 2)])
+        interchangeable = all(np.ptp(limit.bounds) == 0 for limit in problem.limits if np.isfinite(limit.bounds).any())
+        if interchangeable and problem.allowed.all() and not (self.options["call_cost"] and problem.calls.any()):
             for s, d in itertools.product(services, domains[1:]):  # a domain opens after the one before it
-                model.add_bool_or([at[s][d].negated(), *(at[earlier][d - 1] for earlier in range(s))])
+                model.add_bool_or([at[s][d].negated(), *(at[before][d - 1] for before in range(s))])
 
-    def _costs(self, model: Any, problem: Assignment, at: list[list[Any]], together: Mapping[Pair, Any]) -> list[Any]:
+    def _costs(self, model: Any, problem: Assignment, at: list[list[Any]], shared: Mapping[Pair, Any]) -> list[Any]:
         terms: list[Any] = [0]
         hosts: dict[str, list[int]] = {}
         for d in range(len(problem.domains)):
             hosts.setdefault(_host(problem, d), []).append(d)
-        for (s, t), both in together.items():
-            terms.append(round(float(problem.interference[s, t]) * SCALE) * both)
-            calls = round(float(problem.calls[s, t]) * float(self.options["call_cost"]) * SCALE)
+        for (s, t), both in shared.items():
+            terms.append(round(float(problem.interference[s, t]) * COST_SCALE) * both)
+            calls = round(float(problem.calls[s, t]) * float(self.options["call_cost"]) * COST_SCALE)
             if calls:
-                away = model.new_bool_var("")
-                for theirs in hosts.values():
-                    model.add(sum(at[s][d] for d in theirs) - sum(at[t][d] for d in theirs) <= away)
-                terms.append(calls * away)
+                apart = model.new_bool_var("")
+                for members in hosts.values():
+                    model.add(sum(at[s][d] for d in members) - sum(at[t][d] for d in members) <= apart)
+                terms.append(calls * apart)
         return terms
 
 

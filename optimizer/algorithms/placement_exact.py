@@ -19,7 +19,7 @@ MOST_SERVICES = 20  # 3^20 / 2 steps are some seconds
 
 
 class PlacementExact(PlacementSolver):
-    """One suggestion: no placement that fits has less predicted interference."""
+    """One suggestion: the placement with the least predicted interference of those that fit."""
 
     name = "placement-exact"
     summary = "placement: the least predicted interference under the capacities, proved, for up to 20 services"
@@ -60,7 +60,10 @@ def solve(problem: Assignment) -> NDArray[np.int64] | None:
 
 
 def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
-    """For each domain the cost of every set of services in it, infinite where it may not be; equal ones are one."""
+    """Return for each domain the cost of every set of services in it, (2^n,), infinite where it does not fit.
+
+    Equal domains have the same array.
+    """
     nothing = np.zeros_like(problem.interference)
     cost = _sums(np.zeros(len(problem.services)), problem.interference)
     apart = _sums(np.zeros(len(problem.services)), problem.apart.astype(np.float64))
@@ -83,7 +86,7 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
 def _fold(
     domains: tuple[int, ...], tables: list[NDArray[np.float64]], folded: dict[tuple[int, ...], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Return the least cost of every set of services in some domains; the same capacities are folded once."""
+    """Return the least cost of every set of services in ``domains``, (2^n,); equal domains are computed once."""
     if domains not in folded:
         before = _fold(domains[:-1], tables, folded)
         alike = next((known for known in folded if len(known) == len(domains) and _same(known, domains, tables)), None)
@@ -102,7 +105,7 @@ def _unfold(
     tables: list[NDArray[np.float64]],
     folded: dict[tuple[int, ...], NDArray[np.float64]],
 ) -> list[tuple[int, int]]:
-    """(domain, its services as bits) of the least cost of some services in some domains."""
+    """Return (domain, its services as bits) of the cheapest split of ``members`` over ``domains``."""
     if len(domains) == 1:
         return [(domains[0], members)]
     inside = int(_part(folded[domains[:-1]], tables[domains[-1]], members))
@@ -111,7 +114,7 @@ def _unfold(
 
 @numba.njit(cache=True)
 def _sums(single: NDArray[np.float64], pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For every set: the numbers of its members and of its pairs, added up; (2^n,)."""
+    """Return for every set the sum over its members and its pairs, (2^n,)."""
     count = len(single)
     out = np.zeros(1 << count)
     for members in range(1, 1 << count):
@@ -129,7 +132,7 @@ def _sums(single: NDArray[np.float64], pairs: NDArray[np.float64]) -> NDArray[np
 
 @numba.njit(cache=True)
 def _convolve(before: NDArray[np.float64], last: NDArray[np.float64], alike: bool) -> NDArray[np.float64]:
-    """out[S] = min over T in S of before[S - T] + last[T]; where both are one table, T has S's first member."""
+    """Return out[S] = min over T in S of before[S - T] + last[T]; if ``alike`` (one table), T has S's first member."""
     out = np.empty(len(before))
     for members in range(len(before)):
         kept = members & -members if alike else 0
@@ -148,7 +151,7 @@ def _convolve(before: NDArray[np.float64], last: NDArray[np.float64], alike: boo
 
 @numba.njit(cache=True)
 def _part(before: NDArray[np.float64], last: NDArray[np.float64], members: int) -> int:
-    """Return the T in S for which ``_convolve`` found its minimum."""
+    """Return the T in S of ``_convolve``'s minimum."""
     best, part, inside = np.inf, 0, members
     while True:
         total = before[members ^ inside] + last[inside]

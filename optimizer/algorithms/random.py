@@ -1,4 +1,4 @@
-"""Random search: the yardstick that every other algorithm has to beat."""
+"""Random search: the baseline for every other algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One service after the other: the paper's baseline, with any other optimizer inside.
+"""Serial tuning, one service after the other: the paper's baseline, with any other optimizer inside.
 
 Source: Somashekar & Gandhi, EuroMLSys 2021, "Serial": tune the first service on the path, keep its best, go on to the
 next; forward from the front end or reverse from the stores.
@@ -19,14 +19,14 @@ from optimizer.sampling import unseen
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
-_DRAWS = 50  # suggestions of the inner optimizer that were seen before or break a constraint
+_DRAWS = 50  # repeated or infeasible suggestions of the inner optimizer after which a group counts as used up
 
 
 class Serial(Optimizer):
-    """The budget is divided equally among the groups; a group that comes after its end is not tuned.
+    """Divide the budget equally among the groups; groups after its end are not tuned.
 
-    In a group's stage all other parameters stand where the best configuration told before the stage has them.  The
-    inner optimizer sees the group's parameters only, with its share of the budget, and starts at that configuration.
+    In a group's stage all other parameters have the values of the best configuration told before the stage.  The inner
+    optimizer sees only the group's parameters and its share of the budget, and starts at that configuration.
     """
 
     name = "serial"
@@ -57,29 +57,29 @@ class Serial(Optimizer):
             try:
                 configuration = self._inner_suggestion(stage, groups[stage], each)
             except SearchExhausted:
-                continue  # a small group is used up before its share of the budget is
+                continue  # a small group can be used up before its share of the budget
             return configuration, f"service {stage + 1} of {len(groups)}: {groups[stage]}"
         return unseen(self.space, rng, self.seen), "uniform: every service is used up"
 
     def _groups(self) -> list[str]:
-        """Along the path; reversed where that is wanted."""
+        """Return the groups in the order of the path, or in reverse."""
         place = {parameter.group: parameter.attributes.get(PATH_ORDER, 0.0) for parameter in self.space.parameters}
-        along = sorted(self.space.groups, key=lambda group: place[group])  # stable: else the order of the space
-        return along[::-1] if self.options["direction"] == "reverse" else along
+        groups = sorted(self.space.groups, key=lambda group: place[group])  # stable: else the order of the space
+        return groups[::-1] if self.options["direction"] == "reverse" else groups
 
     def _each(self) -> int:
         budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
         return int(self.options["per_group"]) or max(1, budget // len(self.space.groups))
 
     def _inner_suggestion(self, stage: int, group: str, each: int) -> Configuration:
-        """Return the next suggestion of the inner optimizer, brought to where its stage stands by what was told."""
+        """Return the next suggestion of the inner optimizer, which is rebuilt from the observations of its stage."""
         first = stage * each + self.start_asks
         context = self._context(first)
         names = self.space.groups[group]
         inner_space = SearchSpace([replace(self.space[name], condition=None) for name in names])
         start = Configuration({name: context[name] for name in names})
         seed = int(self.stream(2, stage).integers(2**31))
-        # One more than its share: its first suggestion is the start, which has a value already.
+        # One more than its share: the inner optimizer counts the start, which has a value already.
         inner = registry.load(str(self.options["inner"]))(inner_space, seed=seed, budget=each + 1, start=start)
         inner.tell(self._of_stage(context, names, first))
         seen = self.seen
@@ -91,7 +91,7 @@ class Serial(Optimizer):
         raise SearchExhausted(f"{group}: {_DRAWS} suggestions were not new or broke a constraint")
 
     def _context(self, first: int) -> Configuration:
-        """Return the best configuration told before ask ``first``, those that no ask led to included."""
+        """Return the best configuration told before ask ``first``, imported ones included."""
         before = [
             observation for observation in self.observations if observation.ask is None or observation.ask < first
         ]
@@ -110,7 +110,7 @@ class Serial(Optimizer):
         return self.start if self.start is not None else self.space.default()
 
     def _of_stage(self, context: Configuration, names: tuple[str, ...], first: int) -> list[Observation]:
-        """What was told of configurations that differ from the context in the group's parameters only."""
+        """Return the observations of configurations that differ from the context only in the group's parameters."""
         chosen = set(names)
         others = [name for name in self.space.names if name not in chosen]
         projected = []

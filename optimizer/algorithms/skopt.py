@@ -1,6 +1,6 @@
-"""scikit-optimize's own optimizer as its users run it: Gaussian process, three acquisition functions hedged.
+"""scikit-optimize's own optimizer as its users run it: a Gaussian process and a hedge of three acquisition functions.
 
-``bo-gp`` has its model and a loop of Tailor's; this one is here to compare with.
+``bo-gp`` has the same model in a loop of Tailor's; this one is for comparison.
 
 Source: Head et al., scikit-optimize; the hedge: Hoffman, Brochu & de Freitas, UAI 2011.
 """
@@ -16,7 +16,7 @@ from optimizer.trial import Observation
 
 
 class SkoptGP(LibraryOptimizer):
-    """A parameter with a step, or of one value, is the unit interval divided into cells."""
+    """Adapter: a parameter with a step, or of one value, is the unit interval divided into cells."""
 
     name = "skopt-gp"
     summary = "scikit-optimize's Optimizer with its Gaussian process, unchanged"
@@ -34,7 +34,7 @@ class SkoptGP(LibraryOptimizer):
         self._library: Any = skopt.Optimizer(dimensions, "GP", n_initial_points=design, random_state=seed)
 
     def _candidate(self) -> tuple[Any, Configuration]:
-        waiting = len(self.pending)  # it repeats itself until it is told, unless asked for several at once
+        waiting = len(self.pending)  # it repeats itself until it is told, unless it is asked for several
         point = self._library.ask() if not waiting else self._library.ask(n_points=waiting + 1)[-1]
         values = {
             parameter.name: self.to_value(parameter, drawn)

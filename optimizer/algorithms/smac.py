@@ -17,7 +17,7 @@ from optimizer.trial import Observation, ObservationState
 
 
 class SMAC(LibraryOptimizer):
-    """Each configuration once: what is measured again is this library's decision, not SMAC's."""
+    """Adapter: SMAC gets each configuration once; the study decides about repetitions, not SMAC."""
 
     name = "smac"
     summary = "SMAC3: random forest, log expected improvement"
@@ -31,7 +31,7 @@ class SMAC(LibraryOptimizer):
         self._records = library("smac.runhistory.dataclasses")
         self._status = library("smac.runhistory.enumerations").StatusType
         self._exhausted: Any = library("smac.main.exceptions").ConfigurationSpaceExhaustedException
-        directory = tempfile.mkdtemp(prefix="tailor-smac-")  # it insists on writing its results
+        directory = tempfile.mkdtemp(prefix="tailor-smac-")  # SMAC always writes its results
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._described = self._spaces.ConfigurationSpace(seed=seed)
         self._described.add(
@@ -57,7 +57,7 @@ class SMAC(LibraryOptimizer):
     def _candidate(self) -> tuple[Any, Configuration] | None:
         try:
             trial = self._smac.ask()
-        except (self._exhausted, StopIteration):  # a small space that it has been through
+        except (self._exhausted, StopIteration):  # a small space is used up
             return None
         values = {
             parameter.name: self.to_value(parameter, trial.config[parameter.name])
@@ -78,9 +78,10 @@ class SMAC(LibraryOptimizer):
 
 
 def _ordered(local_search: Any) -> None:
-    """SMAC begins its local searches at a set of configurations, in an order that depends on the hashes of strings.
+    """Sort the starting points of SMAC's local searches by their coordinates.
 
-    These differ from process to process; sorted by their coordinates, the same history gives the same asks.
+    They come from a set, in an order by string hashes, which differ between processes.  Sorted, equal histories give
+    equal asks.
     """
     chosen = local_search._get_init_points_from_previous_configs
     local_search._get_init_points_from_previous_configs = lambda *given: sorted(

@@ -1,13 +1,13 @@
 """Tailor's own optimizer: an additive Gaussian process inside a region around the best configuration.
 
-What many services have under the same name (threads, heaps, pools) is tried together first, and modelled together.
+Parameters of one name in many services (threads, heaps, pools) are moved as one at first, and modelled as tied.
 
 Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; candidates that change
 few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013) [RS13]; the model: ``additive``;
 expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
 Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu, Weinberger &
 Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation 10(1) (2006),
-ParEGO [K06]; a model of the application as the mean: ``belief``; or what services compute for a request: ``costs``.
+ParEGO [K06]; the prior mean: a model of the application (``simulator_prior``) or CPU costs (``resource_model``).
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from optimizer.sampling import grouped_design, unseen
 from optimizer.space import Configuration
 from optimizer.trial import ObservationState
 
-_CHANGED = (1, 2, 3, 5, 8, 13, 20)  # how many parameters a candidate changes, on average
-_MOST_CENTRES = 8  # candidates from which the second round starts
-_TIED_SHARE = 0.3  # of the candidates: tied parameters move together
-_SMALLEST_REGION = 0.05  # region, in ranges
-_DOUBT = 0.05  # variance of a trial's success or failure about what is expected of its configuration
-_UNINFORMATIVE = 1e9  # variance of what says nothing
-_REACH = 0.3  # of the start-up design, as a part of the way to points that fill the whole space
+_CHANGED = (1, 2, 3, 5, 8, 13, 20)  # mean numbers of parameters that a candidate changes
+_MOST_CENTRES = 8  # candidates at which the second round starts
+_TIED_SHARE = 0.3  # share of the candidates in which tied parameters move as one
+_SMALLEST_REGION = 0.05  # in ranges of the parameters
+_DOUBT = 0.05  # variance of a trial's success or failure about its expectation
+_UNINFORMATIVE = 1e9  # variance of a point without information
+_REACH = 0.3  # of the start-up design: the part of the way from the best so far to points that fill the space
 
 
 class Tailor(Optimizer):
-    """The logarithm of the values is modelled where all are above 0, since measured times err in proportion.
+    """Additive process in a trust region.  Values that are all above 0 are modelled as logarithms.
 
-    Parameters of one name in several services are moved alike at the start (choices one by one), because each alone
-    moves the value by less than the noise; what they do together is a part of the model, and so is what each service
-    does by itself.
+    Parameters of one name in several services are moved by the same amount at the start (choices one by one), because
+    the effect of a single one is smaller than the noise.  The model has a part for each set of them and for each
+    service.
 
-    Where the trials say what each service computed for a request, the sum of what is expected of that is the mean from
-    which the process starts, as far as the values follow it.
+    Where trials have costs (a service's CPU time per request), their predicted sum is the prior mean of the process, as
+    far as the values follow it.
 
-    Failed trials are learnt by a second process on the same length scales, as the probability of success; each measured
-    constraint by a process of its own.  Of several objectives a weighted sum counts, with other weights each time.
+    A second process of the same length scales models the probability of success, and each measured constraint has a
+    process of its own.  Several objectives are combined to a weighted sum, with new weights at each ask.
     """
 
     name = "tailor"
@@ -71,7 +71,9 @@ class Tailor(Optimizer):
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
         "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
-        "believed": Option(3, "the same, of the best of a model of the application", "integer", low=1, high=100),
+        "believed": Option(
+            3, "suggestions of an application model, in place of the design", "integer", low=1, high=100
+        ),
     }
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -92,22 +94,22 @@ class Tailor(Optimizer):
 
     @cached_property
     def encoder(self) -> Encoder:
-        """Of this search, since it remembers what was told."""
+        """The encoder of this search; it caches the coordinates of told configurations."""
         return Encoder(self.space)
 
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
-        """Whether a part of the way between two values means something; (d,)."""
+        """Whether each parameter has values between two others, (d,)."""
         return np.array([parameter.ordered for parameter in self.space.parameters])
 
     @property
     def _best_modelled(self) -> list[Configuration]:
-        """What a model says is best."""
+        """The best configurations of the model of the application."""
         return self.simulator_prior.best(int(self.options["believed"])) if self.simulator_prior is not None else []
 
     @property
     def _trusts_model(self) -> bool:
-        """Whether there is a model, and nothing that it called good has turned out worse than the default."""
+        """Whether there is a model, and its best measured configuration, if any, is better than the default."""
         value = {scored.configuration: scored.value for scored in self.scores()}
         level = value.get(self.space.default())
         told = [value[configuration] for configuration in self._best_modelled if configuration in value]
@@ -118,10 +120,10 @@ class Tailor(Optimizer):
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """Return the start-up design: on the way from the best so far to points that fill the whole space.
+        """Return a point of the start-up design, on the way from the best so far to points that fill the space.
 
-        All parameters move, so that it says which services matter, but not so far that most points are bad.
-        Where a model has said which configurations are good, these, as long as they are.
+        All parameters move, so that the design shows which services matter, but not so far that most points are bad.
+        The best configurations of a model of the application come first, while ``_trusts_model``.
         """
         size = self._design()
         if self._trusts_model:
@@ -135,11 +137,11 @@ class Tailor(Optimizer):
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
 
     def _design_points(self, size: int) -> list[Configuration]:
-        """Return the design but for its first point: what tied parameters do is tried together."""
+        """Return the points that the design moves towards: tied parameters have one value in each."""
         return grouped_design(self.space, tied_parameters(self.space, self.encoder.columns), size, self.stream(1))
 
     def _part_of_the_way(self, point: Configuration, number: int) -> Configuration:
-        """Return part of the way from the best so far; a choice is the point's with that probability, tied or not."""
+        """Return a configuration between the best so far and ``point``; a choice is taken with probability 0.3."""
         scores = self.scores()
         here = self.space.to_unit(scores[0].configuration if scores else self.space.default())
         there = self.space.to_unit(point)
@@ -148,7 +150,7 @@ class Tailor(Optimizer):
         return self.space.from_unit(between)
 
     def _middle(self) -> Configuration:
-        """The middle of every range, the default of every choice: who set the bounds had something between in mind."""
+        """Return the middle of every range, where bounds suggest good values to be, and the default of every choice."""
         default = self.space.default()
         middles = {parameter.name: parameter.from_unit(0.5) for parameter in self.space.parameters if parameter.ordered}
         return self.space.canonical(default.replace(middles))
@@ -158,7 +160,7 @@ class Tailor(Optimizer):
         centre = model.centre
         size = self._region()
         seen = self.seen
-        count = int(self.options["candidates"])  # near the best, and as many anywhere
+        count = int(self.options["candidates"])  # near the best, and as many in the whole space
         points = model.near([self.space.to_unit(centre)], size, count, rng)
         points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
         if self.simulator_prior is not None:
@@ -176,9 +178,9 @@ class Tailor(Optimizer):
         return unseen(self.space, rng, seen), "uniform: no candidate is new"
 
     def _region(self) -> float:
-        """[E19]: doubled after 3 improvements in a row, halved after as many failures as the root of the parameters.
+        """Return the size of the region [E19]: doubled after 3 improvements in a row, halved after sqrt(d) failures.
 
-        Counted over the observations in the order of their asks, so that it is a function of the history.
+        They are counted in the order of the asks, so that the size is a function of the history.
         """
         size = float(self.options["region"])
         patience = max(3, min(10, round(math.sqrt(len(self.space)))))
@@ -187,7 +189,9 @@ class Tailor(Optimizer):
             observation for observation in self.observations if observation.ask is None and observation.keeps_limits
         ]
         lowest = min((observation.value for observation in known if observation.value is not None), default=math.inf)
-        for observation in (observation for observation in self.observations if observation.ask is not None):
+        for observation in self.observations:
+            if observation.ask is None:
+                continue
             better = observation.value is not None and observation.keeps_limits and observation.value < lowest
             if better and observation.value is not None:
                 lowest = observation.value
@@ -200,22 +204,22 @@ class Tailor(Optimizer):
 
 
 class _Model:
-    """What was told, as the process sees it; all made anew at each ask.
+    """The model of all observations; it is rebuilt at each ask.
 
-    ``rng``: for the weights of several objectives; without it the value alone counts.
+    ``rng``: for the weights of several objectives; None: only the value counts.
     """
 
     def __init__(self, optimizer: Tailor, scores: list[Scored], rng: np.random.Generator | None = None) -> None:
         self.space = optimizer.space
         self.encoder = optimizer.encoder
         self._unordered = ~optimizer.ordered
-        # Where a request's time goes says where to look.  In the model, as more variance for these services and shorter
-        # length scales, it made what was found 5 % worse (experiments/bench/optimizers, "Where time goes").
+        # Priors from traces only guide the search.  In the model (more variance, shorter length scales) they made the
+        # results 5 % worse (experiments/bench/optimizers, "Where time goes").
         weights = optimizer.priors()
         self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         own = optimizer.own_priors()
         self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05))
-        first = np.arange(len(self.space))  # of its set of tied parameters
+        first = np.arange(len(self.space))  # the first member of each parameter's tied set
         for tied in self.layout.sets:
             first[tied.members] = tied.members[0]
         _, self._set = np.unique(first, return_inverse=True)
@@ -228,11 +232,11 @@ class _Model:
             self.prior = optimizer.simulator_prior or self._costs(optimizer)
         if rng is not None and others.size:
             y, noise = _weighted(np.column_stack([y, others]), rng), np.zeros(len(y))
-            self.prior = None  # it is of the value alone
+            self.prior = None  # it predicts the value alone
         self._fit(y, noise, [suggestion.configuration for suggestion in optimizer.pending])
         kept = np.array([scored.violation == 0 for scored in scores])
         self.lowest = float(self.means[kept].min()) if kept.any() else None
-        # Where nothing keeps the constraints yet: what breaks them least (scores come in this order).
+        # Where nothing keeps the constraints yet: the smallest violation, which is first in the scores.
         place = int(np.argmin(np.where(kept, self.means, np.inf))) if kept.any() else 0
         self.centre = scores[place].configuration
         self._limits(optimizer, scores)
@@ -247,7 +251,7 @@ class _Model:
 
     def _fit(self, y: Array, noise: Array, pending: list[Configuration]) -> None:
         spread = float(np.std(y)) or 1.0
-        scaled = np.minimum((y - float(np.mean(y))) / spread, 2.5)  # a disaster says no more than a bad value
+        scaled = np.minimum((y - float(np.mean(y))) / spread, 2.5)  # a disaster counts no more than a bad value
         x = self.encoder.encode(self.units)
         if self.prior is not None:
             prior_mean = self.prior.at(x)
@@ -256,17 +260,17 @@ class _Model:
         residuals = scaled - self._prior_mean(x)
         self.process = AdditiveProcess(self.layout, x, residuals, noise / spread**2)
         self.means = self._prior_mean(x) + self.process.means
-        if pending:  # [G10]: as if they had returned what is expected of them
+        if pending:  # [G10]: as if they had returned their predicted values
             waiting = self.encoder.encode(self.encoder.units(pending))
             expected, _ = self.process.predict(waiting)
             self.process = self.process.with_more(waiting, expected)
 
     def _prior_mean(self, x: Array) -> Array:
-        """Return the part of the values, as they are scaled, that the model or the costs explain; (m,)."""
+        """Return the prior mean of the scaled values at encoded x, (m,); 0 without a prior."""
         return np.zeros(len(x)) if self.prior is None else self.rho * (self.prior.at(x) - self.prior_level)
 
     def _predicted(self, x: Array) -> tuple[Array, Array, Array]:
-        """Mean and standard deviation of the values, and the probability of success, each (m,)."""
+        """Return mean and standard deviation of the values, and the probability of success, each (m,)."""
         if self.success is None:
             mean, deviation = self.process.predict(x)
             return self._prior_mean(x) + mean, deviation, np.ones(len(x))
@@ -274,9 +278,9 @@ class _Model:
         return self._prior_mean(x) + mean, deviation, np.clip(1.0 + failing, 0.05, 1.0)
 
     def _failures(self, optimizer: Tailor, configurations: list[Configuration]) -> None:
-        """Return a process for success (0) and failure (-1) with the hyperparameters of the values' process.
+        """Fit a process for success (0) and failure (-1) with the hyperparameters of the values' process.
 
-        It is asked beside that one, so what is pending is a point of it too, one that says nothing.
+        Both predict from the same points, so pending suggestions are points of it too, without information.
         """
         bad = [
             observation.configuration
@@ -291,7 +295,7 @@ class _Model:
             self.success = self.process.widened(self.encoder.encode(self.encoder.units(bad)), y, noise)
 
     def _limits(self, optimizer: Tailor, scores: list[Scored]) -> None:
-        """[G14] section 3: for each measured constraint a process, and where its limit lies on the scale of that."""
+        """Fit a process for each measured constraint, with the limit on its scale ([G14] section 3)."""
         self.limits: list[tuple[AdditiveProcess, float]] = []
         told: dict[Configuration, list[Mapping[str, float]]] = {}
         for observation in optimizer.observations:
@@ -312,9 +316,9 @@ class _Model:
                 self.limits.append((process, -float(np.mean(y)) / spread))
 
     def gain(self, units: Array) -> Array:
-        """Expected improvement times the probability of success and of keeping the limits, at unit coordinates (m, d).
+        """Return expected improvement times the probability of success and of keeping the limits at units (m, d), (m,).
 
-        Where nothing keeps the limits yet, that probability alone ([G14] section 3.2).  Shape (m,).
+        Where nothing keeps the limits yet, it is that probability alone ([G14] section 3.2).
         """
         from scipy.special import ndtr
 
@@ -329,9 +333,9 @@ class _Model:
         return np.asarray(gain)
 
     def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
-        """``count`` points around the centres, some parameters of each moved [RS13], those that matter more often.
+        """Return ``count`` points around the centres: some parameters are moved [RS13], relevant ones more often.
 
-        In a part of them tied parameters move together.
+        In a share of the points tied parameters move as one.
         """
         tied = round(_TIED_SHARE * count)
         middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])
@@ -339,7 +343,7 @@ class _Model:
         return self.encoder.snap(np.concatenate([alone, self._moved(middle[:tied], size, self._set, rng)]))
 
     def _moved(self, middle: Array, size: float, part: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        """Some parts of each row moved.  ``part``: of each parameter; what belongs to one part moves alike."""
+        """Move some parts of each row.  ``part``: the part of each parameter; a part moves by one amount."""
         count, parts = len(middle), int(part.max()) + 1
         likely = np.bincount(part, self.process.relevance * self.weights)
         likely = 0.5 * likely / likely.sum() + 0.5 / parts
@@ -357,7 +361,7 @@ class _Model:
 
 
 def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
-    """What is modelled for each configuration and the variance of its error, both (n,)."""
+    """Return the modelled value of each configuration and the variance of its error, both (n,)."""
     variances: dict[Configuration, list[float]] = {}
     for observation in optimizer.observations:
         if observation.value is not None:
@@ -371,7 +375,7 @@ def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:
 
 
 def _others(optimizer: Optimizer, scores: list[Scored]) -> Array:
-    """The further objectives of each configuration, (n, k), their means; logarithms of those that are above 0."""
+    """Return the means of each configuration's further objectives, (n, k); logarithms where all are above 0."""
     told: dict[Configuration, list[Mapping[str, float]]] = {}
     for observation in optimizer.observations:
         if observation.value is not None:
@@ -385,7 +389,7 @@ def _others(optimizer: Optimizer, scores: list[Scored]) -> Array:
 
 
 def _weighted(rows: Array, rng: np.random.Generator) -> Array:
-    """[K06] equation 2: the augmented Tchebycheff sum of the objectives (n, k) with random weights, (n,)."""
+    """Return the augmented Tchebycheff sum of the objectives (n, k) with random weights ([K06] equation 2), (n,)."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     scaled = (rows - low) / np.where(high > low, high - low, 1.0)
     weighted = scaled * rng.dirichlet(np.ones(rows.shape[1]))

@@ -41,7 +41,7 @@ def random_placement(
     return SearchSpace(parameters, [Capacity(weights, place, bound, "cpu") for place in places])
 
 
-def least_of_all(problem: Assignment) -> float:
+def least_cost(problem: Assignment) -> float:
     """Return the least cost over all placements that fit, by enumeration; infinite where none fits."""
     least = np.inf
     for places in itertools.product(range(len(problem.domains)), repeat=len(problem.services)):

@@ -56,7 +56,8 @@ class Replay:
                 raise InvalidInput(f"{name}: found a value of {result.value}; allowed: above 0")
         if len(measured) < MIN_VALUES or space.default() not in measured:
             raise InvalidInput(
-                f"{name}: {len(measured)} configurations with a value; a replay needs {MIN_VALUES}, with the default"
+                f"{name}: {len(measured)} configurations with a value; "
+                f"a replay needs {MIN_VALUES}, the default among them"
             )
         self._failed -= measured.keys()
         self._measured = {configuration: float(np.mean(values)) for configuration, values in measured.items()}

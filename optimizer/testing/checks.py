@@ -33,12 +33,14 @@ def _require(condition: bool, message: str) -> None:
 def _ask(make: Maker, optimizer: Optimizer, count: int) -> list[Suggestion]:
     """Return ``count`` suggestions in a space with many left; only a one-shot solver may give fewer."""
     try:
-        made = optimizer.ask(count)
+        suggestions = optimizer.ask(count)
     except SearchExhausted as error:
         _require(make.optimizer_class.one_shot, f"SearchExhausted in a space that is far from used up: {error}")
         return []
-    _require(make.optimizer_class.one_shot or len(made) == count, f"ask({count}) gave {len(made)} suggestions")
-    return made
+    _require(
+        make.optimizer_class.one_shot or len(suggestions) == count, f"ask({count}) gave {len(suggestions)} suggestions"
+    )
+    return suggestions
 
 
 def _keys(suggestions: Sequence[Suggestion]) -> list[str]:
@@ -58,14 +60,14 @@ def declares_itself(make: Maker) -> None:
 def stays_in_a_mixed_space(make: Maker) -> None:
     """Check that suggestions are of the space, feasible, numbered from 0, and never repeated."""
     space = make.mixed()
-    made = list(islice(conversation(make(space), space), BUDGET))
-    _require(bool(made), "nothing was suggested")
-    for index, suggestion in enumerate(made):
+    suggestions = list(islice(conversation(make(space), space), BUDGET))
+    _require(bool(suggestions), "nothing was suggested")
+    for index, suggestion in enumerate(suggestions):
         checked = space.validate(suggestion.configuration)
         _require(checked == suggestion.configuration, f"ask {index} has values of another kind than their parameters")
         _require(space.is_feasible(checked), f"ask {index} breaks a constraint of the space")
         _require(suggestion.ask == index, f"suggestion {index} calls itself ask {suggestion.ask}")
-    _require(len(set(_keys(made))) == len(made), "a configuration was suggested twice")
+    _require(len(set(_keys(suggestions))) == len(suggestions), "a configuration was suggested twice")
 
 
 def ends_with_the_space(make: Maker) -> None:
@@ -128,38 +130,38 @@ def replays_from_history(make: Maker) -> None:
     first, second = make(space), make(space)
     records: list[tuple[list[Suggestion], list[Observation]]] = []
     for size in (1, 3, 2, 1, 2, 1):
-        made = _ask(make, first, size)
-        observations = [observation_of(space, suggestion) for suggestion in made]
+        suggestions = _ask(make, first, size)
+        observations = [observation_of(space, suggestion) for suggestion in suggestions]
         first.tell(observations)
-        records.append((made, observations))
-    for made, observations in records:
-        again = second.ask(len(made)) if made else []
-        _require(again == made, f"the replay diverged among {made}")
+        records.append((suggestions, observations))
+    for suggestions, observations in records:
+        again = second.ask(len(suggestions)) if suggestions else []
+        _require(again == suggestions, f"the replay diverged among {suggestions}")
         second.tell(observations)
 
 
 def continues_a_history_told_as_observations(make: Maker) -> None:
     """Check that a fresh instance that is told a history goes on with its numbers and repeats nothing of it."""
     space = make.mixed()
-    made = list(islice(conversation(make(space), space), 6))
+    suggestions = list(islice(conversation(make(space), space), 6))
     fresh = make(space)
-    fresh.tell([observation_of(space, suggestion) for suggestion in made])
-    _require(fresh.asks == len(made), f"the next ask is {fresh.asks} after a history of {len(made)}")
+    fresh.tell([observation_of(space, suggestion) for suggestion in suggestions])
+    _require(fresh.asks == len(suggestions), f"the next ask is {fresh.asks} after a history of {len(suggestions)}")
     more = list(islice(conversation(fresh, space), 3))
-    _require(not set(_keys(more)) & set(_keys(made)), "a configuration of the told history was suggested again")
+    _require(not set(_keys(more)) & set(_keys(suggestions)), "a configuration of the told history was suggested again")
 
 
 def many_asks_before_a_tell(make: Maker) -> None:
     """Check that eight asks without a tell differ, and that the search goes on when all are told, in reverse."""
     space = make.mixed()
     optimizer = make(space)
-    made = _ask(make, optimizer, 5) + _ask(make, optimizer, 3)
-    _require(len(set(_keys(made))) == len(made), "asks before a tell gave one configuration twice")
-    _require(len(optimizer.pending) == len(made), "`pending` must list what was suggested and not told")
-    optimizer.tell([observation_of(space, suggestion) for suggestion in reversed(made)])
+    suggestions = _ask(make, optimizer, 5) + _ask(make, optimizer, 3)
+    _require(len(set(_keys(suggestions))) == len(suggestions), "asks before a tell gave one configuration twice")
+    _require(len(optimizer.pending) == len(suggestions), "`pending` must list what was suggested and not told")
+    optimizer.tell([observation_of(space, suggestion) for suggestion in reversed(suggestions)])
     _require(not optimizer.pending, "`pending` must be empty once everything is told")
     more = list(islice(conversation(optimizer, space), 3))
-    _require(not set(_keys(more)) & set(_keys(made)), "a configuration was suggested again")
+    _require(not set(_keys(more)) & set(_keys(suggestions)), "a configuration was suggested again")
 
 
 def tells_of_configurations_never_suggested(make: Maker) -> None:
@@ -175,11 +177,11 @@ def tells_of_configurations_never_suggested(make: Maker) -> None:
     ]
     optimizer = make(space)
     optimizer.tell(told[:5])
-    made = list(islice(conversation(optimizer, space), 7))
+    suggestions = list(islice(conversation(optimizer, space), 7))
     optimizer.tell(told[5:])
-    made += islice(conversation(optimizer, space), 3)
-    _require(not set(_keys(made[:7])) & set(keys[:5]), "a told configuration was suggested")
-    _require(not set(_keys(made[7:])) & set(keys), "a told configuration was suggested")
+    suggestions += islice(conversation(optimizer, space), 3)
+    _require(not set(_keys(suggestions[:7])) & set(keys[:5]), "a told configuration was suggested")
+    _require(not set(_keys(suggestions[7:])) & set(keys), "a told configuration was suggested")
 
 
 def survives_trials_without_a_value(make: Maker) -> None:
@@ -189,9 +191,9 @@ def survives_trials_without_a_value(make: Maker) -> None:
     for mixture in (states, states[1:]):
         optimizer = make(space)
         for index in range(BUDGET):
-            made = _ask(make, optimizer, 1)
+            suggestions = _ask(make, optimizer, 1)
             optimizer.tell(
-                [observation_of(space, suggestion, state=mixture[index % len(mixture)]) for suggestion in made]
+                [observation_of(space, suggestion, state=mixture[index % len(mixture)]) for suggestion in suggestions]
             )
 
 
@@ -203,8 +205,8 @@ def starts_where_it_is_told(make: Maker) -> None:
     _require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
     told = make(space, start=start)
     told.tell([Observation(start, ObservationState.COMPLETED, value_of(space, start))])
-    made = list(islice(conversation(told, space), 4))
-    _require(start.key() not in _keys(made), "a start that has been told must not be suggested")
+    suggestions = list(islice(conversation(told, space), 4))
+    _require(start.key() not in _keys(suggestions), "a start that has been told must not be suggested")
 
 
 def mutates_nothing(make: Maker) -> None:
@@ -258,9 +260,9 @@ def order_of_tells_is_irrelevant(make: Maker) -> None:
     space = make.mixed()
     forward, backward = make(space), make(space)
     for _ in range(3):
-        made, again = _ask(make, forward, 4), _ask(make, backward, 4)
-        _require(made == again, f"the order of tells changed the suggestions: {made} or {again}")
-        observations = [observation_of(space, suggestion) for suggestion in made]
+        suggestions, again = _ask(make, forward, 4), _ask(make, backward, 4)
+        _require(suggestions == again, f"the order of tells changed the suggestions: {suggestions} or {again}")
+        observations = [observation_of(space, suggestion) for suggestion in suggestions]
         forward.tell(observations)
         for observation in reversed(observations):
             backward.tell([observation])
@@ -288,13 +290,13 @@ def uses_failures(make: Maker) -> None:
     outcomes = []
     for state in (ObservationState.FAILED, ObservationState.ABORTED):
         optimizer = make(space)
-        made = []
+        suggestions = []
         for index in range(BUDGET):
             (suggestion,) = optimizer.ask()
-            made.append(suggestion)
+            suggestions.append(suggestion)
             told = state if index % 2 else ObservationState.COMPLETED
             optimizer.tell([observation_of(space, suggestion, state=told)])
-        outcomes.append(_keys(made))
+        outcomes.append(_keys(suggestions))
     _require(outcomes[0] != outcomes[1], "failed trials change nothing, though `uses_failures` is declared")
 
 
@@ -304,8 +306,8 @@ def survives_constraints_and_objectives(make: Maker) -> None:
     for excess in (1.0, -1.0):
         optimizer = make(space)
         for index in range(BUDGET):
-            made = _ask(make, optimizer, 1)
-            told = [observation_of(space, suggestion) for suggestion in made]
+            suggestions = _ask(make, optimizer, 1)
+            told = [observation_of(space, suggestion) for suggestion in suggestions]
             limits = {"cpu": excess if index % 2 else 1.0}
             optimizer.tell(
                 [replace(observation, constraints=limits, others={"cost": float(index)}) for observation in told]
@@ -317,14 +319,14 @@ def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, fl
     """Return the keys of a budget of suggestions whose observations have ``measured`` in addition to the value."""
     space = make.mixed()
     optimizer = make(space)
-    made = []
+    suggestions = []
     for _ in range(BUDGET):
         (suggestion,) = optimizer.ask()
-        made.append(suggestion)
+        suggestions.append(suggestion)
         values = measured(suggestion.configuration)
         told = observation_of(space, suggestion)
         optimizer.tell([replace(told, constraints=values) if as_limit else replace(told, others=values)])
-    return _keys(made)
+    return _keys(suggestions)
 
 
 def handles_constraints(make: Maker) -> None:
@@ -347,13 +349,13 @@ def uses_noise(make: Maker) -> None:
     outcomes = []
     for error in (0.001, 1.0):
         optimizer = make(space)
-        made = []
+        suggestions = []
         for index in range(BUDGET):
             (suggestion,) = optimizer.ask()
-            made.append(suggestion)
+            suggestions.append(suggestion)
             told = observation_of(space, suggestion)
             optimizer.tell([replace(told, standard_error=error if index % 2 else 0.01)])
-        outcomes.append(_keys(made))
+        outcomes.append(_keys(suggestions))
     _require(outcomes[0] != outcomes[1], "standard errors change nothing, though `uses_noise` is declared")
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimizer import registry
 from optimizer.algorithms.knapsack import best_load
 from optimizer.algorithms.placement_exact import solve
-from optimizer.benchmark.placements import least_of_all, random_placement
+from optimizer.benchmark.placements import least_cost, random_placement
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.placement.assignment import CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment, assignment_of
 from optimizer.space import Capacity, Parameter, SearchSpace
@@ -27,7 +27,7 @@ ALGORITHMS = ("knapsack", "placement-exact", "placement-cpsat", "placement-sprea
 def test_no_placement_is_better_than_the_exact_one(seed: int, services: int, domains: int, wishes: bool) -> None:
     rng = np.random.default_rng(seed)
     problem = assignment_of(random_placement(rng, services, domains, room=rng.uniform(1.0, 2.0), wishes=wishes))
-    best, found = least_of_all(problem), solve(problem)
+    best, found = least_cost(problem), solve(problem)
     if found is None:
         assert best == np.inf
         return
@@ -45,7 +45,7 @@ def test_domains_of_different_size(seed: int) -> None:
         small.services, small.domains, (type(small.limits[0])(small.limits[0].weights, bounds),), small.interference,
         small.calls, small.apart, small.allowed, small.attributes,
     )  # fmt: skip
-    found, best = solve(problem), least_of_all(problem)
+    found, best = solve(problem), least_cost(problem)
     assert (found is None) == (best == np.inf)
     if found is not None:
         assert problem.cost(found) == pytest.approx(best, abs=1e-9)

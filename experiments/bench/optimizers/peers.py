@@ -1,4 +1,4 @@
-"""Peers that are raced and not shipped: they cannot keep every promise of the door."""
+"""Peers that are raced and not shipped: they cannot keep every promise of the interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tailor's optimizer without some of what it knows of namesakes: what each part of it is worth."""
+"""Tailor's optimizer without some parts of its treatment of tied parameters, to measure the gain of each part."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from optimizer.models import additive
 from optimizer.sampling import latin_hypercube
 from optimizer.space import Configuration
 
-NONE = 10**9  # members that no set of namesakes has
+NONE = 10**9  # more members than any set of tied parameters has
 
 
 class Variant(Tailor):
-    """``fewest``: members of a set that is modelled; ``moved``: part of the candidates that move sets together."""
+    """``fewest``: members of a modelled set; ``moved``: share of the candidates that move tied parameters as one."""
 
     fewest, moved = additive.MIN_MEMBERS, tailor._TIED_SHARE
     starts_together = True
