@@ -201,7 +201,7 @@ class TraceReaderContract:
 
 
 class IsolationContract:
-    """Tests of isolation.  Fixtures: ``given`` (GivenTestbed); ``isolation``; ``allowed``, reader of a service's CPUs."""
+    """Tests of isolation.  Fixtures: ``given`` (GivenTestbed); ``isolation``; ``allowed``, reading a service's CPUs."""
 
     def test_services_move_and_go_on(
         self, given: GivenTestbed, isolation: Isolation, allowed: Callable[[Running, str], str]
