@@ -1,4 +1,4 @@
-"""Tailor's errors, one class for each thing that a caller does next.
+"""Tailor's errors, classified by what the caller does next.
 
 TailorError
 ├── InputError                      refuse to start: the user mends the input

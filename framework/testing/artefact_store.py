@@ -1,4 +1,4 @@
-"""What every artefact store promises."""
+"""Contract kit of artefact stores."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ HOUR_NS = 3_600 * 10**9
 
 
 class KeptArtefacts:
-    """An artefact store, its clock, and a way to damage what it keeps."""
+    """An artefact store under test.
+
+    ``sleep``: makes its artefacts older [s].  ``now``: its clock [ns].  ``damage``: changes the bytes under a digest.
+    """
 
     def __init__(
         self,
         store: ArtefactStore,
-        pass_: Callable[[float], None],
+        sleep: Callable[[float], None],
         now: Callable[[], int],
         damage: Callable[[str], object],
     ) -> None:
-        self.store, self.pass_, self.now, self.damage = store, pass_, now, damage
+        self.store, self.sleep, self.now, self.damage = store, sleep, now, damage
 
 
 class ArtefactStoreContract:
-    """Fixture: ``kept``, a KeptArtefacts."""
+    """Tests of an artefact store.  Fixture: ``kept``, a KeptArtefacts."""
 
-    def test_what_is_put_comes_back_and_is_kept_once(self, kept: KeptArtefacts) -> None:
+    def test_equal_data_are_kept_once_and_come_back(self, kept: KeptArtefacts) -> None:
         first = kept.store.put(b"traces" * 1000)
         assert kept.store.put(b"traces" * 1000) == first
         assert kept.store.get(first) == b"traces" * 1000
@@ -42,9 +45,9 @@ class ArtefactStoreContract:
         with pytest.raises(StoreError, match="damaged"):
             kept.store.get(digest)
 
-    def test_what_is_old_and_not_referred_to_goes(self, kept: KeptArtefacts) -> None:
+    def test_old_artefacts_without_a_reference_are_removed(self, kept: KeptArtefacts) -> None:
         referred, unused, again = (kept.store.put(data) for data in (b"referred", b"unused", b"again"))
-        kept.pass_(7_200)
+        kept.sleep(7_200)
         kept.store.put(b"again")
         young = kept.store.put(b"young")
         assert kept.store.remove_but({referred}, kept.now() - HOUR_NS) == 1

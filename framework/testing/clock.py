@@ -1,10 +1,10 @@
-"""Time for tests."""
+"""Virtual time for tests."""
 
 from __future__ import annotations
 
 
 class VirtualClock:
-    """Time that passes only when somebody sleeps."""
+    """Clock whose time passes only in ``sleep``."""
 
     def __init__(self) -> None:
         self.ns = 1_700_000_000_000_000_000

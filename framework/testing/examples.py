@@ -1,4 +1,4 @@
-"""Small studies, trials and measurements."""
+"""Small studies, trials and measurements for tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A pretend machine with virtual time, for tests of the order of things.
+"""A fake testbed with virtual time, for tests of everything above the adapters.
 
-The pretend application answers with log-normal latencies whose scale is a function of the configuration, so that
-every stage above the adapters (evaluate, trials, optimizer, verdict) is the real one.
+Its application answers with log-normal latencies, whose median is a function of the configuration.  All stages above
+the adapters (evaluate, trials, optimizer, verdict) are the real ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from optimizer.space import Configuration, Value
 MACHINE = Machine("test", 2, 4096, "6.1", "cpu", "pretend engine", "none", "3.11", "0")
 
 
-SENSITIVE = 1.3  # by how much latency follows the machine's speed
+SENSITIVITY = 1.3  # of latency to the machine's speed, log on log
 
 Scale = Callable[[Configuration], float]
 
@@ -52,14 +52,15 @@ Scale = Callable[[Configuration], float]
 class PretendMachine:
     """Testbed, load generator and trace reader in one.  ``scale``: configuration -> median latency in ms.
 
-    ``on_deploy`` is called first in every deployment, so that a test can break things there.
+    ``on_deploy`` is called at the start of every deployment with the number of earlier ones, so that a test can fail
+    it.  ``invalid_once``: numbers of the deployments (from 1) whose load is sent late, which makes them invalid.
     """
 
     clock: Clock
     scale: Scale
-    noise: float = 0.0
-    slows: float = 0.0  # deviation of the machine's own speed between windows, on a logarithm; 0: nobody measures it
-    cores: Callable[[Configuration], float] = lambda configuration: 0.0  # what the service uses
+    noise: float = 0.0  # standard deviation of the log of the median, per window
+    speed_noise: float = 0.0  # standard deviation of the log of the machine's speed, per window; 0: not measured
+    cores: Callable[[Configuration], float] = lambda configuration: 0.0  # that the service uses
     on_deploy: Callable[[int], None] = lambda count: None
     invalid_once: set[int] = field(default_factory=set)
     name: str = "pretend"
@@ -125,8 +126,8 @@ class PretendMachine:
         started = self.clock.now_ns()
         due = started + (np.arange(count) * seconds / count * 1e9).astype(np.int64)
         median = self.scale(running.deployment.configuration) * np.exp(self.noise * rng.standard_normal())
-        slow = self.slows * rng.standard_normal()
-        median *= np.exp(SENSITIVE * slow)
+        slow = self.speed_noise * rng.standard_normal()
+        median *= np.exp(SENSITIVITY * slow)
         latency_ns = (median * 1e6 * np.exp(0.5 * rng.standard_normal(count))).astype(np.int64)
         late = len(self.deployed) in self.invalid_once
         before = usage()
@@ -148,7 +149,7 @@ class PretendMachine:
             cpu_s=0.1,
             usage_before=before,
             usage_after=usage(),
-            tick_us=40.0 * float(np.exp(slow)) if self.slows else None,
+            tick_us=40.0 * float(np.exp(slow)) if self.speed_noise else None,
         )
         return self._load
 
@@ -180,7 +181,7 @@ class PretendMachine:
 
 
 def pretend_types() -> dict[str, ServiceType]:
-    """One service type with an integer and a categorical parameter."""
+    """Return one service type, with an integer and a categorical parameter."""
     probe = Probe("command", r"(\d+)", command=("true",))
     size = ParameterDefinition(
         "size", "integer", 10, Apply("flag", template="-s {value}"), probe, "cache_bytes", low=1, high=100
@@ -192,7 +193,7 @@ def pretend_types() -> dict[str, ServiceType]:
 
 
 def pretend_application(directory: Path, *idle: str) -> Application:
-    """An application of the service "cache", for renderers and reports; ``idle`` services do nothing."""
+    """Return an application with the service "cache", for renderers and reports; ``idle`` services do nothing."""
     names = ("cache", *idle)
     return Application(
         name="pretend",
@@ -209,14 +210,14 @@ def pretend_application(directory: Path, *idle: str) -> Application:
 
 
 def larger_is_faster(configuration: Mapping[str, Value]) -> float:
-    """10 ms at the default's size, less for larger sizes, more for the policy "c"."""
+    """Return a median latency [ms]: 10 at the default's size, less for larger sizes, more for the policy "c"."""
     size = configuration["cache.size"]
     assert isinstance(size, int)
     return 5.0 + 50.0 / size * (1.5 if configuration["cache.policy"] == "c" else 1.0)
 
 
 def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) -> TestbedKind:
-    """The pretend machine as a kind of testbed, with eight CPUs."""
+    """Return the pretend machine as a kind of testbed, with eight CPUs."""
     cpus = Topology(tuple(Cpu(number, number, 0, 0) for number in range(8)))
     return TestbedKind(
         name=name,
@@ -231,7 +232,7 @@ def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) ->
 
 
 class PretendIsolation:
-    """Remembers where services were moved to."""
+    """Isolation that records the CPUs to which services were moved."""
 
     def __init__(self) -> None:
         self.allowed: dict[str, str] = {}

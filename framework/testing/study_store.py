@@ -1,4 +1,4 @@
-"""What every study store promises."""
+"""Contract kit of study stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from optimizer.space import Configuration
 
 
 class StudyStoreContract:
-    """Fixtures: ``store``, which holds ``examples.study()`` and nothing else; ``offers``, on the same database."""
+    """Tests of a study store.  Fixtures: ``store``, with ``examples.study()`` only; ``offers``, of one database."""
 
     def test_a_finished_trial_comes_back_as_it_was(self, store: StudyStore) -> None:
         trial = begin(store)
@@ -27,15 +27,13 @@ class StudyStoreContract:
         assert replace(read, measurements=()) == finished
         assert read.configuration == trial.configuration
         assert isinstance(read.configuration["cache.on"], bool)
-        [one] = read.measurements
-        assert one == measurement()
-        assert one.quantities["p95"].high == float("inf")
-        np.testing.assert_array_equal(one.latencies_ms, measurement().latencies_ms)
+        [stored] = read.measurements
+        assert stored == measurement()
+        assert stored.quantities["p95"].high == float("inf")
+        np.testing.assert_array_equal(stored.latencies_ms, measurement().latencies_ms)
 
-    def test_a_trial_is_offered_with_its_beginning_and_no_longer_than_it_runs(
-        self, store: StudyStore, offers: OfferStore
-    ) -> None:
-        """In one transaction each: what a killed process leaves has a lease, or is told."""
+    def test_a_trial_is_offered_from_its_beginning_to_its_end(self, store: StudyStore, offers: OfferStore) -> None:
+        """Begin and end are one transaction each: a trial that a killed process leaves has a lease, or has ended."""
         store.set_state(study().id, StudyState.RUNNING)
         configuration = Configuration({"cache.size": 3})
         wanted = Trial(study().id, 0, "search", configuration, TrialState.RUNNING)
@@ -48,7 +46,7 @@ class StudyStoreContract:
         assert offers.renew(study().id, "b", [first.number, second.number], 60.0) == []
         assert store.get(study().id).best == first.number
 
-    def test_several_trials_end_together_or_none_does(self, store: StudyStore) -> None:
+    def test_several_trials_end_in_one_transaction(self, store: StudyStore) -> None:
         wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
         first, second, third = store.begin_trials([wanted] * 3)
         ended = [
@@ -57,16 +55,16 @@ class StudyStoreContract:
         ]
         with pytest.raises(NotFound):
             store.finish_trials([*ended, replace(third, number=9, state=TrialState.FAILED)])
-        assert {one.state for one in store.trials(study().id)} == {TrialState.RUNNING}
+        assert {trial.state for trial in store.trials(study().id)} == {TrialState.RUNNING}
         store.finish_trials(ended, best=second.number)
-        found = store.trials(study().id)
-        assert [(one.state, one.value, one.reason) for one in found] == [
+        trials = store.trials(study().id)
+        assert [(trial.state, trial.value, trial.reason) for trial in trials] == [
             (TrialState.FAILED, None, "why"),
             (TrialState.COMPLETED, 2.0, ""),
             (TrialState.RUNNING, None, ""),
         ]
-        said = [(one["kind"], one["number"]) for one in store.events(study().id)]
-        assert said == [
+        events = [(event["kind"], event["number"]) for event in store.events(study().id)]
+        assert events == [
             ("trial begins", 1),
             ("trial begins", 2),
             ("trial begins", 3),
@@ -77,8 +75,8 @@ class StudyStoreContract:
             store.finish_trials([replace(third, state=TrialState.FAILED), ended[0]])
         assert store.trial(study().id, third.number).state is TrialState.RUNNING
 
-    def test_clients_measure_for_a_study_that_runs(self, store: StudyStore) -> None:
-        """Also where another process stopped it a moment ago."""
+    def test_clients_measure_only_for_a_study_that_runs(self, store: StudyStore) -> None:
+        """A study that another process has stopped takes no more trials and values."""
         wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
         with pytest.raises(IllegalTransition):
             store.begin_trials([wanted], [Offer("a", 0)])
@@ -87,9 +85,9 @@ class StudyStoreContract:
         store.set_state(study().id, StudyState.COMPLETED)
         with pytest.raises(IllegalTransition):
             store.finish_trials([replace(begun, state=TrialState.COMPLETED, value=1.0)], offered=True)
-        assert [one.state for one in store.trials(study().id)] == [TrialState.RUNNING]
+        assert [trial.state for trial in store.trials(study().id)] == [TrialState.RUNNING]
 
-    def test_where_a_study_stands(self, store: StudyStore, offers: OfferStore) -> None:
+    def test_state_of_a_study_and_whether_trials_wait(self, store: StudyStore, offers: OfferStore) -> None:
         store.set_state(study().id, StudyState.RUNNING)
         assert offers.stand(study().id) == (StudyState.RUNNING, False)
         wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
@@ -159,7 +157,7 @@ class StudyStoreContract:
         assert [event["kind"] for event in store.events(study().id)] == ["replay diverged", "plan changed"]
         assert [event["warmup_s"] for event in store.events(study().id, after=first)] == ["inf"]
 
-    def test_what_is_unknown_is_not_found(self, store: StudyStore) -> None:
+    def test_unknown_names_are_not_found(self, store: StudyStore) -> None:
         for change in (
             lambda: store.get("nothing"),
             lambda: store.set_best("nothing", 1),

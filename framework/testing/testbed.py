@@ -1,6 +1,6 @@
-"""What every testbed promises, with what drives load on it and what reads its traces.
+"""Contract kits of testbeds, load generators, trace readers and isolation.
 
-The kits share one deployment: where deploying takes long, put them into one class, with a fixture of scope "module".
+The kits share one deployment.  Where deploying takes long, put them into one class, with a fixture of scope "module".
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from framework.model.spans import SpanTable
 from framework.ports.isolation import Isolation
 from optimizer.space import Configuration
 
-MISSING = -2  # the parent of a span whose parent was not read
-SIGMAS = 6.0
+MISSING = -2  # parent of a span whose parent was not read
+SIGMAS = 6.0  # by which the number of requests may differ from its mean
 
 
 def quiet(step: str) -> None:
-    """For whoever wants to hear of no step."""
+    """Ignore a step: a ``Progress`` that does nothing."""
 
 
 @dataclass
 class GivenTestbed:
-    """A kind of testbed, with an application that it can run.
+    """A testbed under test, with an application that it can run.
 
-    ``project``: a name that nobody else uses.
+    ``project``: a name that no other test uses.
     """
 
     kind: TestbedKind
@@ -46,47 +46,47 @@ class GivenTestbed:
 
     @cached_property
     def rig(self) -> Rig:
-        """Opened once."""
+        """Testbed, load generator and trace reader, opened once."""
         return self.kind.open(self.application, self.types)
 
     def deployment(self, project: str | None = None) -> Deployment:
-        """The application under the configuration; what that does not name is as the knowledge base says."""
+        """Render the application; parameters that the configuration does not name get the knowledge base's defaults."""
         project = project or self.project
         labels = {"tailor.study": project, "tailor.application": self.application.name}
         return render(self.application, self.types, self.configuration, project=project, labels=labels)
 
     @cached_property
     def running(self) -> Running:
-        """Deployed once, with its data."""
+        """The deployment, deployed once, with its dataset."""
         self.rig.testbed.load_dataset(self.application, self.deployment(), quiet)
         return self.rig.testbed.deploy(self.deployment(), quiet)
 
     def load(self, seed: int = 1) -> tuple[LoadResult, list[Usage]]:
-        """One run of the generator, and the counters that it asked for."""
+        """Run the generator once; returns its result, and the CPU counters that it asked for."""
         plan = LoadPlan(self.application.workload, self.rate_rps, self.warmup_s, self.window_s, seed)
-        asked: list[Usage] = []
+        usages: list[Usage] = []
 
         def usage() -> Usage:
-            asked.append(self.rig.testbed.usage(self.running))
-            return asked[-1]
+            usages.append(self.rig.testbed.usage(self.running))
+            return usages[-1]
 
-        return self.rig.load.run(plan, self.running, usage, quiet), asked
+        return self.rig.load.run(plan, self.running, usage, quiet), usages
 
     def clean(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that the tests left."""
         self.rig.testbed.clean(self.project, data=True)
 
 
 class DeploymentContract:
-    """Fixture: ``given``, a GivenTestbed, cleaned afterwards."""
+    """Tests of a testbed.  Fixture: ``given``, a GivenTestbed, cleaned afterwards."""
 
-    def test_it_is_what_its_kind_says(self, given: GivenTestbed) -> None:
+    def test_the_testbed_agrees_with_its_kind(self, given: GivenTestbed) -> None:
         testbed = given.rig.testbed
         assert testbed.name == given.kind.name
         assert testbed.modelled == given.kind.modelled
         assert given.kind.available(given.application)
 
-    def test_its_machine_has_what_is_tuned_for(self, given: GivenTestbed) -> None:
+    def test_its_machine_has_cores_memory_and_cpus(self, given: GivenTestbed) -> None:
         machine = given.rig.testbed.machine()
         assert machine.cores >= 1
         assert machine.memory_mib >= 1
@@ -94,7 +94,7 @@ class DeploymentContract:
         assert topology.cpus
         assert len({cpu.number for cpu in topology.cpus}) == len(topology.cpus)
 
-    def test_its_digest_is_of_text_and_lasts(self, given: GivenTestbed) -> None:
+    def test_its_digest_is_text_and_stable(self, given: GivenTestbed) -> None:
         digest = given.kind.digest(given.application)
         assert all(isinstance(part, str) for item in digest.items() for part in item)
         assert given.kind.digest(given.application) == digest
@@ -103,11 +103,11 @@ class DeploymentContract:
         testbed = given.rig.testbed
         testbed.check(given.application)
         running = given.running
-        wanted, found = given.deployment(), running.deployment
-        assert (found.project, found.application, found.configuration) == (
+        wanted, deployed = given.deployment(), running.deployment
+        assert (deployed.project, deployed.application, deployed.configuration) == (
             wanted.project, wanted.application, wanted.configuration,
         )  # fmt: skip
-        assert wanted.labels.items() <= found.labels.items(), "it may have some of its own"
+        assert wanted.labels.items() <= deployed.labels.items(), "the testbed may add labels"
         assert set(running.containers) <= {service.name for service in given.application.services}
         assert running.containers
         testbed.alive(running)
@@ -120,14 +120,14 @@ class DeploymentContract:
         assert all(second.cpu_s[name] >= first.cpu_s[name] >= 0 for name in first.cpu_s)
         assert second.host_cpu_s >= first.host_cpu_s
 
-    def test_deploying_again_gives_the_same(self, given: GivenTestbed) -> None:
+    def test_deploying_again_keeps_the_services(self, given: GivenTestbed) -> None:
         before = given.running
         again = given.rig.testbed.deploy(given.deployment(), quiet)
         assert set(again.containers) == set(before.containers)
         given.rig.testbed.alive(again)
         given.running = again
 
-    def test_cleaning_takes_one_project_and_no_other(self, given: GivenTestbed) -> None:
+    def test_cleaning_removes_one_project_only(self, given: GivenTestbed) -> None:
         testbed, running = given.rig.testbed, given.running
         other = f"{given.project}-other"
         testbed.deploy(given.deployment(other), quiet)
@@ -141,10 +141,10 @@ class DeploymentContract:
 
 
 class LoadGeneratorContract:
-    """Fixture: ``given``, a GivenTestbed on which load can be driven."""
+    """Tests of a load generator.  Fixture: ``given``, a GivenTestbed on which load can be driven."""
 
-    def test_requests_are_due_whatever_becomes_of_others(self, given: GivenTestbed) -> None:
-        """An open loop: the schedule follows from the seed alone."""
+    def test_the_schedule_does_not_depend_on_answers(self, given: GivenTestbed) -> None:
+        """The load is an open loop: its schedule follows from the seed alone."""
         first, _ = given.load(seed=1)
         again, _ = given.load(seed=1)
         other, _ = given.load(seed=2)
@@ -155,31 +155,31 @@ class LoadGeneratorContract:
         if given.application.workload.arrivals == "poisson":
             assert len(other.due_ns) != len(first.due_ns) or not np.allclose(_offsets(first), _offsets(other))
 
-    def test_every_request_is_told(self, given: GivenTestbed) -> None:
-        found, _ = given.load()
-        count = len(found.due_ns)
-        columns = (found.sent_ns, found.end_ns, found.request_class, found.status, found.ok)
+    def test_every_request_is_reported(self, given: GivenTestbed) -> None:
+        load, _ = given.load()
+        count = len(load.due_ns)
+        columns = (load.sent_ns, load.end_ns, load.request_class, load.status, load.ok)
         assert {len(column) for column in columns} == {count}
         expected = given.rate_rps * (given.warmup_s + given.window_s)
         assert abs(count - expected) <= SIGMAS * np.sqrt(expected)
-        assert (np.diff(np.sort(found.due_ns)) >= 0).all()
-        answered = found.status != 0
-        assert (found.sent_ns >= found.due_ns)[answered].all()
-        assert (found.end_ns >= found.sent_ns)[answered].all()
-        assert found.request_class.max(initial=0) < len(found.classes)
-        assert not (found.ok & ~answered).any(), "no answer is no success"
+        assert (np.diff(np.sort(load.due_ns)) >= 0).all()
+        answered = load.status != 0
+        assert (load.sent_ns >= load.due_ns)[answered].all()
+        assert (load.end_ns >= load.sent_ns)[answered].all()
+        assert load.request_class.max(initial=0) < len(load.classes)
+        assert not (load.ok & ~answered).any(), "a request without an answer cannot be ok"
 
     def test_counters_are_read_at_both_ends_of_the_window(self, given: GivenTestbed) -> None:
-        found, asked = given.load()
-        assert len(asked) == 2
-        assert found.usage_before is not None
-        assert found.usage_after is not None
-        between_s = (found.usage_after.at_ns - found.usage_before.at_ns) / 1e9
+        load, usages = given.load()
+        assert len(usages) == 2
+        assert load.usage_before is not None
+        assert load.usage_after is not None
+        between_s = (load.usage_after.at_ns - load.usage_before.at_ns) / 1e9
         assert between_s == pytest.approx(given.window_s, abs=max(1.0, given.warmup_s + 0.5))
 
 
 class TraceReaderContract:
-    """Fixture: ``given``, a GivenTestbed whose services are traced."""
+    """Tests of a trace reader.  Fixture: ``given``, a GivenTestbed whose services are traced."""
 
     def test_traces_of_the_window_come_whole(self, given: GivenTestbed) -> None:
         reader = given.rig.traces
@@ -200,7 +200,7 @@ class TraceReaderContract:
 
 
 class IsolationContract:
-    """Fixtures: ``given``, a GivenTestbed; ``isolation``; ``allowed``, which tells a service's list of CPUs."""
+    """Tests of isolation.  Fixtures: ``given`` (GivenTestbed); ``isolation``; ``allowed``, reading a service's CPUs."""
 
     def test_services_move_and_go_on(
         self, given: GivenTestbed, isolation: Isolation, allowed: Callable[[Running, str], str]
@@ -213,13 +213,14 @@ class IsolationContract:
             given.rig.testbed.alive(running)
 
 
-def _offsets(found: LoadResult) -> NDArray[np.float64]:
-    """When requests were due, in seconds from the beginning."""
-    seconds: NDArray[np.float64] = (np.sort(found.due_ns) - found.started_ns) / 1e9
+def _offsets(load: LoadResult) -> NDArray[np.float64]:
+    """Return when requests were due, in seconds from the start, in order; shape (requests,)."""
+    seconds: NDArray[np.float64] = (np.sort(load.due_ns) - load.started_ns) / 1e9
     return seconds
 
 
 def _check(spans: SpanTable, start_ns: int, end_ns: int) -> None:
+    """Assert that traces are whole: one root each, inside the window, and every parent in the same trace."""
     roots = spans.parent == -1
     assert np.bincount(spans.trace[roots], minlength=len(spans.traces)).tolist() == [1] * len(spans.traces)
     assert ((spans.start_ns[roots] >= start_ns) & (spans.start_ns[roots] < end_ns)).all()

@@ -118,7 +118,7 @@ def _add(columns: SpanColumns, trace: int, span_id: int, span: _Span, shared: se
 
 
 def _trace(columns: SpanColumns, text: str) -> int:
-    """Return the trace's number.  Raises ValueError for an id that is zero or not hexadecimal."""
+    """Return the trace's number; ids are compared in lower case, padded to 16 digits.  Raises ValueError for no id."""
     if not int(text, 16):
         raise ValueError(text)
     return columns.number(text.lower().rjust(16, "0")[-32:])

@@ -41,13 +41,13 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeptArtefac
 def _files(directory: Path) -> KeptArtefacts:
     """Time passes by making every file older."""
 
-    def pass_(seconds: float) -> None:
+    def sleep(seconds: float) -> None:
         for path in directory.glob("??/*"):
             about = path.stat()
             os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns - int(seconds * 1e9)))
 
     return KeptArtefacts(
-        FileArtefacts(directory), pass_, time.time_ns, lambda digest: _path(directory, digest).write_bytes(b"x")
+        FileArtefacts(directory), sleep, time.time_ns, lambda digest: _path(directory, digest).write_bytes(b"x")
     )
 
 

@@ -31,7 +31,7 @@ from framework.study.procedure import Procedure
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import (
     MACHINE,
-    SENSITIVE,
+    SENSITIVITY,
     PretendMachine,
     larger_is_faster,
     pretend_application,
@@ -131,7 +131,9 @@ def test_what_changes_is_readable_in_any_terminal(found: Summary, columns: int, 
 
 def test_what_the_machine_itself_did_is_taken_out(tmp_path: Path) -> None:
     """On a machine whose speed varies by 15 % between windows a gain of 6 % is not seen, and at equal speed it is."""
-    unsteady = PretendMachine(VirtualClock(), lambda c: 10.0 if c["cache.size"] == 10 else 9.4, noise=0.01, slows=0.15)
+    unsteady = PretendMachine(
+        VirtualClock(), lambda c: 10.0 if c["cache.size"] == 10 else 9.4, noise=0.01, speed_noise=0.15
+    )
     bench = pretend_bench(tmp_path, unsteady)
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     plan = replace(PLAN, pairs=10, rivals={"expert": {"cache.size": 12}})
@@ -148,7 +150,7 @@ def test_what_the_machine_itself_did_is_taken_out(tmp_path: Path) -> None:
     gain, sensitivity = found.equal_speed.verdict.gain, found.equal_speed.sensitivity
     assert gain.low < 0.06 < gain.high
     assert gain.high - gain.low < 0.06
-    assert abs(sensitivity.slope - SENSITIVE) < 4 * sensitivity.error
+    assert abs(sensitivity.slope - SENSITIVITY) < 4 * sensitivity.error
     told = [one.told_value for one in trials if one.purpose == "search" and one.told_value is not None]
     assert max(told) / min(told) < 1.3, "the optimizer is told what the configurations did"
     written = io.StringIO()

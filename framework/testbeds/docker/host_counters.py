@@ -17,7 +17,7 @@ from framework.testbeds.host.usage import PROC, counter_file
 
 
 class DockerHostCounters:
-    """Implements ``framework.ports.host_counters.HostCounters``."""
+    """Counters of services; implements ``framework.ports.host_counters.HostCounters``."""
 
     def __init__(self, engine: Engine | None = None, proc: Path = PROC) -> None:
         self._engine = engine or Engine()

@@ -11,7 +11,7 @@ from framework.testbeds.docker.owner import Owner
 
 
 class DockerIsolation:
-    """Implements ``framework.ports.isolation.Isolation``."""
+    """Pinning by the engine; implements ``framework.ports.isolation.Isolation``."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine()

@@ -41,7 +41,7 @@ class _Service:
 
 
 class Readiness:
-    """Wait for the services of one project.  ``finite``: services that may exit with 0."""
+    """Readiness of the services of one project.  ``finite``: services that may exit with 0."""
 
     def __init__(self, engine: Engine, project: str, finite: frozenset[str]) -> None:
         self._engine = engine

@@ -23,7 +23,7 @@ from framework.testbeds.docker.owner import Owner
 
 
 class DockerSideContainers:
-    """Implements ``framework.ports.side_containers.SideContainers``."""
+    """Side containers of an engine; implements ``framework.ports.side_containers.SideContainers``."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine()

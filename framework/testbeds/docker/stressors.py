@@ -21,7 +21,7 @@ PAUSE_S = 0.25  # a stressor reports once a second
 
 
 class DockerStressors:
-    """Implements ``framework.ports.stressors.Stressors``."""
+    """Stressors in containers; implements ``framework.ports.stressors.Stressors``."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine()

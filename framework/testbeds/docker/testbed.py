@@ -69,7 +69,7 @@ class Phases:
 
 
 class DockerTestbed:
-    """Runs deployments with Docker Compose; implements ``framework.ports.testbed.Testbed``.
+    """Testbed that uses Docker Compose; implements ``framework.ports.testbed.Testbed``.
 
     ``home``: TAILOR_HOME; documents go to ``home/run/<project>``.  ``types``: the knowledge base, by name.
     ``gate``: decides what compose files may ask for.  ``machine``: describes the engine's machine; None: the engine is
