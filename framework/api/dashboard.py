@@ -80,7 +80,7 @@ def router(service: Service) -> APIRouter:
     async def body_of(found: Study, caller: Caller) -> Mapping[str, Any]:
         """What a page shows of a study: {"html", "repetitions"}."""
         if not await run_in_threadpool(service.has_value, found):
-            return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
+            return {"html": PAGES.get_template("live_body.html").render(summary={"default": None}), "repetitions": 0}
         shown: Mapping[str, Any] = json.loads(await answer("body", [found.id], [found], caller))
         return shown
 
