@@ -153,7 +153,7 @@ def _listed(service: Service, state: str, application: str, after: str) -> dict[
 async def _body(service: Service, study: Study, caller: Caller) -> Mapping[str, Any]:
     """Return the part of a page that shows a study: {"html", "repetitions"}."""
     if not await run_in_threadpool(service.has_value, study):
-        return {"html": PAGES.get_template("live_body.html").render(found={"default": None}), "repetitions": 0}
+        return {"html": PAGES.get_template("live_body.html").render(summary={"default": None}), "repetitions": 0}
     shown: Mapping[str, Any] = json.loads(await service.rendering.answer("body", [study.id], [study], caller.who))
     return shown
 

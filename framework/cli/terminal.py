@@ -146,7 +146,7 @@ def summary(console: Console, found: Summary) -> None:
         if explained:
             table.add_column("what it is for", overflow="fold")
         for one in found.changed:
-            row = (one.parameter, one.default, one.said)
+            row = (one.parameter, one.default, one.text)
             table.add_row(*map(escape, row), *([one.description] if explained else []))
         console.print(table)
     console.print(f"[bold]{found.headline}[/]", soft_wrap=True)

@@ -17,7 +17,7 @@ Rule = Callable[[Check, str, str, Any], Any]
 
 TYPE_LABEL = "tailor.type"
 DEFAULT = "default"  # the network of services that name none
-UNLISTED = "not on the list of what a study runs"
+UNLISTED = "not on the list of what a study may use"
 OUT = "it leads out of its container"
 
 # Values that stay inside the container, whatever they are.

@@ -18,7 +18,7 @@ _PLAIN = frozenset({"ro", "rw", "cached", "delegated", "consistent", "nocopy", "
 
 
 class NotUnderstood(Exception):
-    """An entry that has no form known to be harmless; the message says what is wrong with it."""
+    """An entry that has no form known to be harmless; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,5 +19,5 @@ def placed(place: Placement, services: Iterable[str], configuration: Mapping[str
 
 
 def expected(service: str, cpus: str) -> Expectation:
-    """Return what the kernel must report of a service that may use these CPUs only."""
+    """Return the CPUs that the kernel must report for a service, to be read back."""
     return Expectation(service, CPUSET, cpus, Probe("cpus", r"^(\S+)$"))

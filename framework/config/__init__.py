@@ -1,5 +1,5 @@
-"""YAML files and the environment -> the model.  What is unclear is refused, with its place and what is allowed.
+"""YAML files and the environment -> the model.  Anything unclear is refused, with its place and the allowed values.
 
-One kind of file, one module; ``settings`` reads the environment.  Nothing is imported here, so that whoever needs the
-settings does not load what reads YAML.
+One kind of file, one module; ``settings`` reads the environment.  Nothing is imported here, so that an import of the
+settings does not load the YAML library.
 """

@@ -54,7 +54,7 @@ def load_service_type(path: Path) -> ServiceType:
     """Read one service type; a file that has not changed is read once.  Raises FileError."""
     try:
         stamp = path.stat()
-    except OSError:  # the reader says what is wrong
+    except OSError:  # the reader raises the error
         return _read(path)
     return _cached(path, stamp.st_mtime_ns, stamp.st_size)
 

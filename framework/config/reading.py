@@ -16,7 +16,7 @@ MIB = 2**20
 CONFIGURATION_BYTES = 16 * MIB  # YAML and JSON that people or their programs write
 RECORD_BYTES = 512 * MIB  # profiles, evidence, recorded studies, runs of a race
 TRACES_BYTES = 8 * 1024 * MIB  # a document of traces
-STUDY_BYTES = 1024 * MIB  # what `tailor export` writes
+STUDY_BYTES = 1024 * MIB  # an archive that `tailor export` writes
 APPLICATION_BYTES = 16 * 1024 * MIB  # any file of an application's directory, which is hashed and not kept
 CHUNK_BYTES = MIB
 

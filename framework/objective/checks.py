@@ -80,7 +80,7 @@ def machine(usage: Machine, limits: Limits) -> Iterator[str]:
 
 def span_counts(read: int, created: int | None, roots: int, load: LoadResult, limits: Limits) -> Iterator[str]:
     """Check that all created spans were read.  ``created`` includes the generator's spans; None: check only these."""
-    what, wanted, present = (
+    kind, wanted, present = (
         ("spans", created, read)
         if created is not None
         else (
@@ -92,17 +92,17 @@ def span_counts(read: int, created: int | None, roots: int, load: LoadResult, li
     if roots == 0:
         yield f"none of the {read} spans read is a root span of the generator: p95 cannot be read from spans"
     if wanted == 0:
-        yield f"no {what} were created in the window: tracing is not on"
+        yield f"no {kind} were created in the window: tracing is not on"
         return
     missing = (wanted - present) / wanted
     if missing > limits.missing_spans:
         yield (
-            f"{wanted - present} of {wanted} {what} are missing ({missing:.2%}); "
+            f"{wanted - present} of {wanted} {kind} are missing ({missing:.2%}); "
             f"the limit is {limits.missing_spans:.2%}"
         )
     if missing < -limits.missing_spans:
         yield (
-            f"{present - wanted} more {what} were read than the {wanted} created: "
+            f"{present - wanted} more {kind} were read than the {wanted} created: "
             "spans of something else carry the window's mark or lie in its time"
         )
 

@@ -1,1 +1,1 @@
-"""What a study found, for people and for programs: one summary behind the terminal, the JSON and the HTML page."""
+"""The results of a study, for people and for programs: one summary behind the terminal, the JSON and the HTML page."""

@@ -9,7 +9,7 @@ from framework.model import Measurement, Study, Trial, TrialState
 
 
 def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
-    """The verdict's trials, of the best that was taken: a smaller recommendation has pairs of its own."""
+    """Return the verdict's trials of the pairs with ``best``: a smaller recommendation has pairs of its own."""
     verdict = [t for t in trials if t.purpose == "verdict"]
     pairs = {
         t.pair for t in verdict if best is not None and t.label == "best" and t.configuration == best.configuration
@@ -18,12 +18,12 @@ def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
 
 
 def arm(trials: Sequence[Trial], label: str, best: Trial | None) -> list[Measurement]:
-    """Valid repetitions of one arm of the verdict."""
+    """Return the valid repetitions of one arm of the verdict."""
     return _valid(t for t in fresh(trials, best) if t.label == label)
 
 
 def repetitions(study: Study, trials: Sequence[Trial], label: str) -> list[Measurement]:
-    """The same, or where there was no verdict, of the trial itself.  ``label``: default or best.  Raises InputError."""
+    """Return an arm's valid repetitions, without a verdict its trial's.  Raises InputError for another ``label``."""
     if label not in ("default", "best"):
         raise InputError(f"study {study.id}: found {label!r}; allowed: default, best")
     best = chosen(study, trials)
@@ -32,7 +32,7 @@ def repetitions(study: Study, trials: Sequence[Trial], label: str) -> list[Measu
 
 
 def chosen(study: Study, trials: Sequence[Trial]) -> Trial | None:
-    """The trial of the study's best configuration, once it has one."""
+    """Return the trial of the study's best configuration; None before one is chosen."""
     return next((t for t in trials if t.number == study.best), None)
 
 

@@ -1,4 +1,4 @@
-"""The changes of a configuration: parameter by parameter, and those of one name in several services together."""
+"""The changes of a configuration: parameter by parameter, and grouped by the parameter's name."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Changes of parameters of one name and one default, in one service or many; values with their unit."""
+    """The changes of parameters with one name and one default, in one service or many; values with their unit."""
 
     parameter: str
     default: str
     description: str
-    values: Mapping[str, Sequence[str]]  # value -> services that have it now; what most have comes first
+    values: Mapping[str, Sequence[str]]  # value -> services that have it now; the most frequent first
 
     @property
-    def said(self) -> str:
-        """``1: text, media; 3: user``."""
+    def text(self) -> str:
+        """The values with their services, such as ``1: text, media; 3: user``."""
         return "; ".join(f"{value}: {', '.join(services)}" for value, services in self.values.items())
 
 
 def changes(
     default: Mapping[str, Value], other: Configuration, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
-    """The parameters in which two configurations differ, in the order of the application."""
-    # A type that is not known here (TAILOR_SEARCH_SPACES of another shell) leaves its changes unexplained.
+    """Return the parameters in which two configurations differ, in the order of the application."""
+    # Changes of a type that is not known here (TAILOR_SEARCH_SPACES of another shell) have no explanation.
     known = {
         f"{service.name}.{parameter.name}": parameter
         for service in application.services
         if service.type in types
         for parameter in types[service.type].parameters
     }
-    found = []
+    changed = []
     for name, value in other.items():
         if value != default[name]:
             service, _, parameter = name.rpartition(".")
-            about = known.get(name)
-            said = (about.unit, about.description, about.role) if about else ("", "", "")
-            found.append(Change(service, parameter, default[name], value, *said))
-    return tuple(found)
+            definition = known.get(name)
+            explanation = (definition.unit, definition.description, definition.role) if definition else ("", "", "")
+            changed.append(Change(service, parameter, default[name], value, *explanation))
+    return tuple(changed)
 
 
-def by_name(found: Sequence[Change]) -> tuple[Changed, ...]:
-    """The changes of parameters of one name together, those of most services first."""
+def by_name(changes: Sequence[Change]) -> tuple[Changed, ...]:
+    """Group changes by the parameter's name, those of most services first."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    for one in found:
-        key = (one.parameter, _text(one.default, one.unit), one.description)
-        groups.setdefault(key, {}).setdefault(_text(one.value, one.unit), []).append(one.service)
-    many = sorted(groups.items(), key=lambda group: -sum(map(len, group[1].values())))
+    for change in changes:
+        key = (change.parameter, _text(change.default, change.unit), change.description)
+        groups.setdefault(key, {}).setdefault(_text(change.value, change.unit), []).append(change.service)
+    ordered = sorted(groups.items(), key=lambda group: -sum(map(len, group[1].values())))
     return tuple(
-        Changed(*key, values=dict(sorted(values.items(), key=lambda value: -len(value[1])))) for key, values in many
+        Changed(*key, values=dict(sorted(values.items(), key=lambda value: -len(value[1])))) for key, values in ordered
     )
 
 

@@ -21,7 +21,7 @@ def export(
     study: str,
     directory: Path,
 ) -> Sequence[str]:
-    """Write compose files, mounted files, the configuration and a diff against the default; returns their names.
+    """Write compose files, mounted files, the configuration and a diff against the default; return their names.
 
     Raises InputError when the directory is not empty or cannot be written.
     """
@@ -43,7 +43,7 @@ def export(
         for name, text in files.items():
             write_text(directory / name, text)
     except InputError:
-        shutil.rmtree(directory, ignore_errors=True)  # nothing half-written is left
+        shutil.rmtree(directory, ignore_errors=True)  # do not leave an incomplete export
         raise
     return sorted(files)
 

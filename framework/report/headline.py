@@ -1,4 +1,4 @@
-"""The verdict of a study in one sentence: on its own, so that a list of studies needs neither traces nor statistics."""
+"""The verdict of a study in one sentence; a module of its own, so that listing studies needs no other report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from framework.report.arms import chosen
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that ended by themselves."""
+    """Return the trials that are neither running nor aborted."""
     return [trial for trial in trials if trial.state not in (TrialState.RUNNING, TrialState.ABORTED)]
 
 
 def default_and_best(study: Study, trials: Sequence[Trial], objective: Objective) -> tuple[Trial | None, Trial | None]:
-    """The default's trial and that of the best configuration, of those with a value.
+    """Return the trial of the default and that of the best configuration; None without a value.
 
-    The best is what the study chose; before it has, the best so far.
+    The best is the study's choice; before it is made, the best so far.
     """
     valued = [trial for trial in finished_trials(trials) if trial.told_value is not None]
     searched = [trial for trial in valued if trial.purpose in ("default", "search")]
@@ -26,7 +26,7 @@ def default_and_best(study: Study, trials: Sequence[Trial], objective: Objective
 
 
 def headline(study: Study, default: Trial | None, best: Trial | None) -> str:
-    """The verdict in one sentence, as measurement.md words it; what was not measured is said first."""
+    """Return the verdict in one sentence, in the words of measurement.md; a modelled study is named as such first."""
     return ("Modelled, not measured.  " if study.modelled else "") + _verdict(study, default, best)
 
 

@@ -1,4 +1,4 @@
-"""The machine as boxes, sockets around memory nodes around caches around cores, and where services run: an SVG."""
+"""An SVG of the machine and its services: boxes of sockets, in them memory nodes, caches and cores."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from framework.report.figure import BRIGHT
 
 CPU_WIDTH, CPU_HEIGHT, PAD, LINE = 46, 30, 8, 18
 PER_ROW = 8  # cores of a cache side by side
-MOST_WIDTH = 700  # a cache that would begin further right begins a new row
+MOST_WIDTH = 700  # a cache that would begin further right goes to a new row
 PLAIN = "#bbbbbb"
 
 
 def machine_picture(topology: Topology, placement: Mapping[str, str], title: str) -> str:
-    """``placement``: service -> list of CPUs, or "all".  CPUs have the colour of their domain; services are listed."""
+    """Draw the machine with a colour for each CPU set and its services.  ``placement``: service -> CPUs or "all"."""
     domains = sorted({cpus for cpus in placement.values() if cpus != "all"}, key=read_cpus)
-    colour = {cpu: BRIGHT[i % len(BRIGHT)] for i, one in enumerate(domains) for cpu in read_cpus(one)}
+    colour = {cpu: BRIGHT[i % len(BRIGHT)] for i, domain in enumerate(domains) for cpu in read_cpus(domain)}
     parts: list[str] = []
     width, y = 0.0, 2.0 * LINE
     for name, cpus in topology.groups("package").items():
         right, bottom = _nested(parts, topology.only(cpus), name.replace("package", "socket"), PAD, y, colour)
         width, y = max(width, right), bottom + PAD
     y += LINE
-    for index, one in enumerate([*domains, "all"]):
-        services = sorted(name for name, cpus in placement.items() if cpus == one)
+    for index, domain in enumerate([*domains, "all"]):
+        services = sorted(name for name, cpus in placement.items() if cpus == domain)
         if not services:
             continue
-        fill = BRIGHT[index % len(BRIGHT)] if one != "all" else PLAIN
-        label = f"CPU {one}" if one != "all" else "all CPUs"
+        fill = BRIGHT[index % len(BRIGHT)] if domain != "all" else PLAIN
+        label = f"CPU {domain}" if domain != "all" else "all CPUs"
         parts.append(f'<rect x="{PAD}" y="{y - 11}" width="12" height="12" fill="{fill}"/>')
         parts.append(_text(PAD + 18, y, f"{label}:", bold=True))
         for row in _rows(services):
@@ -48,7 +48,7 @@ def machine_picture(topology: Topology, placement: Mapping[str, str], title: str
 def _nested(
     parts: list[str], package: Topology, name: str, x: float, y: float, colour: Mapping[int, str]
 ) -> tuple[float, float]:
-    """A socket with its memory nodes, their last caches, their cores; returns its right and bottom edges."""
+    """Draw a socket with its memory nodes, last-level caches and cores; return its right and bottom edges."""
     at = len(parts)
     right, bottom = x, y + LINE + PAD
     for node, cpus in package.groups("node").items():
@@ -71,9 +71,9 @@ def _cache(
     parts: list[str], shared: Topology, name: str, x: float, y: float, colour: Mapping[int, str]
 ) -> tuple[float, float]:
     cores = list(shared.groups("core").values())
-    threads = max(len(one) for one in cores)
+    threads = max(len(cpus) for cpus in cores)
     rows = -(-len(cores) // PER_ROW)
-    size = max((one.size_bytes for one in shared.caches if one.kind != "i"), default=0)
+    size = max((cache.size_bytes for cache in shared.caches if cache.kind != "i"), default=0)
     label = f"{name.split()[0]} {size / 2**20:g} MiB" if size else name
     right = x + PAD + min(len(cores), PER_ROW) * (CPU_WIDTH + 4) + PAD
     bottom = y + LINE + rows * (threads * CPU_HEIGHT + 6) + PAD
@@ -103,7 +103,7 @@ def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
 
 
 def _rows(names: Sequence[str], most: int = 90) -> list[str]:
-    """Names with commas, in lines of at most so many characters."""
+    """Join names by commas into lines of at most ``most`` characters."""
     rows = [""]
     for name in names:
         addition = f"{', ' if rows[-1] else ''}{name}"
@@ -115,8 +115,8 @@ def _rows(names: Sequence[str], most: int = 90) -> list[str]:
 
 
 def described(topology: Topology) -> str:
-    """The machine in a line."""
+    """Describe the machine in one line."""
     counts = {by: len(topology.groups(by)) for by in ("package", "node", "cache", "core")}
     words = {"package": "socket", "node": "memory node", "cache": "last-level cache", "core": "core"}
-    said = [f"{count} {words[by]}{'s' if count > 1 else ''}" for by, count in counts.items()]
-    return f"CPU {write_cpus(topology.numbers)}: {', '.join(said)}"
+    parts = [f"{count} {words[by]}{'s' if count > 1 else ''}" for by, count in counts.items()]
+    return f"CPU {write_cpus(topology.numbers)}: {', '.join(parts)}"

@@ -1,6 +1,6 @@
-"""A page for each optimizer, made of what its class says; ``python -m framework.report.optimizer_pages`` writes them.
+"""A page for each optimizer, made from its class; ``python -m framework.report.optimizer_pages`` writes them.
 
-A test fails where a page is missing or no longer says what the class says.
+A test fails where a page is missing or differs from the class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CAPABILITIES = {
 
 
 def page(kind: type[Optimizer]) -> str:
-    """Markdown: what it is, when to use it, budget, options, capabilities, source."""
+    """Write an optimizer's page as Markdown: summary, when to use it, budget, options, capabilities, source."""
     can = [f"- {text}" for name, text in CAPABILITIES.items() if getattr(kind, name)]
     parts = [
         f"# {kind.name}",
@@ -49,8 +49,8 @@ def _options(kind: type[Optimizer]) -> str:
     if not kind.options_known:
         return "It has no options."
     rows = [
-        f"| `{name}` | `{one.default}` | {_allowed(one)} | {one.description} |"
-        for name, one in kind.options_known.items()
+        f"| `{name}` | `{option.default}` | {_allowed(option)} | {option.description} |"
+        for name, option in kind.options_known.items()
     ]
     return "\n".join(["| option | default | allowed | what it does |", "|---|---|---|---|", *rows])
 
@@ -62,7 +62,7 @@ def _allowed(option: Option) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name -> text, for the built-in optimizers and those of other packages."""
+    """Return file name -> text, for the built-in optimizers and those of other packages."""
     kinds = load_all().working
     listed = [f"| [{name}]({name}.md) | {kind.summary} | {kind.suits} |" for name, kind in kinds.items()]
     index = ["# Optimizers", "", "| name | what | when |", "|---|---|---|", *listed]
@@ -70,6 +70,7 @@ def pages() -> dict[str, str]:
 
 
 def write(directory: Path = DIRECTORY) -> None:
+    """Write all pages to ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (directory / name).write_text(text)

@@ -1,6 +1,6 @@
 """The reference page of the options of ``tune``; ``python -m framework.report.option_page`` writes it.
 
-A test fails where the page no longer says what the declaration says.
+A test fails where the page differs from the declarations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ The OpenAPI description (`GET /v1/openapi.json`) has the JSON types.
 
 
 def page() -> str:
-    """Markdown: a table for each stage of a study."""
+    """Write the page as Markdown: a table for each stage of a study."""
     parts = [HEAD.rstrip()]
     for stage, title in STAGES.items():
         rows = [_row(declared) for declared in options_of(TuneRequest).values() if declared.option.stage == stage]
@@ -64,6 +64,7 @@ def _allowed(declared: Declared) -> str:
 
 
 def write(file: Path = FILE) -> None:
+    """Write the page to ``file``."""
     file.write_text(page())
 
 

@@ -1,4 +1,4 @@
-"""What a study says about quantities other than its objective: limits that were kept, and the Pareto set."""
+"""The outcomes of a study besides its objective: the limits, whether they were kept, and the Pareto set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimizer.pareto import undominated
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One quantity in the default and in the best configuration, from fresh runs where there are some.
+    """One quantity of the default and of the best configuration, from fresh runs where there are some.
 
     ``limit``: as text, empty for a further objective.  ``kept``: by the best; None where it was not measured.
     """
@@ -29,7 +29,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A trial that no other beats in all objectives; ``others``: the further quantities, in the order of the plan."""
+    """A trial of the Pareto set; ``others``: its further objectives, in the order of the plan."""
 
     trial: int
     purpose: str
@@ -38,22 +38,22 @@ class FrontPoint:
 
 
 def outcomes(trials: Sequence[Trial], default: Trial, best: Trial, objective: Objective) -> tuple[Outcome, ...]:
-    """Every limit on the outcome and every further objective."""
+    """Compare default and best in every limit on the outcome and every further objective."""
     sides = []
     for label, trial in (("default", default), ("best", best)):
         sides.append(arm(trials, label, best) or [m for m in trial.measurements if not m.invalid])
-    found = []
-    for one in objective.subject_to:
-        values = [outcome(side, one.quantity) for side in sides]
-        kept = None if values[1] is None else one.excess(values[1]) <= 0
-        found.append(Outcome(one.quantity, str(one), values[0], values[1], kept))
+    compared = []
+    for limit in objective.subject_to:
+        values = [outcome(side, limit.quantity) for side in sides]
+        kept = None if values[1] is None else limit.excess(values[1]) <= 0
+        compared.append(Outcome(limit.quantity, str(limit), values[0], values[1], kept))
     for name in objective.also:
-        found.append(Outcome(name, "", outcome(sides[0], name), outcome(sides[1], name), None))
-    return tuple(found)
+        compared.append(Outcome(name, "", outcome(sides[0], name), outcome(sides[1], name), None))
+    return tuple(compared)
 
 
 def front(trials: Sequence[Trial], objective: Objective) -> tuple[FrontPoint, ...]:
-    """The Pareto set of the default's and the search's trials that keep the limits; empty with one objective."""
+    """Return the Pareto set of the default's and the search's trials that keep the limits; empty with one objective."""
     if not objective.also:
         return ()
     points = []
@@ -66,6 +66,6 @@ def front(trials: Sequence[Trial], objective: Objective) -> tuple[FrontPoint, ..
     if not points:
         return ()
     signs = np.array([1.0, *(-1.0 if name == "throughput" else 1.0 for name in objective.also)])
-    unbeaten = undominated(signs * np.array([(one.value, *one.others) for one in points]))
-    kept = [one for one, best in zip(points, unbeaten, strict=True) if best]
-    return tuple(sorted(kept, key=lambda one: one.value))
+    unbeaten = undominated(signs * np.array([(point.value, *point.others) for point in points]))
+    kept = [point for point, best in zip(points, unbeaten, strict=True) if best]
+    return tuple(sorted(kept, key=lambda point: point.value))

@@ -16,7 +16,7 @@ from framework.critical_path.reduce import overlap
 from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
-from framework.report.figure import marked
+from framework.report.figure import labelled
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
 from framework.study.importance import SCREENING, importance
@@ -31,31 +31,31 @@ ENVIRONMENT = Environment(
 )
 
 
-def page(found: Summary, trials: Sequence[Trial]) -> str:
-    """HTML of a study at any moment of its life; it loads nothing."""
-    return ENVIRONMENT.get_template("study.html").render(contents(found, trials, importance(found.study, trials)))
+def page(summary: Summary, trials: Sequence[Trial]) -> str:
+    """Write the HTML page of a study in any state; it loads nothing from elsewhere."""
+    return ENVIRONMENT.get_template("study.html").render(contents(summary, trials, importance(summary.study, trials)))
 
 
-def contents(found: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Any]:
-    """What the template of a study shows; ``explained``: what mattered, which takes longest to find out."""
+def contents(summary: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Any]:
+    """Return the variables of a study's template; ``explained``: importances, which take longest to compute."""
     return {
-        "found": found,
-        "study": found.study,
+        "summary": summary,
+        "study": summary.study,
         "trials": trials,
-        "figures": _figures(found, trials, explained),
+        "figures": _figures(summary, trials, explained),
         "checks": _checks(trials),
         "interval": interval,
         "overlap": overlap,
     }
 
 
-def _figures(found: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Markup]:
-    """Title -> SVG, only for what there are data for."""
-    figures = {"Convergence": plots.convergence(trials, found.objective, found.unit)}
-    taken = chosen(found.study, trials)
-    default, best = (arm(trials, label, taken) for label in ("default", "best"))
+def _figures(summary: Summary, trials: Sequence[Trial], explained: Explained | None) -> dict[str, Markup]:
+    """Draw title -> SVG, for every figure that there are data for."""
+    figures = {"Convergence": plots.convergence(trials, summary.objective, summary.unit)}
+    best_trial = chosen(summary.study, trials)
+    default, best = (arm(trials, label, best_trial) for label in ("default", "best"))
     if default and best:
-        figures["Verdict: fresh pairs"] = plots.pairs(fresh(trials, taken), found.objective, found.unit)
+        figures["Verdict: fresh pairs"] = plots.pairs(fresh(trials, best_trial), summary.objective, summary.unit)
         figures["Latency distribution"] = plots.latency({"default": _samples(default), "best": _samples(best)})
         figures["Time in each service"] = plots.services(_shares(default), _shares(best))
         if all(m.services for m in (*default, *best)):
@@ -65,25 +65,25 @@ def _figures(found: Summary, trials: Sequence[Trial], explained: Explained | Non
         if _samples(valid):
             figures["Latency distribution"] = plots.latency({"default": _samples(valid)})
         figures["Time in each service"] = plots.services(_shares(valid), {})
-    figures |= _importance(found, explained)
-    if found.phases:
-        figures["Where a repetition's time goes"] = plots.bars(found.phases, "seconds per repetition, mean")
-    if found.cpu:
-        shares = {name: 100 * share for name, share in found.cpu.items()}
+    figures |= _importance(summary, explained)
+    if summary.phases:
+        figures["Where a repetition's time goes"] = plots.bars(summary.phases, "seconds per repetition, mean")
+    if summary.cpu:
+        shares = {name: 100 * share for name, share in summary.cpu.items()}
         figures["CPU during the window"] = plots.bars(shares, "share of the machine [%], mean")
-    if found.study.modelled:
-        figures = {title: marked(svg) for title, svg in figures.items()}
+    if summary.study.modelled:
+        figures = {title: labelled(svg) for title, svg in figures.items()}
     return {title: Markup(svg) for title, svg in figures.items()}  # our own SVG, no user text unescaped
 
 
-def _importance(found: Summary, explained: Explained | None) -> dict[str, str]:
+def _importance(summary: Summary, explained: Explained | None) -> dict[str, str]:
     if explained is None:
         return {}
-    if found.study.plan.optimizer == SCREENING:
+    if summary.study.plan.optimizer == SCREENING:
         label = "mean absolute change of log(objective) when the service moves; lines: 95 % intervals"
         return {"What mattered: screening, service by service": plots.importances(explained.groups, label)}
     if explained.explained <= 0:
-        return {}  # a model that predicts no better than the mean says nothing
+        return {}  # a model that predicts no better than the mean explains nothing
     label = (
         f"fraction of the variance lost without it; the model explains {explained.explained:.0%} of trials that it "
         f"has not seen\n({explained.trials} trials; lines: 95 % intervals over resampled trials)"
@@ -99,14 +99,14 @@ def _samples(measurements: Sequence[Measurement]) -> list[NDArray[np.float32]]:
 
 
 def _shares(measurements: Sequence[Measurement]) -> dict[str, float]:
-    """Service -> mean share of the critical path, percent."""
+    """Return service -> mean share of the critical path, percent."""
     rows = [{s.service: 100 * s.share.value for s in m.services} for m in measurements]
     names = {name for row in rows for name in row}
     return {name: statistics.mean(row.get(name, 0.0) for row in rows) for name in names}
 
 
 def _checks(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """What measurement.md asks of a window, over all valid repetitions: the range that was seen."""
+    """Return lowest, median and highest value of each check of measurement.md, over all valid repetitions."""
     valid = [m for t in trials for m in t.measurements if not m.invalid]
     if not valid:
         return []
@@ -122,8 +122,8 @@ def _checks(trials: Sequence[Trial]) -> list[dict[str, Any]]:
         ],
     }
     return [
-        {"what": what, "low": min(values), "median": statistics.median(values), "high": max(values)}
-        for what, values in rows.items()
+        {"what": name, "low": min(values), "median": statistics.median(values), "high": max(values)}
+        for name, values in rows.items()
         if values
     ]
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.model import Sweep, Trial
-from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, marked, svg
+from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, labelled, svg
 from optimizer.analysis.importance import Importance
 from optimizer.space import SearchSpace
 
 
 def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
-    """Every trial in order with its 95 % interval, the incumbent as a line, the default as a level."""
+    """Plot every trial in order with its 95 % interval, the incumbent as a line, the default as a level."""
     drawing, axes = figure(7.6, 3.0)
     searched = [t for t in trials if t.purpose in ("default", "search", "drift")]
     incumbent: list[tuple[int, float]] = []
@@ -42,7 +42,7 @@ def convergence(trials: Sequence[Trial], objective: str, unit: str) -> str:
 
 
 def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
-    """The verdict's pairs: default and best of each, joined."""
+    """Plot the verdict's pairs: default and best of each, joined by a line."""
     drawing, axes = figure(7.6, 2.8)
     arms = {label: _by_pair(trials, label) for label in ("default", "best")}
     for pair in sorted(arms["default"].keys() & arms["best"].keys()):
@@ -60,15 +60,15 @@ def pairs(trials: Sequence[Trial], objective: str, unit: str) -> str:
 
 
 def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
-    """Share of requests slower than a latency, one thin line per repetition (they are never pooled)."""
+    """Plot the share of requests slower than a latency [ms], one thin line per repetition (they are never pooled)."""
     drawing, axes = figure(7.6, 3.0)
     for label, colour in (("default", DEFAULT), ("best", BEST)):
-        for index, one in enumerate(samples.get(label, ())):
-            values = np.sort(one[np.isfinite(one)])
+        for index, latencies in enumerate(samples.get(label, ())):
+            values = np.sort(latencies[np.isfinite(latencies)])
             if not len(values):
                 continue
-            slower = 1.0 - np.arange(len(values)) / len(one)
-            step = max(1, len(values) // 400)  # enough for the eye; the tail's last points are kept below
+            slower = 1.0 - np.arange(len(values)) / len(latencies)
+            step = max(1, len(values) // 400)  # 400 points are enough; the last 40 are all kept below
             keep = np.r_[0 : len(values) : step, max(0, len(values) - 40) : len(values)]
             keep = np.unique(keep)
             axes.plot(
@@ -85,7 +85,7 @@ def latency(samples: Mapping[str, Sequence[NDArray[np.float32]]]) -> str:
 
 
 def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
-    """Each service's share of the critical path, default against best (empty: nothing to compare), largest first."""
+    """Plot each service's share of the critical path, default against best (empty: not compared), largest first."""
     names = sorted(default.keys() | best.keys(), key=lambda name: max(default.get(name, 0.0), best.get(name, 0.0)))[
         -20:
     ]
@@ -102,7 +102,7 @@ def services(default: Mapping[str, float], best: Mapping[str, float]) -> str:
 
 
 def bars(values: Mapping[str, float], label: str) -> str:
-    """Horizontal bars in the order given: phases, CPU shares."""
+    """Plot horizontal bars in the order given: phases, CPU shares."""
     drawing, axes = figure(7.6, 0.6 + 0.26 * max(len(values), 2))
     names = list(values)[::-1]
     axes.barh(names, [values[name] for name in names], color=OTHER)
@@ -112,69 +112,70 @@ def bars(values: Mapping[str, float], label: str) -> str:
     return svg(drawing)
 
 
-def importances(found: Sequence[Importance], label: str) -> str:
-    """The most important, with their intervals."""
-    shown = found[:15][::-1]
+def importances(ranked: Sequence[Importance], label: str) -> str:
+    """Plot the 15 most important with their intervals; ``ranked``: the most important first."""
+    shown = ranked[:15][::-1]
     drawing, axes = figure(7.6, 0.7 + 0.24 * max(2, len(shown)))
-    axes.barh(range(len(shown)), [one.value for one in shown], color=OTHER)
-    highs = [one.high if np.isfinite(one.high) else one.value for one in shown]
-    axes.hlines(range(len(shown)), [one.low for one in shown], highs, color="#111827", linewidth=0.8)
-    axes.set_yticks(range(len(shown)), [one.name for one in shown])
+    axes.barh(range(len(shown)), [item.value for item in shown], color=OTHER)
+    highs = [item.high if np.isfinite(item.high) else item.value for item in shown]
+    axes.hlines(range(len(shown)), [item.low for item in shown], highs, color="#111827", linewidth=0.8)
+    axes.set_yticks(range(len(shown)), [item.name for item in shown])
     axes.set_xlabel(label)
     return svg(drawing)
 
 
-def sweep_plot(found: Sweep) -> str:
-    """p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
+def sweep_plot(sweep: Sweep) -> str:
+    """Plot p95 against the rate, with its interval, the limit, the knee and the proposed rate."""
     drawing, axes = figure(7.6, 3.4)
-    measured = [(step.rate_rps, step.p95) for step in found.steps if step.p95 is not None]
+    measured = [(step.rate_rps, step.p95) for step in sweep.steps if step.p95 is not None]
     rates = [rate for rate, _ in measured]
     axes.plot(rates, [p95.value for _, p95 in measured], "-o", color=BEST, markersize=4)
     axes.vlines(rates, [p95.low for _, p95 in measured], [p95.high for _, p95 in measured], color=BEST, linewidth=1.2)
-    for step in found.steps:
+    for step in sweep.steps:
         if step.p95 is None:
             axes.axvline(step.rate_rps, color=BAD, linewidth=0.8, linestyle=":")
-    axes.axhline(found.limit_ms, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {found.limit_ms:g} ms")
-    if found.knee_rps is not None and found.proposed_rps is not None:
-        axes.axvline(found.knee_rps, color=DEFAULT, linewidth=0.9, label=f"knee {found.knee_rps:g}/s")
+    axes.axhline(sweep.limit_ms, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {sweep.limit_ms:g} ms")
+    if sweep.knee_rps is not None and sweep.proposed_rps is not None:
+        axes.axvline(sweep.knee_rps, color=DEFAULT, linewidth=0.9, label=f"knee {sweep.knee_rps:g}/s")
         axes.axvline(
-            found.proposed_rps, color=BEST, linewidth=0.9, linestyle="--", label=f"proposed {found.proposed_rps:g}/s"
+            sweep.proposed_rps, color=BEST, linewidth=0.9, linestyle="--", label=f"proposed {sweep.proposed_rps:g}/s"
         )
     axes.set_yscale("log")
     axes.set_xlabel("requests per second (dotted red: no value)")
     axes.set_ylabel("p95 [ms]")
-    axes.set_title(f"{found.application}: rate sweep of the default configuration", loc="left")
+    axes.set_title(f"{sweep.application}: rate sweep of the default configuration", loc="left")
     axes.legend(frameon=False)
-    return marked(svg(drawing)) if found.modelled else svg(drawing)
+    return labelled(svg(drawing)) if sweep.modelled else svg(drawing)
 
 
-def sweeps_plot(found: Mapping[str, Sweep]) -> str:
-    """p95 against the rate for several configurations of a model, with the limit and their knees."""
+def sweeps_plot(sweeps: Mapping[str, Sweep]) -> str:
+    """Plot p95 against the rate for several configurations of a model, with the limit and their knees."""
     drawing, axes = figure(7.6, 3.4)
-    for (name, one), colour in zip(found.items(), (DEFAULT, BEST, OTHER, BAD), strict=False):
-        steps = [(step.rate_rps, step.p95) for step in one.steps if step.p95 and np.isfinite(step.p95.value)]
-        knee = "none" if one.knee_rps is None else f"{one.knee_rps:g}/s"
+    for (name, sweep), colour in zip(sweeps.items(), (DEFAULT, BEST, OTHER, BAD), strict=False):
+        steps = [(step.rate_rps, step.p95) for step in sweep.steps if step.p95 and np.isfinite(step.p95.value)]
+        knee = "none" if sweep.knee_rps is None else f"{sweep.knee_rps:g}/s"
         axes.plot(
             [rate for rate, _ in steps], [p95.value for _, p95 in steps], "-o", color=colour, markersize=4,
             label=f"{name}: knee {knee}",
         )  # fmt: skip
         for rate, p95 in steps:
             axes.vlines(rate, p95.low, p95.high, color=colour, linewidth=1.2)
-        limit, application = one.limit_ms, one.application
+        limit, application = sweep.limit_ms, sweep.application
     axes.axhline(limit, color=BAD, linewidth=0.8, linestyle="--", label=f"limit {limit:g} ms")
     axes.set_yscale("log")
     axes.set_xlabel("requests per second")
     axes.set_ylabel("p95 [ms]")
     axes.set_title(f"{application}: what its twin says", loc="left")
     axes.legend(frameon=False)
-    return marked(svg(drawing))
+    return labelled(svg(drawing))
 
 
 def parallel(trials: Sequence[Trial], names: Sequence[str], space: Mapping[str, Any]) -> str:
-    """A line for each trial over the parameters (in ranges, or places of their choices) and the told value, the best
-    third dark; ``trials`` have told values, ``space`` is ``SearchSpace.to_dict()``.
+    """Plot parallel coordinates: a line for each trial over its parameters and told value, the best third dark.
+
+    ``trials`` have told values; ``space`` is ``SearchSpace.to_dict()``.
     """
-    parameters = {one.name: one for one in SearchSpace.from_dict(space).parameters}
+    parameters = {parameter.name: parameter for parameter in SearchSpace.from_dict(space).parameters}
     shown = [name for name in names if name in parameters]
     told = np.array([float(trial.told_value or 0.0) for trial in trials])
     span = float(np.ptp(told)) or 1.0

@@ -1,4 +1,4 @@
-"""The verdict's comparisons as they would be had the machine been equally fast in every window."""
+"""The verdict's comparisons, corrected to a machine that is equally fast in every window."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from framework.report.arms import chosen, fresh
 
 @dataclass(frozen=True, slots=True)
 class EqualSpeed:
-    """``verdict``: default to best, None where they were not compared; ``rivals``: those of ``Study.rivals``
-    that were measured in the same groups as the best that was taken.
+    """The comparisons at equal speed.  ``verdict``: default to best, None where they were not compared.
+
+    ``rivals``: those of ``Study.rivals`` that were measured in the same groups as the chosen best.
     """
 
     sensitivity: Sensitivity
@@ -23,18 +24,18 @@ class EqualSpeed:
 
 
 def equal_speed(study: Study, trials: Sequence[Trial], objective: Objective) -> EqualSpeed | None:
-    """None where the machine's speed was not measured, or the objective is of something else than latencies."""
+    """Compare at equal speed; None where it was not measured, or the objective has other quantities than latencies."""
     valued = [t for t in trials if t.state is TrialState.COMPLETED and t.value is not None]
-    found, reference = sensitivity(valued, objective), typical(valued)
-    if found is None or reference is None:
+    effect, reference = sensitivity(valued, objective), typical(valued)
+    if effect is None or reference is None:
         return None
     arms: dict[str, dict[int, float]] = {}
     for trial in fresh(valued, chosen(study, trials)):
-        value = at_speed(trial, found, reference).value
+        value = at_speed(trial, effect, reference).value
         if value is not None and trial.pair is not None:
             arms.setdefault(trial.label, {})[trial.pair] = value
     default, best = arms.get("default", {}), arms.get("best", {})
     rivals = {f"default to {name}": compare_groups(default, arms.get(name, {})) for name in study.plan.rivals}
     rivals |= {name: compare_groups(arms.get(name, {}), best) for name in study.plan.rivals}
     known = {name: verdict for name, verdict in rivals.items() if verdict is not None}
-    return EqualSpeed(found, compare_groups(default, best), known)
+    return EqualSpeed(effect, compare_groups(default, best), known)

@@ -1,4 +1,4 @@
-"""A study in numbers: the one place from which the terminal, ``--json`` and the HTML report take what they say."""
+"""A study in numbers: the source of the terminal's text, of ``--json`` and of the HTML report."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
 
-# What Tailor itself adds to a repetition; the rest is reset, warm-up and measurement.
+# Phases of a repetition that are Tailor's own work; the rest is reset, warm-up and measurement.
 OVERHEAD_PHASES = ("render", "read back", "read", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A configuration's objective: fresh numbers of the verdict where there are some, else its trial's."""
+    """The objective of a configuration: from the verdict's fresh runs where there are some, else from its trial."""
 
     trial: int
     value: Estimate
@@ -43,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything that a study says about itself.  Times in seconds, the objective in its own unit (``unit``)."""
+    """The results of a study.  Times in seconds, the objective in its own unit (``unit``)."""
 
     study: Study
     objective: str
@@ -62,30 +62,30 @@ class Summary:
     overhead: float | None  # share of Tailor's own phases in a repetition's time
     cpu: Mapping[str, float]  # mean share of the machine
     reduction: Reduction | None
-    unused_priors: bool  # the reduction gives priors, and the optimizer takes none
-    subsets: tuple[Reduction, ...]  # what each cut would keep, from the default's traces
+    unused_priors: bool  # the reduction gives priors, and the optimizer does not use them
+    subsets: tuple[Reduction, ...]  # the services that each cut would keep, from the default's traces
     outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
     front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
-    equal_speed: EqualSpeed | None  # the comparisons, had the machine been equally fast in every window
-    smaller: str | None  # what became of recommendations that change less
+    equal_speed: EqualSpeed | None  # the comparisons, corrected to equal speed in every window
+    smaller: str | None  # the result of trying recommendations that change less
     per_trial_s: float | None
 
     @property
     def changed(self) -> tuple[Changed, ...]:
-        """The changes that may matter, those of one parameter name together: none that means nothing to the model."""
-        silent = set(self.study.decisions.inert)
-        return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in silent])
+        """The changes grouped by parameter name, without parameters that have no effect in the model."""
+        inert = set(self.study.decisions.inert)
+        return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in inert])
 
     @property
     def refuted(self) -> bool:
-        """Whether there is a verdict, and it shows no improvement."""
+        """Whether there is a verdict that shows no improvement."""
         return self.study.verdict is not None and self.study.verdict.statement != "improvement"
 
 
 def summarise(
     study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]
 ) -> Summary:
-    """The summary of a study at any moment of its life."""
+    """Summarise a study in any state."""
     finished = finished_trials(trials)
     valued = [t for t in finished if t.told_value is not None]
     default, best = default_and_best(study, trials, application.objective)
@@ -123,7 +123,7 @@ def summarise(
 def _takes_priors(optimizer: str) -> bool:
     try:
         return load(optimizer).uses_priors
-    except OptimizerError:  # a plug-in that is gone: nothing can be said against it
+    except OptimizerError:  # a plug-in that is gone: assume that it used them
         return True
 
 
@@ -134,7 +134,7 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
 
 
 def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
-    """Whether less of the recommendation is enough, in a sentence; None where that was not asked."""
+    """Say in a sentence whether a part of the recommendation is enough; None where that was not asked."""
     candidates = study.decisions.minimal
     if candidates is None or best is None:
         return None
@@ -144,13 +144,13 @@ def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str
         changed = sum(best.configuration[name] != value for name, value in _default_of(study, best).items())
         return f"the recommendation was made smaller: {changed} changes are as good as all that the search made"
     if any(t.purpose == "minimal" for t in finished):
-        many = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
-        return f"{many} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
+        tried = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
+        return f"{tried} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
     return None
 
 
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
-    """The default of every parameter of a trial, also of those that an edit of the space took away."""
+    """Return the default of every parameter of a trial, also of those that an edit of the space removed."""
     known: dict[str, Value] = {}
     for edit in study.decisions.edits:
         known |= edit.default
@@ -159,7 +159,7 @@ def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
 
 
 def objective_name(terms: Sequence[Term]) -> str:
-    """``p95`` or ``p95 + 0.5*mean - 0.1*throughput``."""
+    """Write an objective as text: ``p95`` or ``p95 + 0.5*mean - 0.1*throughput``."""
     parts = [("" if t.weight == 1 else f"{t.weight:g}*") + t.quantity for t in terms]
     return " + ".join(parts).replace("+ -", "- ")
 
@@ -182,7 +182,7 @@ def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: 
 
 
 def _mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Mean over rows of each key; a key that a row lacks counts as zero there."""
+    """Return the mean of each key over rows; a key that a row lacks counts as zero there."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}
 

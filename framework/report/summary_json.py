@@ -1,4 +1,4 @@
-"""A study as one JSON document: what ``--json`` prints and the REST API answers (docs/reference/json.md)."""
+"""A study as one JSON document, which ``--json`` prints and the REST API returns (docs/reference/json.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from framework.report.summary import Level, Summary
 
 
-def summary_document(found: Summary) -> dict[str, Any]:
-    """The summary of a study; ``framework.model.documents.encode`` makes JSON of its values."""
-    study = found.study
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """Return the document of a study; ``framework.model.documents.encode`` makes JSON of its values."""
+    study = summary.study
     return {
         "study": study.id,
         "state": study.state,
@@ -17,25 +17,25 @@ def summary_document(found: Summary) -> dict[str, Any]:
         "testbed": study.testbed,
         "modelled": study.modelled,
         "optimizer": study.plan.optimizer,
-        "objective": found.objective,
-        "unit": found.unit,
-        "default": _level_document(found.default),
-        "best": _level_document(found.best),
-        "changes": found.changes,
-        "verdict": found.verdict,
+        "objective": summary.objective,
+        "unit": summary.unit,
+        "default": _level_document(summary.default),
+        "best": _level_document(summary.best),
+        "changes": summary.changes,
+        "verdict": summary.verdict,
         "rivals": study.rivals,
-        "equal_speed": found.equal_speed,
-        "headline": found.headline,
-        "trials": found.trials,
-        "invalid_repetitions": found.invalid_repetitions,
-        "standins": found.standins,
-        "phases_s": found.phases,
-        "overhead": found.overhead,
-        "cpu": found.cpu,
-        "reduction": found.reduction,
-        "outcomes": found.outcomes,
-        "front": found.front,
-        "smaller": found.smaller,
+        "equal_speed": summary.equal_speed,
+        "headline": summary.headline,
+        "trials": summary.trials,
+        "invalid_repetitions": summary.invalid_repetitions,
+        "standins": summary.standins,
+        "phases_s": summary.phases,
+        "overhead": summary.overhead,
+        "cpu": summary.cpu,
+        "reduction": summary.reduction,
+        "outcomes": summary.outcomes,
+        "front": summary.front,
+        "smaller": summary.smaller,
         "machine": study.machine,
     }
 

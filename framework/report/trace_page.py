@@ -14,39 +14,39 @@ from framework.report import trace_plots
 from framework.report.page import ENVIRONMENT
 
 
-def trace_page(found: Analysis, compared: Groups | None = None, other: str = "") -> str:
-    """``compared``: this set against another one, whose name is ``other``."""
-    figures = [(title, text, Markup(svg)) for title, text, svg in _figures(found, compared, other)]
-    return ENVIRONMENT.get_template("traces.html").render(found=found, figures=figures, interval=_interval)
+def trace_page(analysis: Analysis, compared: Groups | None = None, other: str = "") -> str:
+    """Write the HTML page; ``compared``: a comparison with another set of traces, whose name is ``other``."""
+    figures = [(title, text, Markup(svg)) for title, text, svg in _figures(analysis, compared, other)]
+    return ENVIRONMENT.get_template("traces.html").render(analysis=analysis, figures=figures, interval=_interval)
 
 
-def _figures(found: Analysis, compared: Groups | None, other: str) -> list[tuple[str, str, str]]:
-    typical, slow = _examples(found)
+def _figures(analysis: Analysis, compared: Groups | None, other: str) -> list[tuple[str, str, str]]:
+    typical, slow = _examples(analysis)
     figures = [
         (
             "Where the time of requests goes",
             "At each moment a request waits for one service; the shares add up to 100 %.",
-            trace_plots.shares(found),
+            trace_plots.shares(analysis),
         ),
         (
             "The critical path by the way down",
-            f"From the root down, over {min(found.table.traces, trace_plots.MOST_TRACES):,} requests.",
-            trace_plots.flame(found),
+            f"From the root down, over {min(analysis.table.traces, trace_plots.MOST_TRACES):,} requests.",
+            trace_plots.flame(analysis),
         ),
         (
             "A typical request",
             "The request of median latency; its spans, and in red what it waited for.",
-            trace_plots.gantt(found, typical),
+            trace_plots.gantt(analysis, typical),
         ),
-        ("A slow request", "The request at the 99th percentile.", trace_plots.gantt(found, slow)),
-        ("The service graph", "Darker: a larger share of the critical path.", trace_plots.service_graph(found)),
+        ("A slow request", "The request at the 99th percentile.", trace_plots.gantt(analysis, slow)),
+        ("The service graph", "Darker: a larger share of the critical path.", trace_plots.service_graph(analysis)),
     ]
-    if found.tail is not None:
+    if analysis.tail is not None:
         text = (
-            f"{found.tail.second} slowest requests ({found.tail.second_ms.value:.3g} ms in the mean) against "
-            f"{found.tail.first} typical ones ({found.tail.first_ms.value:.3g} ms): the differences add up."
+            f"{analysis.tail.second} slowest requests ({analysis.tail.second_ms.value:.3g} ms in the mean) against "
+            f"{analysis.tail.first} typical ones ({analysis.tail.first_ms.value:.3g} ms): the differences add up."
         )
-        plot = trace_plots.contrast(found.tail, "typical", "slowest 5 %")
+        plot = trace_plots.contrast(analysis.tail, "typical", "slowest 5 %")
         figures.insert(1, ("What makes slow requests slow", text, plot))
     if compared is not None:
         text = f"{compared.first_ms.value:.3g} ms in the mean against {compared.second_ms.value:.3g} ms: {other}"
@@ -54,9 +54,9 @@ def _figures(found: Analysis, compared: Groups | None, other: str) -> list[tuple
     return figures
 
 
-def _examples(found: Analysis) -> tuple[int, int]:
-    """The traces at the median and at the 99th percentile of latency."""
-    order = np.argsort(found.table.root_ns, kind="stable")
+def _examples(analysis: Analysis) -> tuple[int, int]:
+    """Return the numbers of the traces at the median and at the 99th percentile of latency."""
+    order = np.argsort(analysis.table.root_ns, kind="stable")
     last = len(order) - 1
     return int(order[last // 2]), int(order[math.ceil(0.99 * last)])
 

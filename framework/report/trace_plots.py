@@ -1,4 +1,4 @@
-"""Figures about traces: a request's spans with its critical path, where the path's time goes, the service graph."""
+"""Figures of traces: a request's spans with its critical path, the time on the path, the service graph."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
 if TYPE_CHECKING:
     import networkx
 
-MOST_SPANS = 60  # of one request that are drawn
-MOST_TRACES = 2000  # of which the flame graph is made
+MOST_SPANS = 60  # drawn of one request
+MOST_TRACES = 2000  # in the flame graph
 
 
-def gantt(found: Analysis, trace: int) -> str:
-    """The spans of one request by their start; what is on the critical path in colour."""
-    spans = found.spans
+def gantt(analysis: Analysis, trace: int) -> str:
+    """Plot the spans of one request by their start; sections on the critical path in colour."""
+    spans = analysis.spans
     rows = np.flatnonzero(spans.trace == trace)
-    mine = spans.trace[found.sections.row] == trace
-    path = [column[mine].tolist() for column in (found.sections.row, found.sections.start_ns, found.sections.end_ns)]
+    of_trace = spans.trace[analysis.sections.row] == trace
+    sections = analysis.sections
+    path = [column[of_trace].tolist() for column in (sections.row, sections.start_ns, sections.end_ns)]
     on_path = set(path[0])
     if len(rows) > MOST_SPANS:  # those on the path first, then the longest
         length = (spans.end_ns - spans.start_ns)[rows]
@@ -40,17 +41,17 @@ def gantt(found: Analysis, trace: int) -> str:
     for row, low, high in zip(*path, strict=True):
         if row in place:
             axes.barh(place[row], (high - low) / 1e6, left=(low - begin) / 1e6, height=0.5, color=BAD)
-    names = found.charges.names
-    labels = [f"{names[found.charges.service[row]]}: {spans.strings[spans.operation[row]]}"[:48] for row in rows]
+    names = analysis.charges.names
+    labels = [f"{names[analysis.charges.service[row]]}: {spans.strings[spans.operation[row]]}"[:48] for row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axes.invert_yaxis()
     axes.set_xlabel("ms since the request began (red: the critical path)")
     return svg(drawing)
 
 
-def flame(found: Analysis) -> str:
-    """Time on the critical path by the way down from the root: width is the share of all requests' time."""
-    totals = _stacks(found)
+def flame(analysis: Analysis) -> str:
+    """Plot the time on the critical path as a flame graph: width is the share of all requests' time."""
+    totals = _stacks(analysis)
     whole = sum(totals.values())
     inclusive: dict[tuple[str, ...], int] = {}
     for stack, time in totals.items():
@@ -59,7 +60,7 @@ def flame(found: Analysis) -> str:
     deepest = max(len(stack) for stack in inclusive)
     drawing, axes = figure(7.6, 0.6 + 0.24 * deepest)
     left: dict[tuple[str, ...], float] = {(): 0.0}
-    for stack in sorted(inclusive, key=lambda one: (len(one), one[:-1], -inclusive[one], one)):
+    for stack in sorted(inclusive, key=lambda stack: (len(stack), stack[:-1], -inclusive[stack], stack)):
         at, width = left[stack[:-1]], inclusive[stack] / whole
         left[stack] = at
         left[stack[:-1]] = at + width
@@ -81,49 +82,49 @@ def flame(found: Analysis) -> str:
     return svg(drawing)
 
 
-def _stacks(found: Analysis) -> Mapping[tuple[str, ...], int]:
-    """Services from the root down to a span -> time on the critical path, ns; a service below itself counts once."""
-    spans, names = found.spans, found.charges.names
+def _stacks(analysis: Analysis) -> Mapping[tuple[str, ...], int]:
+    """Return services from the root to a span -> time on the critical path [ns]; one that calls itself counts once."""
+    spans, names = analysis.spans, analysis.charges.names
     known: dict[int, tuple[str, ...]] = {}
 
     def stack_of(row: int) -> tuple[str, ...]:
-        way = []
+        ancestors = []
         while row not in known and row >= 0:
-            way.append(row)
+            ancestors.append(row)
             row = int(spans.parent[row])
         stack = known[row] if row >= 0 else ()
-        for one in reversed(way):
-            name = names[found.charges.service[one]]
+        for span in reversed(ancestors):
+            name = names[analysis.charges.service[span]]
             stack = stack if stack and stack[-1] == name else (*stack, name)
-            known[one] = stack
+            known[span] = stack
         return stack
 
     totals: dict[tuple[str, ...], int] = {}
-    chosen = spans.trace[found.sections.row] < MOST_TRACES
-    lengths = (found.sections.end_ns - found.sections.start_ns)[chosen]
-    for row, length in zip(found.sections.row[chosen].tolist(), lengths.tolist(), strict=True):
+    chosen = spans.trace[analysis.sections.row] < MOST_TRACES
+    lengths = (analysis.sections.end_ns - analysis.sections.start_ns)[chosen]
+    for row, length in zip(analysis.sections.row[chosen].tolist(), lengths.tolist(), strict=True):
         stack = stack_of(row)
         totals[stack] = totals.get(stack, 0) + length
     return totals
 
 
-def service_graph(found: Analysis) -> str:
-    """Who calls whom: from left to right; colour is the share of the critical path, width the calls per request."""
+def service_graph(analysis: Analysis) -> str:
+    """Plot the calls between services, left to right; colour: share of the critical path; width: calls per request."""
     import networkx
     from matplotlib.patches import FancyArrowPatch
 
     graph: networkx.DiGraph[str] = networkx.DiGraph()
-    share = {one.name: one.share.value for one in found.services}
+    share = {service.name: service.share.value for service in analysis.services}
     graph.add_nodes_from(share)
-    graph.add_edges_from((edge.caller, edge.callee) for edge in found.edges if edge.caller != edge.callee)
+    graph.add_edges_from((edge.caller, edge.callee) for edge in analysis.edges if edge.caller != edge.callee)
     layers = _layers(graph)
     place = {}
     for layer, members in layers.items():
-        for number, name in enumerate(sorted(members, key=lambda one: -share.get(one, 0.0))):
+        for number, name in enumerate(sorted(members, key=lambda name: -share.get(name, 0.0))):
             place[name] = (float(layer), (number + 0.5) / len(members))
     tallest = max(len(members) for members in layers.values())
     drawing, axes = figure(7.6, 1.2 + 0.42 * tallest)
-    calls = {(edge.caller, edge.callee): edge.per_request for edge in found.edges if edge.caller != edge.callee}
+    calls = {(edge.caller, edge.callee): edge.per_request for edge in analysis.edges if edge.caller != edge.callee}
     widest = max(calls.values(), default=1.0)
     for (caller, callee), weight in calls.items():
         arrow = FancyArrowPatch(
@@ -143,52 +144,52 @@ def service_graph(found: Analysis) -> str:
 
 
 def _layers(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
-    """Services by their distance from where requests enter; those that call each other share a layer."""
+    """Group services by their distance from the entry; services that call each other share a layer."""
     import networkx
 
     condensed = networkx.condensation(graph)
-    found: dict[int, list[str]] = {}
+    layers: dict[int, list[str]] = {}
     depth: dict[int, int] = {}
     for component in networkx.topological_sort(condensed):
-        depth[component] = max((depth[one] + 1 for one in condensed.predecessors(component)), default=0)
-        found.setdefault(depth[component], []).extend(sorted(condensed.nodes[component]["members"]))
-    return found
+        depth[component] = max((depth[caller] + 1 for caller in condensed.predecessors(component)), default=0)
+        layers.setdefault(depth[component], []).extend(sorted(condensed.nodes[component]["members"]))
+    return layers
 
 
 def _heat(share: float) -> Any:
-    """From yellow to red."""
+    """Return the colour of a share from 0, yellow, to 1, red."""
     from matplotlib import colormaps
 
     return colormaps["YlOrRd"](share)
 
 
 def contrast(groups: Groups, first: str, second: str) -> str:
-    """Mean time on the critical path per request, service by service, in two groups."""
+    """Plot the mean time on the critical path per request [ms], service by service, of two groups of requests."""
     shown = groups.services[:16][::-1]
     drawing, axes = figure(7.6, 0.8 + 0.3 * len(shown))
     places = np.arange(len(shown))
-    for shift, colour, label, values in (
-        (0.2, DEFAULT, first, [one.first_ms for one in shown]),
-        (-0.2, BEST, second, [one.second_ms for one in shown]),
+    for shift, colour, label, estimates in (
+        (0.2, DEFAULT, first, [service.first_ms for service in shown]),
+        (-0.2, BEST, second, [service.second_ms for service in shown]),
     ):
-        axes.barh(places + shift, [one.value for one in values], height=0.36, color=colour, label=label)
+        axes.barh(places + shift, [estimate.value for estimate in estimates], height=0.36, color=colour, label=label)
         axes.hlines(
-            places + shift, [max(0.0, one.low) for one in values], [one.high for one in values], color="#111827",
-            linewidth=0.8,
+            places + shift, [max(0.0, estimate.low) for estimate in estimates],
+            [estimate.high for estimate in estimates], color="#111827", linewidth=0.8,
         )  # fmt: skip
-    axes.set_yticks(places, [one.name for one in shown])
+    axes.set_yticks(places, [service.name for service in shown])
     axes.set_xlabel("mean time on the critical path [ms per request]; lines: 95 % intervals")
     axes.legend(frameon=False, loc="lower right")
     return svg(drawing)
 
 
-def shares(found: Analysis) -> str:
-    """Each service's share of the critical path with its interval."""
-    shown = [one for one in found.services if one.share.value > 0][:20][::-1]
+def shares(analysis: Analysis) -> str:
+    """Plot each service's share of the critical path with its interval."""
+    shown = [service for service in analysis.services if service.share.value > 0][:20][::-1]
     drawing, axes = figure(7.6, 0.6 + 0.24 * max(2, len(shown)))
-    axes.barh(range(len(shown)), [100 * one.share.value for one in shown], color=OTHER)
-    low, high = [100 * one.share.low for one in shown], [100 * one.share.high for one in shown]
+    axes.barh(range(len(shown)), [100 * service.share.value for service in shown], color=OTHER)
+    low, high = [100 * service.share.low for service in shown], [100 * service.share.high for service in shown]
     axes.hlines(range(len(shown)), low, high, color="#111827", linewidth=0.8)
-    axes.set_yticks(range(len(shown)), [one.name for one in shown])
+    axes.set_yticks(range(len(shown)), [service.name for service in shown])
     axes.set_xlabel("share of the critical path [%]; lines: 95 % intervals")
     return svg(drawing)

@@ -218,7 +218,7 @@ def test_changes_of_namesakes_stand_together() -> None:
             Change("user", "heap", 100, 80, "%", "Heap.", ""),
         ]
     )
-    assert [(one.parameter, one.default, one.said) for one in found] == [
+    assert [(one.parameter, one.default, one.text) for one in found] == [
         ("threads", "2", "1: text, user; 4: media"),
         ("keepalive", "0", "64: nginx"),
         ("heap", "100 %", "80 %: user"),
