@@ -89,7 +89,7 @@ def children_of(parent: Int64s, wanted: NDArray[np.bool_]) -> tuple[Int64s, Int6
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _before(a: Any, b: Any, start: Int64s, end: Int64s, span_id: NDArray[np.uint64]) -> Any:
-    """Whether sibling ``a`` is visited before ``b``: ends later, then starts later, then the smaller id."""
+    """Return whether sibling ``a`` is visited before ``b``: ends later, then starts later, then the smaller id."""
     if end[a] != end[b]:
         return end[a] > end[b]
     if start[a] != start[b]:
