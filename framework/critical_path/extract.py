@@ -47,8 +47,7 @@ class Sections:
 
 
 def path_time_ns(spans: SpanTable, *, tolerance: float = 0.0) -> Int64s:
-    """Return how long each span is on the critical path of its trace in ns; shape (n,), adds up to the roots'
-    durations.
+    """Return the time of each span on the critical path in ns; shape (n,), adds up to the roots' durations.
 
     ``tolerance``: siblings that overlap by less than this fraction of their parent's duration count as one after the
     other; the earlier one is cut (CRISP uses 0.01).
