@@ -20,7 +20,7 @@ from framework.model.spans import SpanTable
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """Charges of spans.  ``service``: the service that pays for each span, an index into ``names``; shape (n,)."""
+    """Charges of spans.  ``service``: index into ``names`` of the service that pays for each span's own time, (n,)."""
 
     names: Sequence[str]
     service: NDArray[np.int32]

@@ -23,7 +23,7 @@ Z = 1.959963984540054  # of a two-sided 95 % interval
 
 @dataclass(frozen=True, slots=True)
 class ServiceBreakdown:
-    """One service (or operation).  ``share`` and ``path_share`` are fractions of all root time; times in ms.
+    """One service (or operation).  ``share`` is a fraction of all root time; times in ms.
 
     ``share``: on the critical path; the shares of all services add up to one.  ``path_ms``: mean time on the path over
     the requests where it appears.  ``mean_ms`` ... ``p99_ms``, ``cv``: of the service time of these requests.

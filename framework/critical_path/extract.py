@@ -47,8 +47,7 @@ class Sections:
 
 
 def path_time_ns(spans: SpanTable, *, tolerance: float = 0.0) -> Int64s:
-    """Return how long each span is on the critical path of its trace in ns; shape (n,), adds up to the roots'
-    durations.
+    """Return the time of each span on the critical path in ns; shape (n,), adds up to the roots' durations.
 
     ``tolerance``: siblings that overlap by less than this fraction of their parent's duration count as one after the
     other; the earlier one is cut (CRISP uses 0.01).
@@ -89,7 +88,7 @@ def children_of(parent: Int64s, wanted: NDArray[np.bool_]) -> tuple[Int64s, Int6
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _before(a: Any, b: Any, start: Int64s, end: Int64s, span_id: NDArray[np.uint64]) -> Any:
-    """Whether sibling ``a`` is visited before ``b``: ends later, then starts later, then the smaller id."""
+    """Return whether sibling ``a`` is visited before ``b``: ends later, then starts later, then the smaller id."""
     if end[a] != end[b]:
         return end[a] > end[b]
     if start[a] != start[b]:

@@ -41,8 +41,9 @@ def reduce(
     bottlenecks: Collection[str] = (),
     screened: Mapping[str, float] | None = None,
 ) -> Reduction:
-    """Choose the services to tune.  ``tunable``: service -> number of its parameters.  ``screened``: service ->
-    importance.
+    """Choose the services to tune.
+
+    ``tunable``: service -> number of its parameters.  ``screened``: service -> importance.
 
     Raises InputError for an unknown kind or bottleneck, and when nothing would be left to tune.
     """

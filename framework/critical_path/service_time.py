@@ -20,9 +20,7 @@ def compile_once() -> None:
 
 
 def service_times(spans: SpanTable, entry: str, peers: Mapping[str, str] | None = None) -> tuple[ServiceTime, ...]:
-    """Return the service times, the largest share of the critical path first.  ``entry``, ``peers``: as for
-    ``charged``.
-    """
+    """Return service times, the largest share of the path first.  ``entry``, ``peers``: as for ``charged``."""
     spans = adjusted(spans)
     charges = charged(spans, entry, peers)
     depth = _depth_by_service(spans, charges)

@@ -1,5 +1,4 @@
-"""Interference scores from windows beside stressors: sensitivity (what a service suffers) and pressure (what it
-inflicts).
+"""Interference of services, from windows beside stressors: sensitivity (suffered) and pressure (inflicted).
 
 Two models of the same measurements:
 

@@ -129,13 +129,11 @@ class ProfileHeader:
     memory_mib: Mapping[str, float] = field(default_factory=dict)
 
     def rare(self) -> tuple[str, ...]:
-        """Return the services that the load reaches too rarely for windows of this length; they are profiled on request
-        only.
-        """
+        """Return the services that the load reaches too rarely; they are profiled on request only."""
         return tuple(sorted(name for name, count in self.spans.items() if count < FEWEST_SPANS / 2))
 
     def crowded(self) -> bool:
-        """Whether the rest had too few CPUs, so that the services on it wait for each other."""
+        """Return whether the rest had too few CPUs, so that the services on it wait for each other."""
         return self.busy > CROWDED * len(read_cpus(self.rest))
 
 
@@ -153,9 +151,7 @@ class Profile:
     pipelines: Sequence[Pipeline] = ()
 
     def to_lines(self) -> str:
-        """Return the text of its file: a line of JSON for the header, and one for each probe, window, pair and
-        pipeline.
-        """
+        """Return the text of its file: lines of JSON, the header first, then probes, windows, pairs and pipelines."""
         parts: list[Part] = [*self.probes, *self.windows, *self.pairs, *self.pipelines]
         return line(self.about) + "".join(map(line, parts))
 
@@ -177,9 +173,7 @@ def line(part: ProfileHeader | Part) -> str:
 
 
 def read_profile(text: str, name: str) -> Profile:
-    """Parse the text of a profile's file; an incomplete last line is left out.  Raises InputError, which names
-    ``name``.
-    """
+    """Parse a profile's file called ``name``; an incomplete last line is left out.  Raises InputError."""
     whole = text[: text.rfind("\n") + 1]
     try:
         documents = [json.loads(row) for row in whole.splitlines()]

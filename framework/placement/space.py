@@ -49,9 +49,7 @@ def domains_of(asked: str, topology: Topology) -> tuple[str, ...]:
 
 
 def parameter_of(service: str, domains: Sequence[str], attributes: Mapping[str, float] | None = None) -> Parameter:
-    """Return the placement parameter of a service: one of the domains, or all CPUs, which placement solvers never
-    choose.
-    """
+    """Return the placement parameter of a service: a domain, or all CPUs (which placement solvers never choose)."""
     return Parameter(
         f"{service}.{CPUSET}",
         "categorical",
@@ -171,7 +169,7 @@ def capacities(
 def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Configuration]:
     """Return placements to compare with, by name: the load spread evenly, and ``count`` random ones that fit.
 
-    Fewer, or none, where they could not be found.
+    Fewer, or none, where no more fit.
     """
     problem = assignment_of(space)
     placements: dict[str, Configuration] = {}

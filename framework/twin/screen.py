@@ -43,8 +43,7 @@ def screened(
 ) -> list[Modelled]:
     """Return the best configurations on the twin and a part of the design, each with log(p95 / p95 of the default).
 
-    A default under which requests fail has no p95: the highest p95 of all takes its place.  Return an empty list where
-    no configuration has a finite p95.  ``progress`` is called with the simulations done and their total.
+    The highest p95 stands in for the default's where that is infinite.  Empty where no configuration has a finite p95.
     """
     rng = np.random.default_rng([seed, 11])
     seconds = min(30.0, max(2.0, REQUESTS / rate_rps))

@@ -65,7 +65,7 @@ def inert(twin: Twin, application: Application, types: Mapping[str, ServiceType]
 
 
 def _is_modelled(parameter: ParameterDefinition, service: TwinService | None) -> bool:
-    """Whether the parameter's role has an effect, given the data that the twin has on the service."""
+    """Return whether the parameter's role has an effect, given the data that the twin has on the service."""
     if service is None or isinstance(parameter.default, str):
         return False
     role = parameter.role

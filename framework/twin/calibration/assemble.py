@@ -190,7 +190,7 @@ def _edges(structure: Structure, application: Application, types: Mapping[str, S
 
 
 def _keeps_none(application: Application, types: Mapping[str, ServiceType], caller: str, callee_type: str) -> bool:
-    """Whether the traced configuration makes a service open a connection for every call to a service of this type."""
+    """Return whether, as traced, a service opens a connection for every call to a service of this type."""
     service = next((service for service in application.services if service.name == caller), None)
     return service is not None and any(
         parameter.role == "keepalive"
@@ -201,7 +201,7 @@ def _keeps_none(application: Application, types: Mapping[str, ServiceType], call
 
 
 def _is_traced(structure: Structure, service: str) -> bool:
-    """Whether a service sends spans: calls to it are seen from both sides, or it makes calls below the root."""
+    """Return whether a service sends spans: calls to it are seen from both sides, or it makes calls below the root."""
     roots = {name.partition(" ")[0] for name in structure.classes}
     if service in roots:
         return False

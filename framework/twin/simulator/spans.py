@@ -31,8 +31,7 @@ def span_table(
 ) -> SpanTable:
     """Return the spans of the chosen requests.  ``traced``: whether each operation's service sends spans, (o,).
 
-    ``chosen``: whether each request's spans are wanted, (r,).  Calls without an answer have no spans.  ``origin_ns``:
-    the time when the simulated run began.
+    ``chosen``: whether to return a request's spans, (r,); unanswered calls have none.  ``origin_ns``: start of the run.
     """
     rows = np.flatnonzero(chosen[outcome.span_request] & (outcome.span_end >= 0))
     place = np.full(len(outcome.span_op), -1, np.int64)

@@ -40,7 +40,7 @@ def start_threads(r: Any, now: float, service: int) -> None:
 
 @inlined
 def _may_run(r: Any, now: float, service: int) -> bool:
-    """Whether one more thread may run: the service is below its thread limit and has CPU time left in this period."""
+    """Return whether one more thread may run: the service is below its limit and has CPU time left in this period."""
     if r.services[service].threads > 0 and r.services[service].running >= r.services[service].threads:
         return False
     if r.services[service].quota <= 0.0:
