@@ -36,7 +36,7 @@ MOST = 32  # questions that are waited for
 MOST_PER_CALLER = 8  # of them, that one caller asked first
 MOST_LEFT = 280 * 2**20  # bytes of memory that the process may have after an answer; it starts with 200 MiB
 ENTRY_BYTES = 1024  # that the cache needs for an answer beside the answer's own bytes
-RETRY_AFTER_S = 60.0  # a question that took too long is not tried again before
+RETRY_AFTER_S = 60.0  # during which a question that took too long is not tried again
 IDLE_S = 1_800.0  # without a question, after which the process is ended
 
 
@@ -57,7 +57,7 @@ class _Flight:
 
 
 class Rendering:
-    """The cache and the process (``child``) of one event loop.  ``revision`` reads a study's from the store."""
+    """The cache and the process (``child``) of one event loop.  ``revision`` returns that of a study in the store."""
 
     def __init__(
         self,
