@@ -1,4 +1,4 @@
-"""A small client of Tailor's REST API, for scripts and for teams that measure in a way of their own.
+"""Client of Tailor's REST API, for scripts and for teams that measure in a way of their own.
 
     with Client("http://127.0.0.1:8420", token="tailor_...") as tailor:
         study = tailor.launch(application="social-network", testbed="twin", iterations=15)
@@ -24,7 +24,7 @@ ENDED = ("completed", "failed", "paused")
 
 
 class Refused(Exception):
-    """The service said no: ``status`` and its ``detail``."""
+    """The service refused a request: its HTTP ``status``, and ``detail`` says why."""
 
     def __init__(self, status: int, detail: str) -> None:
         self.status, self.detail = status, detail
@@ -40,7 +40,10 @@ class Asked:
 
 
 class Client:
-    """``address`` such as http://127.0.0.1:8420.  Every method raises Refused, urllib3.exceptions.HTTPError."""
+    """A client of the service at ``address``, such as http://127.0.0.1:8420.
+
+    Every method raises Refused, and urllib3.exceptions.HTTPError where the service is not reached.
+    """
 
     def __init__(self, address: str, token: str = "", timeout_s: float = 30.0) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -56,57 +59,67 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.clear()
 
-    # ------------------------------------------------------------------ jobs
+    # ------------------------------------------------------------------ studies that Tailor measures
 
     def launch(self, *, key: str = "", **job: Any) -> str:
-        """A new study (the fields of POST /v1/studies); its id.  The same ``key`` again gives the same study."""
+        """Launch a study; return its id.  The same ``key`` makes no second study.
+
+        ``job``: the fields of POST /v1/studies.
+        """
         headers = {"Idempotency-Key": key} if key else {}
         return str(self._ask("POST", "/studies", job, headers)["study"])
 
     def study(self, study: str) -> Mapping[str, Any]:
-        """What it found so far."""
-        found: Mapping[str, Any] = self._ask("GET", f"/studies/{study}")
-        return found
+        """Return a study with its results so far, as GET /v1/studies/STUDY shows it."""
+        shown: Mapping[str, Any] = self._ask("GET", f"/studies/{study}")
+        return shown
 
     def studies(self, **filters: str) -> Iterator[Mapping[str, Any]]:
-        """All of them, the newest first."""
+        """Yield studies, the newest first.  ``filters``: the parameters of GET /v1/studies."""
         yield from self._pages("/studies", filters)
 
     def trials(self, study: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the trials of a study in their order, without measurements."""
         yield from self._pages(f"/studies/{study}/trials", {})
 
     def export(self, study: str) -> bytes:
-        """The whole study as a zip file, as ``tailor export`` writes it."""
+        """Return the whole study as a zip file, as ``tailor export`` writes it."""
         return self._sent("GET", f"/studies/{study}/export")
 
     def wait(self, study: str, every_s: float = 1.0) -> Mapping[str, Any]:
-        """The study once it has ended or was paused and nobody has it."""
+        """Wait until a study is completed, failed or paused and no worker has it; return it as ``study`` does."""
         while True:
-            found = self.study(study)
-            if found["state"] in ENDED and found["job"] is None:
-                return found
+            shown = self.study(study)
+            if shown["state"] in ENDED and shown["job"] is None:
+                return shown
             time.sleep(every_s)
 
     def stop(self, study: str, when: str = "now") -> None:
+        """Stop a study; ``when``: "now" or "after trial"."""
         self._ask("POST", f"/studies/{study}/stop", {"when": when})
 
     def resume(self, study: str) -> None:
+        """Put a study into the queue of the workers again."""
         self._ask("POST", f"/studies/{study}/resume", {})
 
-    # ------------------------------------------------------------------ measuring in a way of one's own
+    # ------------------------------------------------------------------ studies that the client measures
 
     def create(self, name: str, parameters: Sequence[Mapping[str, Any]], *, key: str = "", **more: Any) -> str:
-        """A study of parameters of one's own; its id.  The same ``key`` again gives the same study."""
+        """Create a study of the client's own parameters; return its id.  The same ``key`` makes no second study.
+
+        ``parameters``, ``more``: the fields of POST /v1/external.
+        """
         body = {"name": name, "parameters": list(parameters), **more}
         return str(self._ask("POST", "/external", body, {"Idempotency-Key": key} if key else {})["study"])
 
     def ask(self, study: str, client: str, count: int = 1, lease_s: float = 600.0) -> list[Asked]:
-        """Configurations to measure; none when the budget or the space is used up."""
+        """Lease configurations to measure; the list is empty when the budget or the space is used up."""
         body = {"client": client, "count": count, "lease_s": lease_s}
-        found = self._ask("POST", f"/external/{study}/ask", body)["trials"]
-        return [Asked(one["trial"], one["configuration"]) for one in found]
+        trials = self._ask("POST", f"/external/{study}/ask", body)["trials"]
+        return [Asked(trial["trial"], trial["configuration"]) for trial in trials]
 
     def tell(
         self,
@@ -119,10 +132,11 @@ class Client:
         quantities: Mapping[str, float] | None = None,
         costs: Mapping[str, float] | None = None,
     ) -> None:
-        """What a trial gave; None where it failed.
+        """Record the result of a trial; ``value`` is None where it failed, and ``why`` says the reason.
 
-        ``quantities``: what the study's limits and further wishes need; ``costs``: what each group of parameters (a
-        service) took of it, such as CPU time per request, from which ``tailor`` learns.  ``why`` becomes one line.
+        ``error``: the standard error of the value.  ``quantities``: those that the study's limits and ``also`` name.
+        ``costs``: group of parameters (a service) -> its cost in the trial, such as CPU time per request; the optimizer
+        ``tailor`` learns from it.
         """
         result: dict[str, Any] = {
             "trial": trial,
@@ -135,11 +149,11 @@ class Client:
         self._ask("POST", f"/external/{study}/tell", {"results": [result]})
 
     def heartbeat(self, study: str, client: str, trials: Sequence[int]) -> list[int]:
-        """Renew leases; the trials that are lost."""
+        """Renew leases; return the trials whose lease is lost."""
         body = {"client": client, "trials": list(trials)}
         return list(self._ask("POST", f"/external/{study}/heartbeat", body)["lost"])
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ private
 
     def _pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         after: Mapping[str, str] = {}
@@ -159,7 +173,7 @@ class Client:
     def _sent(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """What is answered.  Raises Refused."""
+        """Send a request; return the body of the answer.  Raises Refused."""
         sent = {**self._http.headers, **(headers or {})}
         if body is not None:
             sent["Content-Type"] = "application/json"
@@ -172,12 +186,12 @@ class Client:
 
 
 def _line(text: str) -> str:
-    """The text as one line, as the service takes it."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    """Return the text as one line of printable characters: the service refuses others."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def _detail(answer: urllib3.BaseHTTPResponse) -> str:
-    """What a refusal says; a server between here and there may say it in another form."""
+    """Return the reason of a refusal; a proxy may send it in another form than the service."""
     try:
         return str(answer.json()["detail"])
     except (ValueError, LookupError, TypeError):

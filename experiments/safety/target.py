@@ -20,8 +20,8 @@ from typing import Any
 
 import httpx
 
-from framework.api.asking import NICE as ASKS_NICE
 from framework.api.child import NICE as PAGES_NICE
+from framework.api.large_spaces import NICE as ASKS_NICE
 from framework.config.twin_file import twin_path, twin_text
 from tests.campaign import ROOT, TAILOR
 from tests.unit.test_twin_testbed import SLICE, TWIN

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with a scope.  Without any, the service listens on loopback only, to everybody."""
+"""Access control: bearer tokens with a scope.  Without tokens the service listens on loopback only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 from framework.api.problems import Refused
-from framework.api.rate_limit import Pace
+from framework.api.rate_limit import RateLimit
 from framework.model.token import Token
 from framework.ports.service import TokenStore
 
@@ -24,12 +24,12 @@ Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "run", "admin")  # each includes those before it
 PREFIX = "tailor_"
 COOKIE = "tailor"
-KEPT_S = 1.0  # a token that was taken back is good no longer than this
+TOKENS_TTL_S = 1.0  # a token that was removed is accepted no longer than this
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``name``: of the token, empty where the service has none.  ``address``: where it asks from."""
+    """``name``: the token's, empty where the service has no tokens.  ``address``: the IP address of the client."""
 
     name: str
     scope: Scope
@@ -37,56 +37,57 @@ class Caller:
 
     @property
     def who(self) -> str:
-        """By which limits tell callers apart."""
+        """Key by which limits tell callers apart."""
         return f"token {self.name}" if self.name else f"address {self.address}"
 
 
 def new_token() -> tuple[str, str]:
-    """(the token, to be shown once; its digest, to be kept).  256 random bits need no salt and no slow hash."""
+    """Return (the token, to be shown once; its digest, to be stored).  256 random bits need no salt."""
     token = PREFIX + secrets.token_urlsafe(32)
     return token, digest(token)
 
 
 def digest(token: str) -> str:
+    """Return the SHA-256 of a token, in hexadecimal."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Access:
-    """Reads the token of a request: of its Authorization header, or of a browser's cookie.
+    """Finds the caller of a request by its token, which stands in the Authorization header or in a browser's cookie.
 
-    Callers are paced apart: by their token where it is known, else by their address.
+    Each caller has a rate limit of its own: by the token where it is valid, else by the address.
     """
 
-    def __init__(self, tokens: TokenStore, pace: Pace, now: Callable[[], float] = time.monotonic) -> None:
-        self._tokens, self._pace, self._now = tokens, pace, now
+    def __init__(self, tokens: TokenStore, rate_limit: RateLimit, now: Callable[[], float] = time.monotonic) -> None:
+        self._tokens, self._rate_limit, self._now = tokens, rate_limit, now
         self._known: Sequence[Token] = ()
         self._read_at = -math.inf
 
     async def caller(self, request: Request) -> Caller:
-        """Raises Refused: 401 without a token that is known, 429."""
+        """Return the caller.  Raises Refused: 401 without a valid token, 429."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         given = token.strip() if kind.lower() == "bearer" else request.cookies.get(COOKIE, "")
-        found = await self.known(request, given)
-        if found is not None:
-            return found
+        caller = await self.caller_with_token(request, given)
+        if caller is not None:
+            return caller
         raise Refused(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", **{"WWW-Authenticate": "Bearer"})
 
-    async def known(self, request: Request, token: str) -> Caller | None:
-        """Whose token it is; None where there is no such token.  Everybody is admin where there are no tokens at all.
+    async def caller_with_token(self, request: Request, token: str) -> Caller | None:
+        """Return the caller that has this token; None where there is no such token.
 
-        Raises Refused: 429.
+        Where there are no tokens at all, everybody is admin.  Raises Refused: 429.
         """
         now = self._now()
-        found = _whose(token, self._known) if now - self._read_at < KEPT_S else None
-        if found is None:  # which may also be a token that was made a moment ago
+        caller = _caller_of(token, self._known) if now - self._read_at < TOKENS_TTL_S else None
+        if caller is None:  # it may also be a token that was made a moment ago
             self._known, self._read_at = await run_in_threadpool(self._tokens.tokens), now
-            found = _whose(token, self._known)
+            caller = _caller_of(token, self._known)
         address = request.client.host if request.client else ""
-        found = replace(found, address=address) if found else None
-        self._pace.keep(found.who if found else f"address {address}")
-        return found
+        caller = replace(caller, address=address) if caller else None
+        self._rate_limit.count(caller.who if caller else f"address {address}")
+        return caller
 
-    async def caller_in(self, scope: Scope, request: Request) -> Caller:
+    async def caller_with_scope(self, request: Request, scope: Scope) -> Caller:
         """Return the caller, who must have this scope.  Raises Refused: 401, 403, 429."""
         caller = await self.caller(request)
         if SCOPES.index(caller.scope) < SCOPES.index(scope):
@@ -94,8 +95,8 @@ class Access:
         return caller
 
 
-def _whose(token: str, known: Sequence[Token]) -> Caller | None:
+def _caller_of(secret: str, known: Sequence[Token]) -> Caller | None:
     if not known:
         return Caller("", "admin")
-    given = digest(token)
-    return next((Caller(one.name, one.scope) for one in known if hmac.compare_digest(one.digest, given)), None)
+    given = digest(secret)
+    return next((Caller(token.name, token.scope) for token in known if hmac.compare_digest(token.digest, given)), None)

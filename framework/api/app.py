@@ -1,4 +1,4 @@
-"""The service put together."""
+"""The web application: the service over an open store, with its routes and middleware."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fastapi import FastAPI
 import framework
 from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
 from framework.api.access import Access
-from framework.api.asking import Asking
 from framework.api.asktell import ExternalWork
 from framework.api.events import EventStreams
-from framework.api.middleware import Addressed, Bounded, Guarded, Noted
-from framework.api.plain import Plain
-from framework.api.rate_limit import Pace
+from framework.api.large_spaces import LargeSpaces
+from framework.api.middleware import AccessLog, BodyLimit, HostCheck, OriginCheck
+from framework.api.plain import PlainAddress
+from framework.api.rate_limit import RateLimit
 from framework.api.readiness import Readiness
 from framework.api.rendering import Rendering
 from framework.api.service import Service
@@ -24,7 +24,7 @@ from framework.config.settings import Settings, host_name
 
 
 def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI:
-    """The service over an open store; ``host``: the address that it listens on."""
+    """Return the application over an open store; ``host``: the address that it listens on."""
     service = Service(
         backends=kept.backends,
         store=kept.store,
@@ -35,11 +35,11 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         runner=kept.runner,
         queue=kept.queue,
         launches=kept.launches,
-        access=Access(kept.tokens, Pace(settings.requests_per_s)),
+        access=Access(kept.tokens, RateLimit(settings.requests_per_s)),
         external=kept.external,
         sharing=kept.sharing,
         rendering=Rendering(settings, kept.store.revision),
-        asking=Asking(settings),
+        large_spaces=LargeSpaces(settings),
         readiness=Readiness(kept.sharing.home, kept.check),
         roots=settings.applications,
         gate=gate_of(settings),
@@ -48,7 +48,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
 
 
 def reached_at(host: str) -> list[str]:
-    """The name under which a service is reached that listens there; none where it listens on all addresses."""
+    """Return the name of a service that listens on this address; none where it listens on all addresses."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -57,7 +57,7 @@ def reached_at(host: str) -> list[str]:
 
 
 def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
-    """The application that a web server runs, reached under the names of loopback and ``hosts``."""
+    """Return the application for a web server; requests name it by loopback's names or one of ``hosts``."""
     app = FastAPI(
         title="Tailor",
         version=framework.__version__,
@@ -69,15 +69,15 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
     app.state.service = service
     app.state.external_work = ExternalWork(service)
     app.state.streams = streams = EventStreams(service)
-    ending = [service.rendering.close, service.asking.close, streams.end]
+    ending = [service.rendering.close, service.large_spaces.close, streams.end]
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
     for routes in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
         app.include_router(routes.router, prefix="/v1")
     app.include_router(dashboard.router)
-    app.add_middleware(Plain)
-    app.add_middleware(Guarded)
-    app.add_middleware(Bounded)
-    app.add_middleware(Addressed, hosts=tuple(hosts))
-    app.add_middleware(Noted)
+    app.add_middleware(PlainAddress)
+    app.add_middleware(OriginCheck)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(HostCheck, hosts=tuple(hosts))
+    app.add_middleware(AccessLog)
     return app

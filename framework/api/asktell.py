@@ -1,4 +1,4 @@
-"""External ask and tell: configurations for whoever measures in a way of their own."""
+"""Routes of external ask and tell: configurations for clients that measure in a way of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from framework.api import requests
 from framework.api.access import Caller
-from framework.api.asking import LARGE, MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, Turns, asked, encoded, told
 from framework.api.dependencies import RUN, AppService, RunCaller
+from framework.api.large_spaces import LARGE, ask_answer, json_bytes, tell_answer
 from framework.api.requests import Ask, Heartbeat, IdempotencyHeader, NewExternal, Tell
 from framework.api.service import Service
 from framework.errors import InputError
@@ -24,32 +24,31 @@ from framework.study.external_session import objective_of
 from optimizer.errors import OptimizerError
 from optimizer.space import Parameter, SearchSpace
 
-THREADS = 20  # of the 40 that routes share: those who wait for an optimizer leave the others some
-MOST_REMEMBERED = 10_000  # studies
+THREADS = 20  # of the 40 that all routes share: requests that wait for an optimizer leave some for the others
+MOST_REMEMBERED = 10_000  # studies in the cache of sizes
 JSON = "application/json"
 
 
 class ExternalWork:
-    """Threads and turns of the routes below, and the sizes of the studies, which never change."""
+    """The threads of the routes below, and a cache of the studies' sizes, which never change."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.threads = CapacityLimiter(THREADS)
         self._sizes: OrderedDict[str, int] = OrderedDict()  # study -> its number of parameters
-        self.making = Turns(MADE_AT_ONCE, MOST_MADE, MOST_MADE_OF_ONE, "studies of large spaces")
 
     async def parameters(self, study: str) -> int:
         """Return how many parameters the study has.  Raises NotFound."""
         if study not in self._sizes:
-            kept = await to_thread.run_sync(self._service.study, study, limiter=self.threads)
-            self._sizes[study] = len(kept.space["parameters"])
+            sized = await to_thread.run_sync(self._service.study, study, limiter=self.threads)
+            self._sizes[study] = len(sized.space["parameters"])
             if len(self._sizes) > MOST_REMEMBERED:
                 self._sizes.popitem(last=False)
         return self._sizes[study]
 
 
 async def work_of(request: Request) -> ExternalWork:
-    """Return the threads, turns and sizes of the application that answers."""
+    """Return the threads and sizes of the application that answers."""
     work: ExternalWork = request.app.state.external_work
     return work
 
@@ -62,15 +61,16 @@ router = APIRouter(prefix="/external", tags=["external"], dependencies=[RUN])
 async def create(
     body: NewExternal, service: AppService, work: Work, caller: RunCaller, idempotency_key: IdempotencyHeader = None
 ) -> Response:
-    """A study of parameters of your own.
+    """Create a study of parameters of your own.
 
-    With an Idempotency-Key, sending the same again makes no second one.
+    The same request with the same Idempotency-Key makes no second study.
     """
     make = partial(_created, service, body, caller, idempotency_key)
     if len(body.parameters) < LARGE:
         return await to_thread.run_sync(make, limiter=work.threads)
-    with work.making.waiting(caller.who):
-        return await to_thread.run_sync(make, limiter=work.making.limiter)
+    making = service.large_spaces.making
+    with making.waiting(caller.who):
+        return await to_thread.run_sync(make, limiter=making.limiter)
 
 
 # Answers are ready to be sent: to have them checked and encoded would take as long as to compute them.
@@ -78,47 +78,50 @@ async def create(
 
 @router.post("/{study}/ask", response_model=dict[str, Any])
 async def ask(study: str, body: Ask, service: AppService, work: Work, caller: RunCaller) -> Response:
-    """Configurations to measure, leased; an empty list when the budget or the space is used up.
+    """Lease configurations to measure; the list is empty when the budget or the space is used up.
 
-    Fewer than ``count`` may come: at most so many that they have 20,000 values together, and no more once two
-    seconds went by, but at least one.  Ask again.
+    Fewer than ``count`` may come: the configurations of one answer have at most 20,000 values in all, and after two
+    seconds those that are ready are returned, at least one.  Ask again.
     """
     size = await work.parameters(study)
     if size >= LARGE:
-        answer = await service.asking.ask(study, body, size, caller.who)
+        answer = await service.large_spaces.ask(study, body, size, caller.who)
     else:
-        answer = await to_thread.run_sync(asked, service.external, study, body, size, limiter=work.threads)
+        answer = await to_thread.run_sync(ask_answer, service.external, study, body, size, limiter=work.threads)
     return Response(answer, media_type=JSON)
 
 
 @router.post("/{study}/tell", response_model=dict[str, Any])
 async def tell(study: str, body: Tell, service: AppService, work: Work, caller: RunCaller) -> Response:
-    """Results, all or none; telling the same again changes nothing, telling another result is a conflict."""
+    """Record results, all or none.  To tell a result again changes nothing; to tell another one is a conflict."""
     if await work.parameters(study) >= LARGE:
-        answer = await service.asking.tell(study, body, caller.who)
+        answer = await service.large_spaces.tell(study, body, caller.who)
     else:
-        answer = await to_thread.run_sync(told, service.external, study, body, limiter=work.threads)
+        answer = await to_thread.run_sync(tell_answer, service.external, study, body, limiter=work.threads)
     return Response(answer, media_type=JSON)
 
 
 @router.post("/{study}/heartbeat")
 def heartbeat(study: str, body: Heartbeat, service: AppService) -> dict[str, Any]:
-    """Renew leases; ``lost`` were offered to somebody else, or are told."""
+    """Renew leases; the trials in ``lost`` have a result already, or were offered to another client."""
     renewed = service.external.heartbeat(study, body.trials, body.client, body.lease_s)
     return {"renewed": list(renewed), "lost": sorted(set(body.trials) - set(renewed))}
 
 
 @router.get("/{study}")
 def look(study: str, service: AppService) -> dict[str, Any]:
-    """The best so far: of what keeps the limits, else what breaks them least; and the Pareto set, by value."""
+    """Show the best trial so far, and the Pareto set by value.
+
+    The best is taken of the trials that keep the limits; where none does, it is the one that breaks them least.
+    """
     store = service.store
-    kept = store.get(study)
-    objective = objective_of(kept.plan)
-    best = store.numbered(study, [kept.best] if kept.best else [])
+    shown = store.get(study)
+    objective = objective_of(shown.plan)
+    best = store.numbered(study, [shown.best] if shown.best else [])
     trials = {trial.number: trial for trial in (store.trials(study) if objective.also else best)}
     return {
-        "study": kept.id,
-        "state": kept.state.value,
+        "study": shown.id,
+        "state": shown.state.value,
         "best": next((_shown(trial, objective) for trial in best), None),
         "front": [_shown(trials[point.trial], objective) for point in front(list(trials.values()), objective)],
     }
@@ -126,10 +129,10 @@ def look(study: str, service: AppService) -> dict[str, Any]:
 
 @router.post("/{study}/finish", status_code=HTTPStatus.NO_CONTENT)
 async def finish(study: str, service: AppService, work: Work) -> None:
-    """Nothing more is asked."""
+    """End a study: nothing more is asked."""
     await to_thread.run_sync(service.external.finish, study, limiter=work.threads)
     if await work.parameters(study) >= LARGE:
-        await service.asking.leave(study)
+        await service.large_spaces.leave(study)
 
 
 def _created(service: Service, body: NewExternal, caller: Caller, key: str | None) -> Response:
@@ -150,13 +153,13 @@ def _created(service: Service, body: NewExternal, caller: Caller, key: str | Non
         also=body.also,
     )
     study, new = service.once(caller, key, f"external {body.model_dump_json()}", prepared)
-    answer = encoded({"study": study.id, "default": space.default().to_dict()})
+    answer = json_bytes({"study": study.id, "default": space.default().to_dict()})
     return Response(answer, HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=JSON)
 
 
-def _parameter(asked: requests.Parameter) -> Parameter:
-    group = asked.group or (asked.name.partition(".")[0] if "." in asked.name else "")
-    return Parameter(**{**asked.model_dump(), "choices": tuple(asked.choices), "group": group})
+def _parameter(body: requests.Parameter) -> Parameter:
+    group = body.group or (body.name.partition(".")[0] if "." in body.name else "")
+    return Parameter(**{**body.model_dump(), "choices": tuple(body.choices), "group": group})
 
 
 def _shown(trial: Trial, objective: Objective) -> dict[str, Any]:

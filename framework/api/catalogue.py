@@ -14,14 +14,14 @@ router = APIRouter(tags=["catalogue"], dependencies=[READ])
 
 @router.get("/applications")
 def applications(service: AppService) -> dict[str, Any]:
-    """Those of the folders that the operator allows; ``broken`` says why others cannot be used."""
+    """List the applications in the directories that the operator allows; ``broken`` says why others cannot be used."""
     known, broken = service.applications()
-    return {"items": [service.about(application) for application in known.values()], "broken": broken}
+    return {"items": [service.application_document(application) for application in known.values()], "broken": broken}
 
 
 @router.get("/applications/{name}")
 def application(name: str, service: AppService) -> dict[str, Any]:
-    """One, with the parameters of each service."""
+    """Show an application with the parameters of each service."""
     application = service.application(name)
     parameters = [
         {"name": parameter.name, "service": parameter.group, "kind": parameter.kind, "default": parameter.default,
@@ -29,21 +29,24 @@ def application(name: str, service: AppService) -> dict[str, Any]:
          "unit": parameter.attributes.get("unit", "")}
         for parameter in service.catalogue.space(application).parameters
     ]  # fmt: skip
-    return {**service.about(application), "parameters": parameters}
+    return {**service.application_document(application), "parameters": parameters}
 
 
 @router.get("/optimizers")
 def optimizers(service: AppService) -> dict[str, Any]:
+    """List the optimizers."""
     return {"items": encode(service.catalogue.optimizers())}
 
 
 @router.get("/search-spaces")
 def search_spaces(service: AppService) -> dict[str, Any]:
+    """List the service types of the knowledge base."""
     kinds = service.catalogue.service_types_named(None)
     return {"items": [{"name": kind.name, "parameters": len(kind.parameters)} for kind in kinds]}
 
 
 @router.get("/search-spaces/{name}")
 def search_space(name: str, service: AppService) -> dict[str, Any]:
+    """Show a service type with its parameters."""
     kind: dict[str, Any] = encode(service.catalogue.service_types_named(name)[0])
     return kind

@@ -1,6 +1,6 @@
-"""The dashboard: pages made here, one small script, nothing from other hosts.
+"""Routes of the dashboard: pages rendered on the server, one small script, nothing from other hosts.
 
-A browser that has entered a token keeps it in a cookie that no script reads and no other site can use.
+The token that a user enters is kept in a cookie that no script can read and no other site can use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from framework.api.pages import PAGES
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of
 from framework.api.service import Service
-from framework.api.studies import document
+from framework.api.studies import study_document
 from framework.errors import NotFound
 from framework.model import EXTERNAL, Study, StudyState
 from framework.study.planning import expected_repetitions
@@ -54,15 +54,15 @@ def table(service: AppService, caller: ReadCaller, state: str = "", application:
 
 @router.get("/studies/{study}")
 async def study(study: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
-    kept = await run_in_threadpool(service.study, study)
-    if kept.testbed == EXTERNAL:
-        part = await _part(service, "external", [study], [kept], caller)
-        return _page("external.html", caller, study=kept, body=part)
-    shown = await _body(service, kept, caller)
-    progress = await run_in_threadpool(service.queue.progress, kept.id) or {}
+    shown = await run_in_threadpool(service.study, study)
+    if shown.testbed == EXTERNAL:
+        part = await _part(service, "external", [study], [shown], caller)
+        return _page("external.html", caller, study=shown, body=part)
+    body = await _body(service, shown, caller)
+    progress = await run_in_threadpool(service.queue.progress, shown.id) or {}
     return _page(
-        "live_study.html", caller, study=kept, body=Markup(shown["html"]),
-        expected=expected_repetitions(kept.effective_plan), done=progress.get("repetitions", shown["repetitions"]),
+        "live_study.html", caller, study=shown, body=Markup(body["html"]),
+        expected=expected_repetitions(shown.effective_plan), done=progress.get("repetitions", body["repetitions"]),
     )  # fmt: skip
 
 
@@ -75,8 +75,8 @@ async def body(study: str, service: AppService, caller: ReadCaller) -> HTMLRespo
 @router.get("/launch")
 def launch(service: AppService, caller: ReadCaller, application: str = "") -> HTMLResponse:
     applications, broken = service.applications()
-    known = [service.about(application) for application in applications.values()]
-    usable = [about["name"] for about in known if not about["asks_for"]]
+    known = [service.application_document(application) for application in applications.values()]
+    usable = [document["name"] for document in known if not document["asks_for"]]
     chosen = application if application in usable else next(iter(usable), "")
     groups = service.catalogue.space(applications[chosen]).groups if chosen else {}
     return _page(
@@ -94,7 +94,7 @@ async def compare(service: AppService, caller: ReadCaller, first: str = "", seco
             comparison = await _part(service, "comparison", [first, second], compared, caller)
         except NotFound as error:
             comparison = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
-    known = [document(study) for study in await run_in_threadpool(service.store.page, ON_A_PAGE)]
+    known = [study_document(study) for study in await run_in_threadpool(service.store.page, ON_A_PAGE)]
     return _page("compare.html", caller, "compare", studies=known, first=first, second=second, body=comparison)
 
 
@@ -112,7 +112,7 @@ def login_form() -> HTMLResponse:
 @router.post("/login")
 async def login(request: Request, service: AppService) -> Response:
     [token, *_] = parse_qs((await request.body()).decode("latin-1")).get("token", [""])
-    if await service.access.known(request, token) is None:
+    if await service.access.caller_with_token(request, token) is None:
         form = _page("login.html", Caller("", "read"), problem="no such token")
         form.status_code = HTTPStatus.UNAUTHORIZED
         return form
@@ -146,7 +146,7 @@ def _listed(service: Service, state: str, application: str, after: str) -> dict[
     known = StudyState(state) if state in list(StudyState) else None
     page = service.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
     more = page[ON_A_PAGE - 1].id if len(page) > ON_A_PAGE else ""
-    shown = [document(study) for study in page[:ON_A_PAGE]]
+    shown = [study_document(study) for study in page[:ON_A_PAGE]]
     return {"studies": shown, "state": state, "application": application, "next": more}
 
 
@@ -175,4 +175,6 @@ def _choices(service: Service) -> dict[str, Sequence[Choice]]:
 
 def _refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the applications that may not be launched here, and why."""
-    return {about["name"]: f"asks for {', '.join(about['asks_for'])}" for about in known if about["asks_for"]}
+    return {
+        document["name"]: f"asks for {', '.join(document['asks_for'])}" for document in known if document["asks_for"]
+    }

@@ -23,14 +23,14 @@ async def service_of(request: Request) -> Service:
 def needs(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
     """Return a dependency: the caller, who must have this scope.  It raises Refused: 401, 403, 429."""
 
-    async def caller_in_scope(request: Request) -> Caller:
+    async def caller_with_scope(request: Request) -> Caller:
         service = await service_of(request)
-        return await service.access.caller_in(scope, request)
+        return await service.access.caller_with_scope(request, scope)
 
-    return caller_in_scope
+    return caller_with_scope
 
 
-# One object for each scope: a request that names one twice (router and route) is checked and paced once.
+# One object for each scope: a request that names one twice (router and route) is checked and counted once.
 READ, RUN, ADMIN = Depends(needs("read")), Depends(needs("run")), Depends(needs("admin"))
 
 AppService = Annotated[Service, Depends(service_of)]

@@ -1,6 +1,6 @@
 """Live events of a study as server-sent events (HTML standard, section 9.2), with replay from an event's id.
 
-However many watch a study, the store is asked by one task for all of them.
+One task polls the store for all watchers of a study, however many there are.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
 from framework.errors import TailorError
 
-EVERY_S = 0.5
-QUIET_S = 15.0  # a comment, so that proxies keep the connection
+POLL_S = 0.5
+KEEPALIVE_S = 15.0  # without an event, after which a comment is sent, so that proxies keep the connection
 MOST_WATCHERS = 1_000
-MOST_OF_ONE = 50  # that one caller has: several pages open, not all that there are
-MOST_WAITING = 1_000  # events that a slow watcher may have before it; then it has to come again and replay
+MOST_PER_CALLER = 50  # of the watchers: enough for several open pages, not for all that there are
+MOST_QUEUED = 1_000  # events for a slow watcher; beyond, its stream ends, and it has to come again and replay
 
 
-class Watching:
-    """The watchers of one study, and the task that asks for them."""
+class Broadcast:
+    """The watchers of one study, and the task that polls the store for them."""
 
     def __init__(self, service: Service, study: str, after: int) -> None:
         self._service = service
@@ -44,20 +44,23 @@ class Watching:
 
     @property
     def watchers(self) -> int:
+        """Number of watchers."""
         return len(self._queues)
 
     def join(self) -> asyncio.Queue[str | None]:
-        queue: asyncio.Queue[str | None] = asyncio.Queue(MOST_WAITING)
+        """Add a watcher; return its queue of events as they are sent.  None in it means the end."""
+        queue: asyncio.Queue[str | None] = asyncio.Queue(MOST_QUEUED)
         self._queues.add(queue)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._ask())
+            self._task = asyncio.create_task(self._poll())
         return queue
 
     def leave(self, queue: asyncio.Queue[str | None]) -> None:
+        """Remove a watcher."""
         self._queues.discard(queue)
 
     def end(self) -> None:
-        """All leave; they may come again, and replay."""
+        """End the streams of all watchers; they may come again, and replay."""
         for queue in list(self._queues):
             self._end(queue)
 
@@ -67,11 +70,11 @@ class Watching:
             queue.get_nowait()
         queue.put_nowait(None)
 
-    async def _ask(self) -> None:
+    async def _poll(self) -> None:
         while self._queues:
             try:
                 news = await run_in_threadpool(self._news)
-            except TailorError:  # a store that is away comes back, and nothing is lost meanwhile
+            except TailorError:  # the store may come back, and no event is lost meanwhile
                 news = []
             for text in news:
                 for queue in list(self._queues):
@@ -79,31 +82,31 @@ class Watching:
                         self._end(queue)
                     else:
                         queue.put_nowait(text)
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(POLL_S)
 
     def _news(self) -> list[str]:
-        found = self._service.store.events(self._study, self._after)
-        said = [as_text(one) for one in found]
-        self._after = max([self._after, *(int(one["id"]) for one in found)])
+        events = self._service.store.events(self._study, self._after)
+        texts = [as_text(event) for event in events]
+        self._after = max([self._after, *(int(event["id"]) for event in events)])
         progress = self._service.queue.progress(self._study)
         if progress != self._progress:
             self._progress = progress
-            said.append(f"event: progress\ndata: {json.dumps(progress)}\n\n")
-        return said
+            texts.append(f"event: progress\ndata: {json.dumps(progress)}\n\n")
+        return texts
 
 
 def as_text(event: Mapping[str, Any]) -> str:
-    """An event of the store as it goes over the wire."""
+    """Return an event of the store as it is sent."""
     data = {key: value for key, value in event.items() if key != "id"}
     data |= {key: scrubbed(data[key]) for key in ("message", "reason") if data.get(key)}
     return f"id: {event['id']}\nevent: {event['kind'].replace(' ', '-')}\ndata: {json.dumps(data)}\n\n"
 
 
 class Stream(StreamingResponse):
-    """Counted among its caller's from when it is made until it ends, however it does."""
+    """One caller's stream; it counts among the caller's ``watchers`` from when it is made until it ends in any way."""
 
-    def __init__(self, said: AsyncIterator[str], watchers: Counter[str], who: str) -> None:
-        super().__init__(said, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    def __init__(self, texts: AsyncIterator[str], watchers: Counter[str], who: str) -> None:
+        super().__init__(texts, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         self._watchers, self._who = watchers, who
         watchers[who] += 1
 
@@ -117,30 +120,30 @@ class Stream(StreamingResponse):
 
 
 class EventStreams:
-    """All live streams of an application: one Watching for each study, and how many streams each caller has."""
+    """All event streams of an application: a Broadcast for each study that is watched, and each caller's streams."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._watching: dict[str, Watching] = {}
-        self._watchers: Counter[str] = Counter()  # by caller
+        self._broadcasts: dict[str, Broadcast] = {}  # by study
+        self._watchers: Counter[str] = Counter()  # caller -> its streams
 
     def open(self, study: str, after: int, who: str) -> Stream:
         """Return a caller's stream of a study's events.  Raises Refused: 429, 503."""
-        if self._watchers[who] >= MOST_OF_ONE:
-            said = f"you have {MOST_OF_ONE} event streams already"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **{"Retry-After": "30"})
+        if self._watchers[who] >= MOST_PER_CALLER:
+            detail = f"you have {MOST_PER_CALLER} event streams already"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, detail, **{"Retry-After": "30"})
         if self._watchers.total() >= MOST_WATCHERS:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many watchers", **{"Retry-After": "30"})
         return Stream(self._texts(study, after), self._watchers, who)
 
     def end(self) -> None:
         """End all streams."""
-        for watching in list(self._watching.values()):
-            watching.end()
+        for broadcast in list(self._broadcasts.values()):
+            broadcast.end()
 
     async def _texts(self, study: str, after: int) -> AsyncIterator[str]:
-        watching = self._watching.setdefault(study, Watching(self._service, study, after))
-        queue = watching.join()  # before the past is read, so that nothing falls between the two
+        broadcast = self._broadcasts.setdefault(study, Broadcast(self._service, study, after))
+        queue = broadcast.join()  # before the past is read, so that no event is lost between the two
         past = await run_in_threadpool(self._service.store.events, study, after)
         last = max([after, *(int(event["id"]) for event in past)])
         try:
@@ -148,18 +151,18 @@ class EventStreams:
                 yield as_text(event)
             while True:
                 try:
-                    text = await asyncio.wait_for(queue.get(), QUIET_S)
+                    text = await asyncio.wait_for(queue.get(), KEEPALIVE_S)
                 except TimeoutError:
                     yield ": still here\n\n"
                     continue
                 if text is None:
                     return
-                if _number(text) > last or not _number(text):  # an event that both the past and the task have: once
+                if _number(text) > last or not _number(text):  # an event that is in the past too was sent
                     yield text
         finally:
-            watching.leave(queue)
-            if not watching.watchers:
-                self._watching.pop(study, None)
+            broadcast.leave(queue)
+            if not broadcast.watchers:
+                self._broadcasts.pop(study, None)
 
 
 async def streams_of(request: Request) -> EventStreams:
@@ -180,7 +183,7 @@ async def events(
     after: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
-    """All events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` events have no id."""
+    """Stream all events after ``after`` (or Last-Event-ID), then new ones as they come; ``progress`` has no id."""
     await run_in_threadpool(service.study, study)
     if last_event_id is not None:
         if not (last_event_id.isascii() and last_event_id.isdecimal() and int(last_event_id) <= MOST_NUMBER):
@@ -190,5 +193,5 @@ async def events(
 
 
 def _number(text: str) -> int:
-    """The id of an event on the wire; 0 where it has none."""
+    """Return the id of an event as it is sent; 0 where it has none."""
     return int(text[4 : text.index("\n")]) if text.startswith("id: ") else 0

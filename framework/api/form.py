@@ -1,4 +1,4 @@
-"""The launch form: a field for each option whose declaration has a label, in the order of the declaration."""
+"""The launch form: one field for each option that has a label, in the order of declaration."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from framework.model import TuneRequest
 from framework.model.options import Declared, options_of
 
 Choice = tuple[str, str]
-"""A value and the text that is shown for it."""
+"""(value, text that is shown for it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field as the template draws it.  ``choices``: of a select.  ``step``: "any" where a number has decimals."""
+    """A field as the template renders it.  ``choices``: of a select.  ``step``: "any" where numbers have decimals."""
 
     name: str
     label: str
@@ -30,7 +30,7 @@ class FormField:
 
 
 def form_fields(choices: Mapping[str, Sequence[Choice]]) -> Sequence[FormField]:
-    """``choices``: of the options whose values the service knows, by name."""
+    """Return the fields.  ``choices``: option -> its values, for options whose values depend on the service."""
     return [
         _field(declared, choices.get(declared.name, ()))
         for declared in options_of(TuneRequest).values()
@@ -39,7 +39,7 @@ def form_fields(choices: Mapping[str, Sequence[Choice]]) -> Sequence[FormField]:
 
 
 def choices_of_testbeds(kinds: Mapping[str, bool]) -> Sequence[Choice]:
-    """``kinds``: name of a testbed -> whether it is a model."""
+    """Return the choices of testbeds.  ``kinds``: name of a testbed -> whether it is a model."""
     named = [(name, f"{name}: modelled, not measured" if modelled else name) for name, modelled in kinds.items()]
     return [(AUTO, "auto: Docker where an engine answers"), *named]
 

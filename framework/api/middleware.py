@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: host, origin and size; and what is noted of it."""
+"""Middleware that every request passes before a route sees it: checks of host, origin and size, and the access log."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MOST_BYTES = 2**20  # of a request: a study's options are a few kilobytes
 
 
-class _Guard(abc.ABC):
-    """Passes what is not HTTP."""
+class HttpMiddleware(abc.ABC):
+    """Handles HTTP requests, and passes on whatever is not HTTP."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._guard(scope, receive, send)
+            await self._handle(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     @abc.abstractmethod
-    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
-class Addressed(_Guard):
+class HostCheck(HttpMiddleware):
     """Refuses requests for another host than this one.
 
-    A page of another site can let its own name point here (DNS rebinding), and is then of the same origin to the
-    browser; only the Host header tells it apart.  ``hosts``: names and addresses beside loopback's.
+    The name of another site can be made to point here (DNS rebinding).  For the browser, pages of that site then have
+    the origin of this service; only the Host header tells them apart.  ``hosts``: names and addresses
+    beside loopback's.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
         super().__init__(app)
         self._hosts = LOOPBACK | frozenset(hosts)
 
-    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = _values(scope, b"host")
-        if len(given) == 1 and _name(given[0]) in self._hosts:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hosts = _values(scope, b"host")
+        if len(hosts) == 1 and _name(hosts[0]) in self._hosts:
             await self._app(scope, receive, send)
-        elif len(given) != 1 or not given[0]:
+        elif len(hosts) != 1 or not hosts[0]:
             await problems.problem(HTTPStatus.BAD_REQUEST, "one Host header is needed")(scope, receive, send)
         else:
-            said = "this service is not reached under this name; its operator can allow it (TAILOR_HOSTS)"
-            await problems.problem(HTTPStatus.MISDIRECTED_REQUEST, said)(scope, receive, send)
+            detail = "this service is not reached under this name; its operator can allow it (TAILOR_HOSTS)"
+            await problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail)(scope, receive, send)
 
 
-class Guarded(_Guard):
+class OriginCheck(HttpMiddleware):
     """Keeps pages of other sites from acting here, and tells browsers what this host's pages may do.
 
-    Nothing is answered to a page of another site.  A request that changes something and comes from a browser has to
-    name its origin, which has to be this host; programs send none and are let through.
+    A page of another site gets no answer.  A browser's request that changes something must name its origin, which must
+    be this host.  Programs send no origin and are let through.
     """
 
     HEADERS = (
@@ -71,65 +72,65 @@ class Guarded(_Guard):
         (b"referrer-policy", b"same-origin"),
     )
 
-    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def guarded(message: Message) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *self.HEADERS]}
             await send(message)
 
-        refused = _foreign(scope)
-        answer = problems.problem(HTTPStatus.FORBIDDEN, refused) if refused else self._app
-        await answer(scope, receive, guarded)
+        reason = _cross_site(scope)
+        answer = problems.problem(HTTPStatus.FORBIDDEN, reason) if reason else self._app
+        await answer(scope, receive, send_with_headers)
 
 
-class Bounded(_Guard):
-    """Refuses what is too long before anything reads it."""
+class BodyLimit(HttpMiddleware):
+    """Refuses a body that is too long before anything reads it."""
 
-    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         received = 0
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        said = f"at most {MOST_BYTES} bytes"
+        detail = f"at most {MOST_BYTES} bytes"
         if not announced.isdigit() or int(announced) > MOST_BYTES:
-            await problems.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)(scope, receive, send)
+            await problems.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)(scope, receive, send)
             return
 
-        async def counted() -> Message:
+        async def receive_counted() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
             if received > MOST_BYTES:
-                raise problems.Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
+                raise problems.Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
             return message
 
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_counted, send)
 
 
-class Noted(_Guard):
-    """One line of the log for each request: method, path, status, milliseconds; never what was sent."""
+class AccessLog(HttpMiddleware):
+    """Writes one line for each request: method, path, status, milliseconds; nothing of the body or the headers."""
 
-    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, status = time.monotonic(), 0
 
-        async def noted(message: Message) -> None:
+        async def send_noting_status(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, send_noting_status)
         finally:
             ms = 1e3 * (time.monotonic() - began)
-            about = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(ms, 1)}
-            LOG.info("request", extra=about)
+            fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(ms, 1)}
+            LOG.info("request", extra=fields)
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """Of every header of this name."""
+    """Return the value of every header of this name."""
     return [value.strip(b" \t").decode("latin-1") for header, value in scope["headers"] if header == name]
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without the port; empty where it is none."""
+    """Return the name in a Host header, without the port; empty where the header is malformed."""
     matched = _HOST.fullmatch(host)
     try:
         return host_name(matched[1]) if matched else ""
@@ -137,15 +138,15 @@ def _name(host: str) -> str:
         return ""
 
 
-def _foreign(scope: Scope) -> str:
-    """Why a request is refused as another site's; empty where it is not."""
+def _cross_site(scope: Scope) -> str:
+    """Return why a request is refused as one from another site; empty where it is not refused."""
     if "cross-site" in _values(scope, b"sec-fetch-site"):
         return "a page of another site cannot ask here"
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         return ""
-    here = [value.lower() for value in _values(scope, b"host")]
+    hosts = [value.lower() for value in _values(scope, b"host")]
     origins = _values(scope, b"origin")
-    if any([origin.lower().partition("://")[2]] != here for origin in origins):
+    if any([origin.lower().partition("://")[2]] != hosts for origin in origins):
         return "a page of another site cannot act here"
     if not origins and _is_browser(scope):
         return "a browser has to say which page asks (Origin)"
@@ -153,7 +154,7 @@ def _foreign(scope: Scope) -> str:
 
 
 def _is_browser(scope: Scope) -> bool:
-    """Whether it sends what programs do not: Sec-Fetch-*, a cookie, the name that all browsers bear."""
+    """Whether a request has headers that only browsers send: Sec-Fetch-*, a cookie, a User-Agent of Mozilla/..."""
     return any(
         name.startswith(b"sec-fetch-") or name == b"cookie" or (name == b"user-agent" and value.startswith(b"Mozilla/"))
         for name, value in scope["headers"]

@@ -1,7 +1,8 @@
-"""Options as fields of a body: JSON types and limits that are made of the declaration.
+"""Options as fields of a body: JSON types and limits are derived from the declarations of the options.
 
-A path does not cross HTTP.  What is a file or something else is something else here; what is nothing but a file is no
-field, unless the service keeps one of its own (``Option.kept``): then a request says whether to use it.
+HTTP does not carry paths.  An option that takes a file or another value takes only the other value here.  An option
+that takes only a file is no field, unless the service keeps such a file itself (``Option.kept``): then the field says
+whether to use it.
 """
 
 from __future__ import annotations
@@ -30,36 +31,38 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def with_options(body: type[Model]) -> type[Model]:
-    """A decorator of a body: adds the options of a TuneRequest to its fields."""
-    found: dict[str, Any] = dict(body_fields())
-    return create_model(body.__name__, __base__=body, __doc__=body.__doc__, __module__=body.__module__, **found)
+    """Add the options of a TuneRequest to the fields of a body; a decorator."""
+    fields: dict[str, Any] = dict(body_fields())
+    return create_model(body.__name__, __base__=body, __doc__=body.__doc__, __module__=body.__module__, **fields)
 
 
 def body_fields() -> Mapping[str, tuple[Any, Any]]:
-    """Name -> (type, default) of each option of a TuneRequest that can be given over HTTP, as pydantic takes them."""
+    """Return name -> (type, default), for pydantic, of each option of a TuneRequest that HTTP can carry."""
     options = options_of(TuneRequest)
-    found = {}
+    fields = {}
     for name, declared in options.items():
-        behind = [other for other in options.values() if other.option.within == name and _json_type(other, []) is None]
-        kind = _json_type(declared, behind)
+        suffixes = [
+            other for other in options.values() if other.option.within == name and _json_type(other, []) is None
+        ]
+        kind = _json_type(declared, suffixes)
         if kind is not None and not declared.option.hidden:
-            found[name] = (kind, _default(declared, behind))
-    return found
+            fields[name] = (kind, _default(declared, suffixes))
+    return fields
 
 
 def value_of(declared: Declared, value: Any) -> Any:
-    """The value of a request of what a body says."""
+    """Return the value of an option in a request for its value in a body."""
     if isinstance(value, list):
         return tuple(map(StudyId, value)) if StudyId in _members(get_args(declared.type)[0]) else tuple(value)
     return value
 
 
-def _default(declared: Declared, behind: list[Declared]) -> Any:
-    """The default with the description, the lists and mappings made anew for each body."""
+def _default(declared: Declared, suffixes: list[Declared]) -> Any:
+    """Return the default with the description; lists and mappings are made anew for each body."""
     option, default = declared.option, declared.default
     if option.kept:
         default = False
-    described: dict[str, Any] = {"description": _description(option, behind)}
+    described: dict[str, Any] = {"description": _description(option, suffixes)}
     if isinstance(default, tuple):
         return Field(default_factory=list, **described)
     if isinstance(default, Mapping):
@@ -67,16 +70,19 @@ def _default(declared: Declared, behind: list[Declared]) -> Any:
     return Field(default, **described)
 
 
-def _description(option: Option, behind: list[Declared]) -> str:
-    if behind:
-        led = {other.name for other in behind}
-        forms = [f"{choice}:STUDY" if choice in led else choice for choice in option.choices]
+def _description(option: Option, suffixes: list[Declared]) -> str:
+    if suffixes:
+        suffixed = {other.name for other in suffixes}
+        forms = [f"{choice}:STUDY" if choice in suffixed else choice for choice in option.choices]
         return f"{option.help} ({', '.join(forms)})"
     return f"{option.help} [{option.unit}]" if option.unit in ("s", "ms") else option.help
 
 
-def _json_type(declared: Declared, behind: list[Declared]) -> Any:
-    """The type of a field, None for no field.  ``behind``: options that are written behind one of its choices."""
+def _json_type(declared: Declared, suffixes: list[Declared]) -> Any:
+    """Return the type of a field; None where there is no field.
+
+    ``suffixes``: options that are written behind one of this option's choices, as in "screening:STUDY".
+    """
     if declared.option.kept:
         return bool
     members = _members(declared.type)
@@ -84,17 +90,17 @@ def _json_type(declared: Declared, behind: list[Declared]) -> Any:
     if not kinds:
         return None
     [kind] = kinds
-    found = _of(kind, declared.option, behind)
-    return found | None if NoneType in members and found is not None else found
+    json_type = _type_of(kind, declared.option, suffixes)
+    return json_type | None if NoneType in members and json_type is not None else json_type
 
 
-def _of(kind: Any, option: Option, behind: list[Declared]) -> Any:
+def _type_of(kind: Any, option: Option, suffixes: list[Declared]) -> Any:
     if kind is bool or get_origin(kind) is Literal:
         return kind
     if kind in (int, float):
         return _number(kind, option)
     if kind is str:
-        return _text(option, behind)
+        return _text(option, suffixes)
     if get_origin(kind) is tuple:
         return _list([member for member in _members(get_args(kind)[0]) if member is not Path])
     if get_origin(kind) is Mapping:
@@ -109,10 +115,10 @@ def _number(kind: Any, option: Option) -> Any:
     return Annotated[kind, Field(**given)]
 
 
-def _text(option: Option, behind: list[Declared]) -> Any:
-    if behind:
-        led = {other.name for other in behind}
-        forms = [f"{choice}:{ID}" if choice in led else choice.replace("+", "[+]") for choice in option.choices]
+def _text(option: Option, suffixes: list[Declared]) -> Any:
+    if suffixes:
+        suffixed = {other.name for other in suffixes}
+        forms = [f"{choice}:{ID}" if choice in suffixed else choice.replace("+", "[+]") for choice in option.choices]
         return Annotated[str, Field(pattern=f"^({'|'.join(forms)})$", max_length=LONGEST_CHOICE)]
     if option.choices:
         return Literal[option.choices]

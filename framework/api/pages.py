@@ -1,4 +1,4 @@
-"""The dashboard's templates, and the figure that only the dashboard shows."""
+"""Templates of the dashboard, and the figure that only the dashboard shows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from optimizer.analysis.importance import Explained
 PAGES = ENVIRONMENT.overlay(
     loader=ChoiceLoader([PackageLoader("framework.api", "templates"), PackageLoader("framework.report", "templates")])
 )
-AXES = 8  # of the parallel coordinates
+AXES = 8  # most of them in a figure of parallel coordinates
 
 
 def coordinates(study: Study, trials: Sequence[Trial], explained: Explained | None) -> str:
-    """Parallel coordinates over what mattered, else over what the best changes; empty where there is nothing."""
+    """Draw parallel coordinates (SVG) of the important parameters, else of those that the best configuration changes.
+
+    Empty where fewer than three trials have a value, or there is no such parameter.
+    """
     valued = [t for t in trials if t.told_value is not None and t.purpose in ("default", "search")]
     if len(valued) < 3:
         return ""
-    names = [one.name for one in explained.parameters[:AXES]] if explained and explained.explained > 0 else []
+    names = (
+        [parameter.name for parameter in explained.parameters[:AXES]] if explained and explained.explained > 0 else []
+    )
     if not names:
         default = valued[0].configuration
         best = min(valued, key=lambda t: float(t.told_value or 0.0)).configuration

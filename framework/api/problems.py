@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457).  One table; a test fails on an error class that it does not cover."""
+"""Errors as problem+json (RFC 9457), by one table; a test fails on an error class that is not in it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
 )
 
 
-MOST_FOUND = 200  # characters of what was found that are repeated
+MOST_FOUND = 200  # characters of a value that an answer repeats
 
 
 class Refused(Exception):
-    """What HTTP itself refuses: a status and a sentence."""
+    """A request that is refused for a reason of HTTP: a status and a sentence."""
 
     def __init__(self, status: HTTPStatus, detail: str, **headers: str) -> None:
         self.status, self.detail, self.headers = status, detail, headers
@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 def status_of(error: TailorError) -> HTTPStatus:
-    """The status of an error.  Raises KeyError for a class that the table forgot."""
+    """Return the status of an error.  Raises KeyError for a class that is not in the table."""
     for kind, status in STATUSES:
         if isinstance(error, kind):
             return status
@@ -67,7 +67,7 @@ def status_of(error: TailorError) -> HTTPStatus:
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:
-    """A response of application/problem+json; nothing in it names a path of this machine, whoever wrote it."""
+    """Return a response of application/problem+json; paths of this machine are removed from all its texts."""
     headers = more.pop("headers", None)
     content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
     content |= {name: scrubbed_values(value) for name, value in {"detail": detail, **more}.items()}
@@ -75,20 +75,20 @@ def problem(status: int, detail: str, **more: Any) -> JSONResponse:
 
 
 def field_of(error: TailorError) -> dict[str, Any]:
-    """Of an error of a field: its name, what was found where that is short and plain, and what is allowed."""
+    """Return, of an error about a field, its name, the value where it is short and plain, and what is allowed."""
     if not isinstance(error, InputError) or not error.field:
         return {}
-    said: dict[str, Any] = {"field": error.field}
-    found = error.found  # a number of a body is finite: others were refused
+    about: dict[str, Any] = {"field": error.field}
+    found = error.found  # numbers in a body are finite; others were refused before
     if isinstance(found, str | int | float) and len(str(found)) <= MOST_FOUND:
-        said["found"] = found
+        about["found"] = found
     if error.allowed:
-        said["allowed"] = error.allowed
-    return said
+        about["allowed"] = error.allowed
+    return about
 
 
 def install(app: FastAPI) -> None:
-    """Every error becomes a problem; a bug is logged and says nothing of itself."""
+    """Answer every error as a problem; a bug is logged, and the answer says nothing about it."""
 
     @app.exception_handler(TailorError)
     def tailor_error(request: Request, error: TailorError) -> JSONResponse:
@@ -103,10 +103,11 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         complaints = [
-            {"where": ".".join(str(part) for part in one["loc"]), "what": one["msg"]} for one in error.errors()[:20]
+            {"where": ".".join(str(part) for part in fault["loc"]), "what": fault["msg"]}
+            for fault in error.errors()[:20]
         ]
-        said = "; ".join(f"{one['where']}: {one['what']}" for one in complaints[:3])
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, said, errors=complaints)
+        detail = "; ".join(f"{complaint['where']}: {complaint['what']}" for complaint in complaints[:3])
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=complaints)
 
     @app.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> JSONResponse:
@@ -114,7 +115,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     def left(request: Request, error: ClientDisconnect) -> JSONResponse:
-        return problem(HTTPStatus.BAD_REQUEST, "the request was not sent to its end")  # nobody reads it; it is no bug
+        return problem(
+            HTTPStatus.BAD_REQUEST, "the request was not sent to its end"
+        )  # no client reads this answer, but it is no bug
 
     @app.exception_handler(Exception)
     def bug(request: Request, error: Exception) -> JSONResponse:

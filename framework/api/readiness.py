@@ -1,7 +1,7 @@
-"""Whether the service can do its work: its disk takes what is written, its database answers and is whole.
+"""Readiness: the disk can be written, and the database answers and is intact.
 
-Asked by monitors, whatever else goes on: in a thread of its own, one look at a time, which everybody who asks meanwhile
-shares.
+Monitors get an answer whatever else goes on: each check has a thread of its own.  There is one check at a time, which
+all requests share that come meanwhile.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from threading import Thread
 from framework.errors import StoreBusy, TailorError
 
 LOG = logging.getLogger("tailor.api")
-SHARED_S = 1.0  # an answer is good so long
-PATIENCE_S = 5.0  # with one look; a monitor does not wait longer
+TTL_S = 1.0  # of an answer
+PATIENCE_S = 5.0  # with one check; a monitor does not wait longer
 LEAST_FREE = 16 * 2**20  # bytes: a repetition writes a few megabytes
 FULL = "the disk below TAILOR_HOME is full"
 
 
 class Readiness:
-    """``check`` raises StoreError, StoreBusy where the database cannot be used."""
+    """Checks the disk of ``home`` and the database; ``check`` raises StoreError, StoreBusy where it cannot be used."""
 
     def __init__(self, home: Path, check: Callable[[], None], now: Callable[[], float] = time.monotonic) -> None:
         self._home, self._check, self._now = home, check, now
-        self._looking: Future[str] | None = None
+        self._running: Future[str] | None = None
         self._known, self._at = "", -math.inf
 
     async def missing(self) -> str:
-        """Why the service is not ready; empty where it is."""
-        if self._now() - self._at < SHARED_S:
+        """Return why the service is not ready; empty where it is."""
+        if self._now() - self._at < TTL_S:
             return self._known
-        looking = self._looking
-        if looking is None:
-            looking = self._looking = Future()
-            Thread(target=self._look, args=(looking,), name="readiness", daemon=True).start()
+        running = self._running
+        if running is None:
+            running = self._running = Future()
+            Thread(target=self._run, args=(running,), name="readiness", daemon=True).start()
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(looking)), PATIENCE_S)
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(running)), PATIENCE_S)
         except TimeoutError:
             return f"disk and database have not answered for {PATIENCE_S:g} s"
 
-    def _look(self, looking: Future[str]) -> None:
-        found = self._found()
-        if found != self._known and found:  # once, not at each of a monitor's questions
-            LOG.warning("the service is not ready", extra={"reason": found})
-        self._known, self._at = found, self._now()
-        self._looking = None
-        looking.set_result(found)
+    def _run(self, running: Future[str]) -> None:
+        reason = self._reason()
+        if reason != self._known and reason:  # once, not at each of a monitor's requests
+            LOG.warning("the service is not ready", extra={"reason": reason})
+        self._known, self._at = reason, self._now()
+        self._running = None
+        running.set_result(reason)
 
-    def _found(self) -> str:
+    def _reason(self) -> str:
         try:
             return _disk(self._home) or self._database()
         except Exception:  # whatever it is, the service is not ready
@@ -77,7 +77,7 @@ class Readiness:
 
 
 def _disk(home: Path) -> str:
-    """Why nothing can be written there; empty where it can.  What is written is also sent to the disk."""
+    """Return why a file cannot be written and synced there; empty where it can."""
     try:
         if shutil.disk_usage(home).free < LEAST_FREE:
             return FULL

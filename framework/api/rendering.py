@@ -1,6 +1,7 @@
-"""Answers that take long: asked of a process of their own, once for all who ask the same, and kept for a while.
+"""Cache of answers that take long: computed in a child process, once for all requests that ask the same question.
 
-Who waits for one holds no thread, so that everything else is answered meanwhile; how many may be waited for is bounded.
+A request that waits for an answer holds no thread, so that everything else is answered meanwhile.  The number of
+questions that are waited for is bounded.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from framework.model import Study, StudyState
 
 LOG = logging.getLogger("tailor.api")
 
-LIMIT_S = 120.0  # of one answer; beside a measurement, which goes first, a figure may take long
-KEPT_BYTES = 64 * 2**20
-KEPT_S = 600.0  # also where nothing happened to the study: files that an answer shows may have changed
-BESIDE_S = 30.0  # of a study that runs an answer may be as old, so that looking at it costs little beside measuring
-OLDER_S = 5.0  # so long is waited for a newer one before the older one is given
-MOST = 32  # different questions that are waited for
-MOST_OF_ONE = 8  # of them, that one caller asked
-MOST_LEFT = 280 * 2**20  # of memory that the process has after an answer; it begins with 200 MiB
-ENTRY_BYTES = 1024  # that an answer takes besides its own
-GIVEN_UP_S = 60.0  # so long what took too long is not tried again
-IDLE_S = 1_800.0  # without a question, after which the process ends
+LIMIT_S = 120.0  # for one answer; a figure may take long beside a measurement, which has a higher priority
+CACHE_BYTES = 64 * 2**20
+TTL_S = 600.0  # even where the study did not change: files that an answer shows may have changed
+RUNNING_TTL_S = 30.0  # for a study that runs, so that watching it costs little beside measuring
+STALE_AFTER_S = 5.0  # of waiting for a new answer, after which a stale one is given
+MOST = 32  # questions that are waited for
+MOST_PER_CALLER = 8  # of them, that one caller asked first
+MOST_LEFT = 280 * 2**20  # bytes of memory that the process may have after an answer; it starts with 200 MiB
+ENTRY_BYTES = 1024  # that the cache needs for an answer beside the answer's own bytes
+RETRY_AFTER_S = 60.0  # during which a question that took too long is not tried again
+IDLE_S = 1_800.0  # without a question, after which the process is ended
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     revision: Revision
     at: float
     answer: bytes
@@ -48,15 +49,15 @@ class _Kept:
 
 @dataclass(slots=True)
 class _Flight:
-    """A question that is being answered, asked first by ``caller``."""
+    """A question that is being answered; ``caller`` asked it first."""
 
     question: Question
     caller: str
-    future: asyncio.Future[_Kept]
+    future: asyncio.Future[_Cached]
 
 
 class Rendering:
-    """``revision``: of a study, from the store.  ``child``: who computes.  For one event loop."""
+    """The cache and the process (``child``) of one event loop.  ``revision`` returns that of a study in the store."""
 
     def __init__(
         self,
@@ -68,100 +69,102 @@ class Rendering:
     ) -> None:
         self.child = Child(settings, most_left=MOST_LEFT)
         self._revision, self._limit_s, self._now = revision, limit_s, now
-        self._kept: OrderedDict[Question, _Kept] = OrderedDict()
-        self._bytes = 0  # of them
-        self._given_up: OrderedDict[Question, float] = OrderedDict()  # and when
+        self._cache: OrderedDict[Question, _Cached] = OrderedDict()
+        self._bytes = 0  # of the cache
+        self._timed_out: OrderedDict[Question, float] = OrderedDict()  # question -> when it took too long
         self._flights: dict[Question, _Flight] = {}
-        self._asked: queue.SimpleQueue[_Flight | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Flight | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def answer(self, name: str, arguments: Sequence[str], studies: Sequence[Study], caller: str) -> bytes:
-        """The answer of ``framework.api.answers`` of this name, computed from these studies.
+        """Return the answer of ``framework.api.answers`` of this name, computed from these studies.
 
-        Raises TailorError and Refused as computing it does; Refused: 429 where this caller waits for many others, 503
-        where all do, where it takes too long, and where the service ends.
+        Raises TailorError and Refused as computing it does.  Raises Refused: 429 where the caller waits for many other
+        answers; 503 where all callers do, where the answer takes too long, and where the service ends.
         """
         question = Question(name, tuple(arguments), tuple(study.id for study in studies))
         runs = any(study.state is StudyState.RUNNING for study in studies) or not studies
         revision = await run_in_threadpool(self._revisions, question) if studies else ()
-        known = self._kept.get(question)
-        if known is not None and self._good(known, revision, runs):
-            self._kept.move_to_end(question)
-            return known.answer
+        cached = self._cache.get(question)
+        if cached is not None and self._is_fresh(cached, revision, runs):
+            self._cache.move_to_end(question)
+            return cached.answer
         flight = self._flight(question, caller)
-        if known is not None and runs:  # of a machine that measuring keeps busy, an older one is better than none
-            await asyncio.wait([flight.future], timeout=OLDER_S)
+        if cached is not None and runs:  # where measuring keeps the machine busy, a stale answer is better than none
+            await asyncio.wait([flight.future], timeout=STALE_AFTER_S)
             if not flight.future.done():
-                return known.answer
-        found = await asyncio.shield(flight.future)
-        if found.revision < revision:  # it was under way already, and had read the store before
-            found = await asyncio.shield(self._flight(question, caller).future)
-        return found.answer
+                return cached.answer
+        computed = await asyncio.shield(flight.future)
+        if computed.revision < revision:  # it was under way already, and had read the store before
+            computed = await asyncio.shield(self._flight(question, caller).future)
+        return computed.answer
 
     def close(self) -> None:
-        """Whoever waits is refused, and nothing is computed any more."""
+        """End the process: requests that wait and all later ones are refused."""
         self._closed = True
         self.child.close()
-        self._asked.put(None)
+        self._queue.put(None)
         for flight in list(self._flights.values()):
-            self._settle(flight, _ends())
+            self._settle(flight, _service_ends())
 
     # ------------------------------------------------------------------ in the event loop
 
     def _revisions(self, question: Question) -> Revision:
         return tuple(self._revision(study) for study in question.studies)
 
-    def _good(self, known: _Kept, revision: Revision, runs: bool) -> bool:
-        age = self._now() - known.at
-        return age < BESIDE_S if runs else age < KEPT_S and known.revision == revision
+    def _is_fresh(self, cached: _Cached, revision: Revision, runs: bool) -> bool:
+        age = self._now() - cached.at
+        return age < RUNNING_TTL_S if runs else age < TTL_S and cached.revision == revision
 
     def _flight(self, question: Question, caller: str) -> _Flight:
-        """The one that is under way for this question, or a new one.  Raises Refused: 429, 503."""
+        """Return the flight that is under way for this question, or a new one.  Raises Refused: 429, 503."""
         known = self._flights.get(question)
         if known is not None:
             return known
         if self._closed:
-            raise _ends()
-        if self._now() - self._given_up.get(question, -math.inf) < GIVEN_UP_S:
+            raise _service_ends()
+        if self._now() - self._timed_out.get(question, -math.inf) < RETRY_AFTER_S:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "this took too long a moment ago", **AGAIN)
-        waiting = Counter(one.caller for one in self._flights.values())
-        if waiting[caller] >= MOST_OF_ONE:
-            said = f"{MOST_OF_ONE} other answers are being computed for you; try again"
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, **AGAIN)
+        waiting = Counter(flight.caller for flight in self._flights.values())
+        if waiting[caller] >= MOST_PER_CALLER:
+            detail = f"{MOST_PER_CALLER} other answers are being computed for you; try again"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, detail, **AGAIN)
         if waiting.total() >= MOST:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST} other answers are being computed", **AGAIN)
-        made = self._flights[question] = _Flight(question, caller, asyncio.get_running_loop().create_future())
-        made.future.add_done_callback(_seen)
+        flight = self._flights[question] = _Flight(question, caller, asyncio.get_running_loop().create_future())
+        flight.future.add_done_callback(_retrieve_error)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="rendering", daemon=True)
             self._thread.start()
-        self._asked.put(made)
-        return made
+        self._queue.put(flight)
+        return flight
 
-    def _settle(self, flight: _Flight, found: _Kept | Exception) -> None:
+    def _settle(self, flight: _Flight, outcome: _Cached | Exception) -> None:
+        """Give the outcome to those who wait, and to the cache."""
         self._flights.pop(flight.question, None)
         if flight.future.done():
             return
-        if isinstance(found, Exception):
-            if isinstance(found, TookTooLong):
-                self._given_up[flight.question] = self._now()
-                if len(self._given_up) > MOST:
-                    self._given_up.popitem(last=False)
-            flight.future.set_exception(found)
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, TookTooLong):
+                self._timed_out[flight.question] = self._now()
+                if len(self._timed_out) > MOST:
+                    self._timed_out.popitem(last=False)
+            flight.future.set_exception(outcome)
             return
-        flight.future.set_result(found)
-        self._keep(flight.question, found)
+        flight.future.set_result(outcome)
+        self._put(flight.question, outcome)
 
-    def _keep(self, question: Question, found: _Kept) -> None:
-        before = self._kept.pop(question, None)
+    def _put(self, question: Question, computed: _Cached) -> None:
+        """Put an answer into the cache, which loses the one that was used least recently."""
+        before = self._cache.pop(question, None)
         self._bytes -= _size(before) if before is not None else 0
-        if _size(found) > KEPT_BYTES // 4:  # one alone shall not push all others out
+        if _size(computed) > CACHE_BYTES // 4:  # one large answer must not push all others out
             return
-        self._kept[question] = found
-        self._bytes += _size(found)
-        while self._bytes > KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
+        self._cache[question] = computed
+        self._bytes += _size(computed)
+        while self._bytes > CACHE_BYTES:
+            _, oldest = self._cache.popitem(last=False)
             self._bytes -= _size(oldest)
 
     # ------------------------------------------------------------------ in a thread of its own
@@ -169,39 +172,39 @@ class Rendering:
     def _work(self) -> None:
         while True:
             try:
-                flight = self._asked.get(timeout=IDLE_S)
+                flight = self._queue.get(timeout=IDLE_S)
             except queue.Empty:
                 self.child.end()
                 continue
             if flight is None:
                 self.child.end()
                 return
-            found = self._computed(flight.question)
-            with suppress(RuntimeError):  # the loop has ended, and with it who waited
-                flight.future.get_loop().call_soon_threadsafe(self._settle, flight, found)
+            outcome = self._outcome(flight.question)
+            with suppress(RuntimeError):  # the loop has ended, and with it the requests that waited
+                flight.future.get_loop().call_soon_threadsafe(self._settle, flight, outcome)
 
-    def _computed(self, question: Question) -> _Kept | Exception:
+    def _outcome(self, question: Question) -> _Cached | Exception:
         at = self._now()
         try:
             revision, answer = self.child.ask(question, self._limit_s)
         except Exception as error:
             if self._closed:
-                return _ends()
+                return _service_ends()
             if isinstance(error, Refused) and error.status is HTTPStatus.SERVICE_UNAVAILABLE:
                 LOG.warning("an answer was not computed", extra={"question": question.name, "why": error.detail})
             return error
-        return _Kept(revision, at, answer)
+        return _Cached(revision, at, answer)
 
 
-def _size(kept: _Kept) -> int:
-    return len(kept.answer) + ENTRY_BYTES
+def _size(cached: _Cached) -> int:
+    return len(cached.answer) + ENTRY_BYTES
 
 
-def _seen(future: asyncio.Future[_Kept]) -> None:
-    """An error is not lost where nobody waits any more."""
+def _retrieve_error(future: asyncio.Future[_Cached]) -> None:
+    """Keep asyncio from logging an error that nobody waits for any more."""
     if not future.cancelled():
         future.exception()
 
 
-def _ends() -> Refused:
+def _service_ends() -> Refused:
     return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the service ends", **{"Retry-After": "10"})

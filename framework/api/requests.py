@@ -1,8 +1,8 @@
-"""What requests carry, and the shapes of answers that have one of their own.
+"""Bodies of requests, and the answers whose shape is declared.
 
-What a body says ends in databases, logs, pages and optimizers, so that the same is refused of all of them before any
-field is looked at: numbers that are none (NaN, infinity) or beyond 64 bits, and text with control characters or halves
-of characters.  A complaint repeats nothing of what was sent.
+Values of a body get into databases, logs, pages and optimizers.  So every body is refused, before its fields are
+validated, that has NaN, infinity, integers beyond 64 bits, or text with control characters or surrogates (halves of
+characters).  The message repeats nothing of the request.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from framework.model import DEFAULT_OPTIMIZER, StudyId, TuneRequest
 from framework.model.options import options_of
 
 Numbers = Annotated[dict[Name, Finite], Field(max_length=5000)]
-MOST_INTEGER = 2**63  # numpy's and every database's
-MOST_NUMBER = 2**31 - 1  # that every database takes
+MOST_INTEGER = 2**63  # beyond the integers of numpy and of databases
+MOST_NUMBER = 2**31 - 1  # of an id, which every database can store
 TrialNumber = Annotated[int, Field(ge=1, le=MOST_NUMBER)]
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether a text has neither control characters (NUL, ESC, newline ...) nor halves of characters (surrogates)."""
-    return text.isprintable() or not any(unicodedata.category(one) in ("Cc", "Cs") for one in text)
+    """Whether a text is free of control characters (NUL, ESC, newline ...) and of surrogates (halves of characters)."""
+    return text.isprintable() or not any(unicodedata.category(character) in ("Cc", "Cs") for character in text)
 
 
 def allowed_instead(value: Any) -> str:
-    """What is allowed in place of something in a JSON value that may not be taken; empty where all of it may."""
-    waiting = [value]  # not by recursion: a body may be nested deeper than Python can follow
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            if not is_plain_text(one):
+    """Return what is allowed instead of a value in this JSON value that is refused; empty where none is refused."""
+    stack = [value]  # not by recursion: a body may be nested deeper than Python's stack
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            if not is_plain_text(node):
                 return "text without control characters and halves of characters"
-        elif isinstance(one, float):
-            if not math.isfinite(one):
+        elif isinstance(node, float):
+            if not math.isfinite(node):
                 return "finite numbers"
-        elif isinstance(one, int):
-            if abs(one) >= MOST_INTEGER:
+        elif isinstance(node, int):
+            if abs(node) >= MOST_INTEGER:
                 return "integers of 64 bits"
-        elif isinstance(one, dict):
-            waiting += one.keys()
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        elif isinstance(node, dict):
+            stack += node.keys()
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
     return ""
 
 
@@ -61,7 +61,7 @@ class Part(BaseModel):
 
 
 class Body(Part):
-    """A whole body: what is said of its numbers and texts above is checked first, and once."""
+    """A whole body: its numbers and texts are checked first, as said above, and once."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,7 +73,7 @@ class Body(Part):
 
 @with_options
 class NewStudy(Body):
-    """A tuning job; what is left out has the default of ``tailor tune``."""
+    """A tuning job; a field that is left out has the default of ``tailor tune``."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -87,7 +87,7 @@ class NewStudy(Body):
     priority: Annotated[int, Field(ge=-100, le=100)] = Field(0, description="higher first")
 
     def request(self, application: Path, kept_profile: Callable[[], Path]) -> TuneRequest:
-        """The request of the use case.  ``kept_profile``: finds the service's own, asked where one is wanted."""
+        """Return the request of the use case.  ``kept_profile`` returns the service's profile, where it is wanted."""
         known = options_of(TuneRequest)
         given = {name: value_of(known[name], getattr(self, name)) for name in body_fields()}
         given["reduce"], _, screening = given["reduce"].partition(":")
@@ -97,19 +97,19 @@ class NewStudy(Body):
 
 
 class Stop(Body):
-    """When a study stops."""
+    """A request to stop a study."""
 
     when: Literal["now", "after trial"] = "now"
 
 
 class Resume(Body):
-    """A study goes on."""
+    """A request to resume a study."""
 
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
 
 
 class Parameter(Part):
-    """A parameter of a space of one's own, as ``optimizer.space.Parameter``."""
+    """A parameter of an external study, as ``optimizer.space.Parameter``."""
 
     name: Name
     kind: Literal["integer", "real", "categorical", "boolean"]
@@ -119,11 +119,13 @@ class Parameter(Part):
     choices: Annotated[list[bool | int | Finite | Name], Field(max_length=1000)] = Field(default_factory=list)
     step: Finite | None = None
     scale: Literal["linear", "log"] = "linear"
-    group: Annotated[str, Field(max_length=128)] = Field("", description="empty: what stands before the name's dot")
+    group: Annotated[str, Field(max_length=128)] = Field(
+        "", description="empty: the part of the name before its first dot"
+    )
 
 
 class NewExternal(Body):
-    """A study that is measured elsewhere."""
+    """A study that its clients measure."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -140,19 +142,21 @@ class NewExternal(Body):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^/\\]*[^/\\. ][^/\\]*$")] = Field(
-        description="what you call it: it is no path, and has no slashes"
+        description="any name without slashes; it is not a path"
     )
     parameters: Annotated[list[Parameter], Field(min_length=1, max_length=5000)]
     optimizer: Name = DEFAULT_OPTIMIZER
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = 30
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     options: Options = Field(default_factory=dict)
-    subject_to: Names = Field(default_factory=list, description="limits on quantities that you tell: errors <= 0.01")
-    also: Names = Field(default_factory=list, description="quantities that you tell and want low too")
+    subject_to: Names = Field(
+        default_factory=list, description="limits on quantities that your results have, such as errors <= 0.01"
+    )
+    also: Names = Field(default_factory=list, description="quantities of your results that are minimised too")
 
 
 class Ask(Body):
-    """``client``: who asks; its leases are its own."""
+    """A request for configurations.  ``client``: the name of the client, which holds the leases."""
 
     client: Name
     count: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -160,16 +164,19 @@ class Ask(Body):
 
 
 class Result(Part):
-    """What a trial gave; a value, or a state that says why there is none."""
+    """The result of a trial: a value, or a state that says why there is none."""
 
     trial: TrialNumber
     value: Finite | None = None
     standard_error: Annotated[Finite, Field(ge=0)] | None = None
     state: Literal["completed", "failed", "infeasible"] = "completed"
     reason: Annotated[str, Field(max_length=2000)] = ""
-    quantities: Numbers = Field(default_factory=dict, description="what the study's limits and further wishes need")
+    quantities: Numbers = Field(
+        default_factory=dict, description="the quantities that the study's limits and ``also`` name"
+    )
     costs: Numbers = Field(
-        default_factory=dict, description="group of parameters -> what the trial took of it, above 0"
+        default_factory=dict,
+        description="group of parameters -> its cost in the trial, such as CPU time per request; above 0",
     )
 
 
@@ -180,7 +187,7 @@ class Tell(Body):
 
 
 class Heartbeat(Body):
-    """The trials that a client is still measuring."""
+    """The trials that a client still measures."""
 
     client: Name
     trials: Annotated[list[TrialNumber], Field(max_length=1000)]
@@ -190,11 +197,11 @@ class Heartbeat(Body):
 IdempotencyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=128, min_length=1, pattern="^[ -~]+$")
 ]
-"""Whoever sends a request again with the same key gets what the first one made."""
+"""Key of a request: the same request with the same key returns the study that the first one made."""
 
 
 class Page(BaseModel):
-    """A part of a list.  ``next``: what to ask for as ``after``; null at the end."""
+    """A page of a list.  ``next``: the value of ``after`` for the next page; null on the last one."""
 
     items: list[dict[str, Any]]
     next: str | None = None

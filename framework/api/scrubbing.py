@@ -1,7 +1,7 @@
-"""Texts that leave over HTTP: without content of files, without paths, without addresses of databases.
+"""Removal of private details from texts that are sent over HTTP: content of files, paths, addresses of databases.
 
-Whoever asks over HTTP is told what is wrong with what they sent; where things lie on this machine and what is in its
-files is the operator's business, and stands in the log.
+A client is told what is wrong with its request.  Where files of this machine are and what is in them is for the
+operator alone, and stands in the log.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LOG = logging.getLogger("tailor.api")
 MORE = "the server's log says more"
 
 _LINE = re.compile(r"line (\d+)")
-_OF_A_FILE = re.compile(
+_FILE_ERROR = re.compile(
     r"^(/[^\n]*?): ((?:line \d+)?[^\n]*?)found .*; allowed: ", re.DOTALL
-)  # a FileError that was kept
+)  # the text of a FileError
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+-]*://[^\s'\"<>]*", re.IGNORECASE)
 _USER = re.compile(r"//[^/\s]*@")
 _QUOTED = re.compile(r"(['\"`])((?:~|file:)?/[^'\"`\n]*)\1")
@@ -27,37 +27,37 @@ _PATH = re.compile(r"(?<![\w.:/~)\]}])(?:~|file:/*)?/[^\s'\"`,;:()\[\]{}<>|=]+")
 
 
 def detail_of(error: TailorError) -> str:
-    """What may be said of an error over HTTP; where that is less than it says itself, the log has the rest."""
+    """Return the text of an error that may be sent over HTTP; where it is shortened, the log has the whole."""
     if isinstance(error, FileError):
-        said = _unusable(error.file, error.key)
+        detail = _unusable(error.file, error.key)
     elif isinstance(error, StoreBusy):
-        said = f"the store does not answer; {MORE}"
+        detail = f"the store does not answer; {MORE}"
     elif isinstance(error, StoreError) and not isinstance(error, NotFound | IllegalTransition):
-        said = f"the store cannot be used; {MORE}"
+        detail = f"the store cannot be used; {MORE}"
     else:
         return scrubbed(str(error))
     LOG.warning("an answer says less than this", extra={"error": f"{type(error).__name__}: {error}"})
-    return said
+    return detail
 
 
 def scrubbed(text: str) -> str:
-    """The text with the last component of each absolute path, and without addresses of anything but web pages."""
-    of_a_file = _OF_A_FILE.match(text)
-    if of_a_file:
-        return _unusable(of_a_file[1], of_a_file[2])
-    text = _ADDRESS.sub(lambda found: _address(found[0]), text)
-    text = _QUOTED.sub(lambda found: f"{found[1]}{_last(found[2])}{found[1]}", text)
-    return _PATH.sub(lambda found: _last(found[0]), text)
+    """Return the text with absolute paths cut to their last component, and without addresses other than http(s)."""
+    file_error = _FILE_ERROR.match(text)
+    if file_error:
+        return _unusable(file_error[1], file_error[2])
+    text = _ADDRESS.sub(lambda match: _address(match[0]), text)
+    text = _QUOTED.sub(lambda match: f"{match[1]}{_last(match[2])}{match[1]}", text)
+    return _PATH.sub(lambda match: _last(match[0]), text)
 
 
 def scrubbed_values(value: object) -> object:
-    """A JSON value with every text in it scrubbed."""
+    """Return a JSON value with every text in it scrubbed."""
     if isinstance(value, str):
         return scrubbed(value)
     if isinstance(value, dict):
-        return {name: scrubbed_values(one) for name, one in value.items()}
+        return {name: scrubbed_values(member) for name, member in value.items()}
     if isinstance(value, Sequence):
-        return [scrubbed_values(one) for one in value]
+        return [scrubbed_values(element) for element in value]
     return value
 
 
@@ -67,7 +67,7 @@ def _unusable(file: str, key: str) -> str:
 
 
 def _last(path: str) -> str:
-    """The last component; punctuation that ends a sentence is not of the path."""
+    """Return the last component of a path; punctuation that ends a sentence is no part of the path."""
     bare = path.rstrip(".!?/")
     return (PurePath(bare).name or "/") + path[len(bare) :].strip("/")
 

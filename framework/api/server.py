@@ -1,4 +1,4 @@
-"""The web server that ``tailor serve`` runs, as tests run it too."""
+"""The web server of ``tailor serve``; tests run it too."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import uvicorn
 
 from framework.api.connections import Config, Limits
 
-PATIENCE_S = 2  # with answers that are under way when the service ends
+GRACE_S = 2  # for answers that are under way when the service ends
 
 
 class Server(uvicorn.Server):
-    """``leave`` is called when the server begins to end: whoever works for it shall end at the same time."""
+    """A uvicorn server that calls ``leave`` when it begins to shut down: its workers shut down at the same time."""
 
     def __init__(self, config: Config, leave: Callable[[], None]) -> None:
         super().__init__(config)
@@ -26,21 +26,21 @@ class Server(uvicorn.Server):
 
 
 def server_of(app: Any, limits: Limits | None = None, leave: Callable[[], None] = lambda: None) -> Server:
-    """A server of an ASGI application.  Headers of proxies are believed where ``limits`` names the proxies.
+    """Return a server of an ASGI application.  Proxies' headers are trusted where ``limits`` names the proxies.
 
-    Where the application has a ``state.leave``, it is called before ``leave``.
+    At shutdown it calls ``leave``, and before it the application's ``state.leave``, where there is one.
     """
     limits = limits or Limits()
     config = Config(
         app,
         limits,
-        log_config=None,  # requests are noted by the application
+        log_config=None,  # the application has the access log
         ws="none",
         lifespan="off",
         proxy_headers=bool(limits.proxies),
         forwarded_allow_ips=list(limits.proxies),
         server_header=False,
-        timeout_graceful_shutdown=PATIENCE_S,
+        timeout_graceful_shutdown=GRACE_S,
     )
     end = getattr(getattr(app, "state", None), "leave", lambda: None)
 

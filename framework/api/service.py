@@ -1,4 +1,4 @@
-"""What the routes stand on: the use cases, the queue, who may do what, and which applications there are."""
+"""The service behind the routes: the use cases, the queue, access control, and the applications that may be tuned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.api.access import Access, Caller
-from framework.api.asking import Asking
+from framework.api.large_spaces import LargeSpaces
 from framework.api.problems import Refused
 from framework.api.readiness import Readiness
 from framework.api.rendering import Rendering
@@ -35,10 +35,11 @@ from framework.use_cases.studies import Studies
 
 @dataclass(frozen=True)
 class Service:
-    """``roots``: directories whose applications may be tuned; nothing outside of them can be named.
+    """The use cases, adapters and shared state of one application.
 
-    ``gate``: what their compose files may ask for.  ``rendering``: of answers that take long; ``asking``: of asks of
-    large spaces.  ``readiness``: whether disk and database can be used.
+    ``roots``: directories whose applications may be tuned; requests cannot name others.  ``gate``: checks what their
+    compose files ask for.  ``rendering``: computes answers that take long.  ``large_spaces``: answers asks and tells of
+    large spaces.  ``readiness``: checks disk and database.
     """
 
     backends: Backends
@@ -54,42 +55,45 @@ class Service:
     external: External
     sharing: StudyExport
     rendering: Rendering
-    asking: Asking
+    large_spaces: LargeSpaces
     readiness: Readiness
     roots: Sequence[Path]
     gate: Gate = CLOSED
 
     def applications(self) -> tuple[Mapping[str, Application], Mapping[str, str]]:
-        """(those of the folders by name, directory name -> why what is there cannot be used)."""
-        found: dict[str, Application] = {}
+        """Return (application name -> application, directory name -> why its application cannot be used)."""
+        usable: dict[str, Application] = {}
         broken: dict[str, str] = {}
         for path in (path for root in self.roots for path in sorted(root.glob("*/application.yaml"))):
             try:
-                one = load_application(path)
-                found.setdefault(one.name, one)
+                application = load_application(path)
+                usable.setdefault(application.name, application)
             except TailorError as error:
                 broken[path.parent.name] = detail_of(error)
-        return found, broken
+        return usable, broken
 
     def application(self, name: str) -> Application:
-        """Raises UnknownName."""
+        """Return the application of this name.  Raises UnknownName."""
         known, _ = self.applications()
         if name not in known:
             raise UnknownName("application", name, known)
         return known[name]
 
     def launchable(self, name: str) -> Path:
-        """Its directory.  Raises UnknownName, InputError where its compose file asks for more than is allowed."""
-        found = self.application(name)
-        self.gate.application(found)
-        return found.directory
+        """Return the directory of an application that may be launched.
+
+        Raises UnknownName, and InputError where its compose file asks for more than is allowed.
+        """
+        application = self.application(name)
+        self.gate.application(application)
+        return application.directory
 
     def resumable(self, name: str) -> Study:
-        """The study, where it may go on here.
+        """Return the study, which may be resumed here.
 
-        Raises NotFound, IllegalTransition for one that is completed, MeasuredElsewhere, FileError without its
-        application, InputError where that came with the study from elsewhere, or its compose file asks for more than
-        is allowed.
+        Raises NotFound, IllegalTransition for a study that is completed, MeasuredElsewhere, and FileError where its
+        application is missing.  Raises InputError where the application was imported with the study, or its
+        compose file asks for more than is allowed.
         """
         study = self.study(name)
         if study.state is StudyState.COMPLETED:
@@ -98,11 +102,11 @@ class Service:
         self.gate.application(load_application(study.directory))
         return study
 
-    def about(self, application: Application) -> dict[str, Any]:
-        """An application in a list.  ``asks_for``: why it may not be launched here."""
+    def application_document(self, application: Application) -> dict[str, Any]:
+        """Return an application as lists show it.  ``asks_for``: why it may not be launched here."""
         return {
             "name": application.name,
-            "services": [one.name for one in application.services],
+            "services": [service.name for service in application.services],
             "rate_rps": application.workload.rate_rps,
             "twin": twin_path(application.directory).exists(),
             "profile": self.profiles.path(application).is_file(),
@@ -110,29 +114,29 @@ class Service:
         }
 
     def study(self, name: str) -> Study:
-        """The study of this whole id: a beginning would be a guess.  Raises NotFound."""
-        found = self.store.get(name)
-        if found.id != name:
+        """Return the study of this whole id; a prefix of an id is not enough.  Raises NotFound."""
+        study = self.store.get(name)
+        if study.id != name:
             raise NotFound(f"no study {name!r}")
-        return found
+        return study
 
     def tuned(self, name: str) -> Study:
-        """As ``study``, of an application.  Raises NotFound, and Refused where it is measured elsewhere."""
-        found = self.study(name)
-        if found.testbed == EXTERNAL:
+        """Return a study that Tailor measures.  Raises NotFound, and Refused where clients measure it elsewhere."""
+        study = self.study(name)
+        if study.testbed == EXTERNAL:
             raise Refused(HTTPStatus.CONFLICT, "this study is measured elsewhere: it has trials, and nothing else")
-        return found
+        return study
 
     def has_value(self, study: Study) -> bool:
-        """Whether the default is measured: before, there is nothing that would take long to compute."""
+        """Whether the default is measured: before that, no answer about the study takes long to compute."""
         return bool(self.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
 
     def compared(self, *names: str) -> list[Study]:
-        """The studies of names such as "ID" and "ID:default".  Raises NotFound."""
+        """Return the studies of names such as "ID" and "ID:default".  Raises NotFound."""
         return [self.store.get(name.partition(":")[0]) for name in names]
 
-    def wait(self, study: Study, caller: Caller, priority: int) -> None:
-        """Let a study wait for a worker; one that waits already keeps its turn."""
+    def enqueue(self, study: Study, caller: Caller, priority: int) -> None:
+        """Put a study into the queue; a study that is in the queue already keeps its turn."""
         self.queue.put(study.id, priority=priority, owner=caller.name, resource=self.studies.resource(study))
 
     def once(
@@ -143,17 +147,18 @@ class Service:
         prepared: Callable[[], Study],
         priority: int | None = None,
     ) -> tuple[Study, bool]:
-        """Make a study, or find the one that the same ``request`` made with the same ``key``; whether it is new.
+        """Return (the study, whether it is new): a new one, or the one that this ``request`` and ``key`` made before.
 
-        ``priority``: of the job that it waits with; None: it waits for no worker.  Raises InputError where the key came
-        with another request, and what ``prepared`` raises: then nothing is recorded, the key neither.
+        ``priority``: of the job in the queue; None: no job.  Raises InputError where the key came with another request,
+        and the errors of ``prepared``; then neither study nor key is recorded.
         """
-        found = None if key is None else IdempotencyKey(caller.name, key, hashlib.sha256(request.encode()).hexdigest())
-        first = self.launches.made_by(found) if found is not None else None
-        if first is None:  # else what it was made of may have changed since
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        idempotency_key = None if key is None else IdempotencyKey(caller.name, key, digest)
+        first = self.launches.made_by(idempotency_key) if idempotency_key is not None else None
+        if first is None:  # only then is it prepared: its application may have changed since the first request
             study = prepared()
             job = None if priority is None else Job(study.id, priority, caller.name, self.studies.resource(study), 0)
-            first = self.launches.launch(study, job, found)
+            first = self.launches.launch(study, job, idempotency_key)
             if first == study.id:
                 return study, True
         return self.store.get(first), False

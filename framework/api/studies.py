@@ -1,4 +1,4 @@
-"""Studies: launch, list, look, stop, resume, delete, compare, and the best configuration."""
+"""Routes of studies: launch, list, show, stop, resume, delete, compare, and the best configuration."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from framework.api.access import Caller
-from framework.api.asking import LARGE
 from framework.api.dependencies import ADMIN, READ, RUN, AppService, ReadCaller, RunCaller
+from framework.api.large_spaces import LARGE
 from framework.api.requests import MOST_NUMBER, IdempotencyHeader, NewStudy, Page, Resume, Stop
 from framework.api.scrubbing import scrubbed
 from framework.api.service import Service
@@ -23,7 +23,7 @@ from framework.model.documents import encode
 from framework.report.summary_json import summary_document
 from framework.study.planning import quick
 
-MOST = 200  # of a page
+MOST = 200  # items of a page
 JSON = "application/json"
 
 
@@ -38,16 +38,16 @@ def launch(
     caller: RunCaller,
     idempotency_key: IdempotencyHeader = None,
 ) -> dict[str, Any]:
-    """Create a study and let it wait for a worker.
+    """Create a study and put it into the queue of the workers.
 
-    With an Idempotency-Key, sending the same again makes no second one.
+    The same request with the same Idempotency-Key makes no second study.
     """
     request = f"study {body.model_dump_json()}"
     study, new = service.once(caller, idempotency_key, request, partial(_prepared, service, body), body.priority)
     if not new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/v1/studies/{study.id}"
-    return document(study)
+    return study_document(study)
 
 
 @router.get("/studies", dependencies=[READ])
@@ -60,21 +60,21 @@ def studies(
     after: str = "",
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
 ) -> Page:
-    """The newest first; ``after`` is the id of the last one of the page before."""
+    """List studies, the newest first; ``after`` is the id of the last study of the page before."""
     page = service.store.page(
         limit + 1, before=after, state=state, application=application, optimizer=optimizer, testbed=testbed
     )
-    items = [document(study) for study in page[:limit]]
+    items = [study_document(study) for study in page[:limit]]
     return Page(items=items, next=page[limit - 1].id if len(page) > limit else None)
 
 
 @router.get("/studies/{study}")
 async def study(study: str, service: AppService, caller: ReadCaller) -> dict[str, Any]:
-    """What it found so far, its phase and the time left; what is computed from trials is at most 30 s old."""
-    kept, summary, live = await run_in_threadpool(_looked, service, study)
+    """Show a study: its results so far, its phase and the time left.  Results are at most 30 s old."""
+    shown, summary, live = await run_in_threadpool(_shown, service, study)
     if summary is None:
-        summary = json.loads(await _answer(service, "summary", kept.id, caller))
-    return {**document(kept), **summary, **live}
+        summary = json.loads(await _answer(service, "summary", shown.id, caller))
+    return {**study_document(shown), **summary, **live}
 
 
 @router.get("/studies/{study}/trials", dependencies=[READ])
@@ -86,7 +86,7 @@ def trials(
     state: TrialState | None = None,
     purpose: Purpose | None = None,
 ) -> Page:
-    """In their order, without their measurements."""
+    """List the trials of a study in their order, without their measurements."""
     page = service.store.trial_page(service.study(study).id, after, limit + 1, state=state, purpose=purpose)
     items = [trial_document(trial) for trial in page[:limit]]
     return Page(items=items, next=str(page[limit - 1].number) if len(page) > limit else None)
@@ -94,78 +94,78 @@ def trials(
 
 @router.get("/studies/{study}/trials/{number}", dependencies=[READ])
 def trial(study: str, number: Annotated[int, InPath(ge=0, le=MOST_NUMBER)], service: AppService) -> dict[str, Any]:
-    """One trial with its measurements."""
+    """Show one trial with its measurements."""
     whole: dict[str, Any] = encode(service.store.trial(service.study(study).id, number))
     return whole
 
 
 @router.get("/studies/{study}/report", response_class=HTMLResponse)
 async def report(study: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
-    """The HTML page."""
+    """Return the HTML report."""
     return HTMLResponse(await _answer(service, "report", study, caller))
 
 
 @router.get("/studies/{study}/critical-path", response_model=dict[str, Any])
 async def critical_path(study: str, service: AppService, caller: ReadCaller) -> Response:
-    """Service by service: where requests spend their time with the default and with the best."""
+    """Show, for each service, the time that requests spend there with the default and with the best configuration."""
     return Response(await _answer(service, "critical_path", study, caller), media_type=JSON)
 
 
 @router.get("/studies/{study}/best", response_model=dict[str, Any])
 async def best(study: str, service: AppService, caller: ReadCaller) -> Response:
-    """The best configuration: what differs from the default."""
+    """Show the best configuration: the values that differ from the default."""
     return Response(await _answer(service, "best", study, caller), media_type=JSON)
 
 
 @router.get("/studies/{study}/best.tar.gz")
 async def archive(study: str, service: AppService, caller: ReadCaller) -> Response:
-    """The files to deploy it."""
+    """Return the files to deploy the best configuration, as a tar.gz file."""
     return _download(await _answer(service, "archive", study, caller), f"{study}.tar.gz", "application/gzip")
 
 
 @router.get("/studies/{study}/export")
 async def export(study: str, service: AppService, caller: ReadCaller) -> Response:
-    """The whole study as a zip file: JSON for `tailor import`, Parquet to analyse; without secrets."""
-    kept = await run_in_threadpool(service.study, study)
-    packed = await service.rendering.answer("export", [kept.id], [kept], caller.who)
-    return _download(packed, f"{kept.id}.zip", "application/zip")
+    """Return the whole study as a zip file, without secrets: JSON for `tailor import`, Parquet to analyse."""
+    exported = await run_in_threadpool(service.study, study)
+    packed = await service.rendering.answer("export", [exported.id], [exported], caller.who)
+    return _download(packed, f"{exported.id}.zip", "application/zip")
 
 
 @router.post("/studies/{study}/stop", status_code=HTTPStatus.ACCEPTED, dependencies=[RUN])
 def stop(study: str, body: Stop, service: AppService) -> dict[str, Any]:
-    """Ask whoever runs it to stop, now or after the trial; it can be resumed."""
+    """Let the worker that runs the study stop, now or after the trial.  The study can be resumed."""
     return {"job": encode(service.queue.stop(service.study(study).id, body.when))}
 
 
 @router.post("/studies/{study}/resume", status_code=HTTPStatus.ACCEPTED)
 def resume(study: str, body: Resume, service: AppService, caller: RunCaller) -> dict[str, Any]:
-    """Let it wait for a worker again."""
-    kept = service.resumable(study)
-    service.wait(kept, caller, body.priority)
-    return document(kept)
+    """Put a study into the queue of the workers again."""
+    resumable = service.resumable(study)
+    service.enqueue(resumable, caller, body.priority)
+    return study_document(resumable)
 
 
 @router.delete("/studies/{study}", status_code=HTTPStatus.NO_CONTENT, dependencies=[ADMIN])
 async def delete(study: str, service: AppService) -> None:
-    """Remove a study with all that it measured; not while it runs."""
-    kept = await run_in_threadpool(service.study, study)
-    if kept.testbed == EXTERNAL:
-        await run_in_threadpool(service.external.leave, kept.id)
-        if len(kept.space["parameters"]) >= LARGE:
-            await service.asking.leave(kept.id)
-    await run_in_threadpool(service.studies.delete, kept.id)
+    """Delete a study with all its measurements.  A study that runs is refused."""
+    deleted = await run_in_threadpool(service.study, study)
+    if deleted.testbed == EXTERNAL:
+        await run_in_threadpool(service.external.leave, deleted.id)
+        if len(deleted.space["parameters"]) >= LARGE:
+            await service.large_spaces.leave(deleted.id)
+    await run_in_threadpool(service.studies.delete, deleted.id)
 
 
 @router.get("/compare", response_model=dict[str, Any])
 async def compare(first: str, second: str, service: AppService, caller: ReadCaller) -> Response:
-    """Service by service, two configurations: a study's best, or "ID:default"."""
+    """Compare two configurations service by service.  Each is a study's best (its ID) or its default ("ID:default")."""
     compared = await run_in_threadpool(service.compared, first, second)
     answer = await service.rendering.answer("compare", [first, second], compared, caller.who)
     return Response(answer, media_type=JSON)
 
 
-def document(study: Study) -> dict[str, Any]:
-    """A study in a list."""
+def study_document(study: Study) -> dict[str, Any]:
+    """Return a study as lists show it."""
     plan = study.effective_plan
     return {
         "study": study.id,
@@ -187,7 +187,7 @@ def document(study: Study) -> dict[str, Any]:
 
 
 def trial_document(trial: Trial) -> dict[str, Any]:
-    """A trial in a list."""
+    """Return a trial as lists show it."""
     whole: dict[str, Any] = encode(trial)
     for name in ("measurements", "documents", "images", "standins"):
         whole.pop(name)
@@ -201,11 +201,11 @@ def _prepared(service: Service, body: NewStudy) -> Study:
     return service.studies.prepared(quick(request) if request.quick else request)
 
 
-def _looked(service: Service, name: str) -> tuple[Study, dict[str, Any] | None, dict[str, Any]]:
+def _shown(service: Service, name: str) -> tuple[Study, dict[str, Any] | None, dict[str, Any]]:
     """Return the study, its summary (None where that takes long to compute), and its state, job and progress now."""
     study = service.study(name)
     summary: dict[str, Any] | None = None
-    if study.testbed == EXTERNAL:  # of what was measured elsewhere there is no more than its trials
+    if study.testbed == EXTERNAL:  # it has trials and no summary
         summary = {}
     elif not service.has_value(study):
         summary = encode(summary_document(service.results.summary(study)))

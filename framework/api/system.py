@@ -1,4 +1,4 @@
-"""Health, readiness, metrics, and what this machine is."""
+"""Routes for monitors: health, readiness, metrics, and the machine."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from framework.api.problems import Refused
 from framework.model.documents import encode
 from framework.use_cases.examine import examine
 
-router = APIRouter(tags=["system"])  # of a monitor; health and readiness need no token
+router = APIRouter(tags=["system"])  # health and readiness need no token
 
 
 @router.get("/health")
-async def health() -> dict[str, str]:  # waits for no thread, so that it answers whatever else goes on
-    """The process answers."""
+async def health() -> dict[str, str]:  # needs no thread, so that it answers whatever else goes on
+    """Tell that the process answers."""
     return {"status": "ok", "version": framework.__version__}
 
 
 @router.get("/ready")
 async def ready(service: AppService) -> dict[str, str]:
-    """Disk and database can be used too; else 503 says why not."""
+    """Tell that disk and database can be used; 503 says why not."""
     missing = await service.readiness.missing()
     if missing:
         raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, missing, **{"Retry-After": "5"})
@@ -36,8 +36,8 @@ async def ready(service: AppService) -> dict[str, str]:
 
 @router.get("/machine", dependencies=[READ])
 def machine(service: AppService) -> dict[str, Any]:
-    """The machine of this process, and what is missing on it."""
-    home = str(service.sharing.home)  # where it lies is the operator's business
+    """Describe the machine of the service, and say what it lacks."""
+    home = str(service.sharing.home)  # its path is not for callers
     findings = [
         replace(finding, found=finding.found.replace(home, "TAILOR_HOME")) for finding in examine(service.backends, [])
     ]
@@ -46,7 +46,7 @@ def machine(service: AppService) -> dict[str, Any]:
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 def metrics(service: AppService) -> str:
-    """Prometheus text format 0.0.4."""
+    """Count studies and jobs, in the Prometheus text format 0.0.4."""
     states = Counter(study.state.value for study in service.store.studies())
     jobs = service.queue.jobs()
     lines = ["# HELP tailor_studies Studies by state.", "# TYPE tailor_studies gauge"]

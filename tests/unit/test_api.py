@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from framework import errors
-from framework.api.access import KEPT_S, new_token
+from framework.api.access import TOKENS_TTL_S, new_token
 from framework.api.middleware import MOST_BYTES
 from framework.api.problems import status_of
 from framework.client import Client as ApiClient
@@ -232,7 +232,7 @@ def test_the_dashboard_is_behind_a_token_too(here: Here) -> None:
     assert "Studies" in here.client.get("/").text
     token, digest = new_token()
     here.kept.tokens.add("ann", digest, "run")
-    time.sleep(KEPT_S)
+    time.sleep(TOKENS_TTL_S)
     html = {"Accept": "text/html"}
     asked = here.client.get("/", headers=html)
     assert (asked.status_code, asked.headers["location"]) == (303, "/login")

@@ -137,6 +137,6 @@ def test_every_error_of_ours_can_be_told() -> None:
     for kind in kinds:
         made = kind.__new__(kind, "said")
         made.__dict__.update(file="f", key="line 1", reasons=("a", "b"))
-        again = child._error("error", *child._told(made))
+        again = child._error("error", *child._error_values(made))
         assert (type(again), str(again)) == (kind, "said")
         assert vars(again)["key"] == "line 1"

@@ -11,7 +11,7 @@ import pytest
 from httpx import Client
 
 from framework.api.app import app_of
-from framework.api.rate_limit import Pace
+from framework.api.rate_limit import RateLimit
 from framework.bootstrap.adapters import opened
 from framework.config.settings import Settings
 from tests.serving import PATIENCE_S, served
@@ -53,7 +53,7 @@ def test_applications_of_one_process_share_nothing(tmp_path: Path) -> None:
 def test_a_request_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str) -> None:
     """Also where both the router and the route name a scope."""
     counted: list[str] = []
-    monkeypatch.setattr(Pace, "keep", lambda pace, caller: counted.append(caller))
+    monkeypatch.setattr(RateLimit, "count", lambda limit, caller: counted.append(caller))
     with client_of(tmp_path) as client:
         client.request(method, path)
     assert counted == ["address 127.0.0.1"]

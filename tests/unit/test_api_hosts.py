@@ -12,7 +12,7 @@ from httpx import Client
 
 from framework.api.app import reached_at
 from framework.api.connections import Limits
-from framework.api.middleware import Addressed
+from framework.api.middleware import HostCheck
 from framework.client import Client as ApiClient
 from tests.serving import JOB, PATIENCE_S, Here, served, serving
 
@@ -54,7 +54,7 @@ def test_a_request_has_one_host(here: Here) -> None:
 
 def test_names_that_the_operator_gives() -> None:
     app = FastAPI()
-    app.add_middleware(Addressed, hosts=("tailor.example", *reached_at("2001:db8::1"), *reached_at("0.0.0.0")))
+    app.add_middleware(HostCheck, hosts=("tailor.example", *reached_at("2001:db8::1"), *reached_at("0.0.0.0")))
 
     @app.get("/")
     def thing() -> str:

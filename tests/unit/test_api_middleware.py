@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from framework.api.middleware import Noted
+from framework.api.middleware import AccessLog
 from framework.cli.logs import JsonLines, Text
 from tests.serving import PATIENCE_S, served
 
@@ -25,7 +25,7 @@ def service() -> FastAPI:
 
 def test_a_request_is_noted_without_what_was_sent(caplog: pytest.LogCaptureFixture) -> None:
     app = service()
-    app.add_middleware(Noted)
+    app.add_middleware(AccessLog)
     caplog.set_level(logging.INFO, "tailor.access")
     with served(app) as address:
         httpx.get(
@@ -54,7 +54,7 @@ def test_an_error_has_its_place_in_the_log() -> None:
 @pytest.mark.parametrize("sent", ["%1b%5B31mred", "a%0Ab%0D", "%E2%80%AE", "%00", "%C2%9B31m"])
 def test_a_path_moves_no_cursor(sent: str, caplog: pytest.LogCaptureFixture) -> None:
     app = service()
-    app.add_middleware(Noted)
+    app.add_middleware(AccessLog)
     caplog.set_level(logging.INFO, "tailor.access")
     with served(app) as address:
         httpx.get(f"{address}/things/{sent}", timeout=PATIENCE_S)

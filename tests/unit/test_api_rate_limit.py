@@ -11,8 +11,8 @@ from fastapi import FastAPI, Request
 from httpx import Client, Response
 
 from framework.api import problems
-from framework.api.access import KEPT_S, Access, new_token
-from framework.api.rate_limit import BURST_S, MOST_CALLERS, Pace
+from framework.api.access import TOKENS_TTL_S, Access, new_token
+from framework.api.rate_limit import BURST_S, MOST_CALLERS, RateLimit
 from framework.bootstrap.adapters import Opened, opened
 from framework.config.settings import Settings
 from tests.serving import PATIENCE_S, served
@@ -34,7 +34,7 @@ def kept(tmp_path: Path) -> Iterator[Opened]:
 
 
 def service(kept: Opened, clock: Clock) -> FastAPI:
-    app, access = FastAPI(), Access(kept.tokens, Pace(10.0, clock), clock)
+    app, access = FastAPI(), Access(kept.tokens, RateLimit(10.0, clock), clock)
     problems.install(app)
 
     @app.get("/")
@@ -92,12 +92,12 @@ def test_a_new_token_is_good_at_once_and_one_that_was_taken_back_for_a_second_at
         kept.tokens.add("second", another, "read")
         assert status(second) == 200
         kept.tokens.remove("first")
-        clock.now += KEPT_S
+        clock.now += TOKENS_TTL_S
         assert (status(first), status(second)) == (401, 200)
 
 
 def test_the_memory_is_bounded() -> None:
-    pace = Pace(1.0, Clock())
+    limit = RateLimit(1.0, Clock())
     for number in range(MOST_CALLERS + 5):
-        pace.keep(f"address {number}")
-    assert len(pace._free_at) == MOST_CALLERS
+        limit.count(f"address {number}")
+    assert len(limit._free_at) == MOST_CALLERS

@@ -31,7 +31,7 @@ def kept(tmp_path: Path) -> Iterator[Opened]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    monkeypatch.setattr(readiness, "SHARED_S", 0.0)
+    monkeypatch.setattr(readiness, "TTL_S", 0.0)
     with serving(tmp_path, monkeypatch) as found:
         yield found
 
@@ -117,7 +117,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("ballast", [10, 100])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ballast: int) -> None:
     """Both with a few megabytes left and with none at all."""
-    monkeypatch.setattr(readiness, "SHARED_S", 0.0)
+    monkeypatch.setattr(readiness, "TTL_S", 0.0)
     if ballast == 100:
         monkeypatch.setattr(readiness, "LEAST_FREE", 0)  # only trying tells
     with small_disk(tmp_path / "disk") as disk, serving(disk, monkeypatch) as here:

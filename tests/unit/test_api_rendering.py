@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from framework.api import child, rendering
-from framework.api.access import KEPT_S, new_token
+from framework.api.access import TOKENS_TTL_S, new_token
 from framework.api.child import Child, Question
-from framework.api.events import MOST_OF_ONE as MOST_STREAMS
+from framework.api.events import MOST_PER_CALLER as MOST_STREAMS
 from framework.api.problems import Refused
-from framework.api.rendering import MOST, MOST_OF_ONE, Rendering
+from framework.api.rendering import MOST, MOST_PER_CALLER, Rendering
 from framework.bootstrap.adapters import Opened, opened
 from framework.config.settings import Settings
 from framework.errors import NotFound
@@ -128,7 +128,7 @@ def test_the_same_question_is_computed_once_and_kept(settings: Settings, kept: O
         counting.let.release()
         await made.answer("body", ["s"], [study], "a")
         assert len(counting.asked) == 2, "something happened to the study"
-        clock.now += rendering.KEPT_S
+        clock.now += rendering.TTL_S
         counting.let.release()
         await made.answer("body", ["s"], [study], "a")
         assert len(counting.asked) == 3
@@ -171,7 +171,7 @@ def test_a_study_that_runs_is_computed_now_and_then(settings: Settings, kept: Op
 def test_the_number_of_questions_is_bounded(settings: Settings) -> None:
     async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
         asking = [
-            asyncio.create_task(made.answer("race", [str(number)], [], f"caller {number // MOST_OF_ONE}"))
+            asyncio.create_task(made.answer("race", [str(number)], [], f"caller {number // MOST_PER_CALLER}"))
             for number in range(MOST)
         ]
         await _until(lambda: len(made._flights) == MOST)
@@ -190,7 +190,7 @@ def test_the_number_of_questions_is_bounded(settings: Settings) -> None:
 
 
 def test_what_is_kept_is_bounded(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "KEPT_BYTES", 100_000)
+    monkeypatch.setattr(rendering, "CACHE_BYTES", 100_000)
 
     async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
         counting.let.release(1000)
@@ -198,12 +198,12 @@ def test_what_is_kept_is_bounded(settings: Settings, monkeypatch: pytest.MonkeyP
         for number in range(50):
             await made.answer("race", [str(number)], [], "a")
         assert made._bytes <= 100_000
-        assert made._bytes == sum(len(one.answer) + rendering.ENTRY_BYTES for one in made._kept.values())
+        assert made._bytes == sum(len(one.answer) + rendering.ENTRY_BYTES for one in made._cache.values())
         await made.answer("race", ["49"], [], "a")
         assert len(counting.asked) == 50
         counting.size = 50_000
         await made.answer("race", ["large"], [], "a")
-        assert len(made._kept) > 5, "one large answer does not push the others out"
+        assert len(made._cache) > 5, "one large answer does not push the others out"
 
     run(do, settings)
 
@@ -269,7 +269,7 @@ def test_a_caller_has_so_many_event_streams(here: Here) -> None:
     for name in ("ours", "theirs"):
         tokens[name], digest = new_token()
         here.kept.tokens.add(name, digest, "admin")
-    time.sleep(KEPT_S)
+    time.sleep(TOKENS_TTL_S)
     theirs, ours = ({"Authorization": f"Bearer {tokens[name]}"} for name in ("theirs", "ours"))
     made = {"name": "mine", "parameters": PARAMETERS}
     study = here.client.post("/v1/external", json=made, headers=ours).json()["study"]
@@ -327,13 +327,13 @@ def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
 def test_an_older_answer_where_the_machine_is_busy(
     settings: Settings, kept: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendering, "OLDER_S", 0.1)
+    monkeypatch.setattr(rendering, "STALE_AFTER_S", 0.1)
     study = _study(StudyState.RUNNING, kept)
 
     async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
         counting.let.release()
         await made.answer("body", ["s"], [study], "a")
-        clock.now += rendering.BESIDE_S
+        clock.now += rendering.RUNNING_TTL_S
         counting.size = 20
         assert await made.answer("body", ["s"], [study], "a") == b"x" * 10
         counting.let.release()

@@ -74,7 +74,7 @@ if (live) {
   events.addEventListener("state", (event) => {
     const state = JSON.parse(event.data).state, place = document.getElementById("state");
     place.textContent = state; place.className = `state ${state}`;
-    for (const one of live.querySelectorAll("[data-states]")) one.hidden = !one.dataset.states.split(" ").includes(state);
+    for (const element of live.querySelectorAll("[data-states]")) element.hidden = !element.dataset.states.split(" ").includes(state);
     if (state === "completed" || state === "failed") document.getElementById("phase").textContent = "";
     again();
   });

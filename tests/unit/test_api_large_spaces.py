@@ -1,4 +1,4 @@
-"""Asks of large spaces are answered in a process of their own, in turns; all others go on meanwhile."""
+"""Asks of large spaces are answered in a process of their own, in admission; all others go on meanwhile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ import anyio
 import httpx
 import pytest
 
-from framework.api.asking import LARGE, MOST, MOST_MADE_OF_ONE, MOST_OF_ONE, Asking, Turns
 from framework.api.child import Child, Question, Revision
+from framework.api.large_spaces import (
+    LARGE,
+    MOST,
+    MOST_MADE_PER_CALLER,
+    MOST_PER_CALLER,
+    Admission,
+    LargeSpaces,
+)
 from framework.api.problems import Refused
 from framework.api.requests import Ask
 from framework.bootstrap.adapters import Opened
@@ -133,13 +140,13 @@ class Slow(Child):
 
 def test_how_many_wait_is_bounded_and_one_has_its_turn_at_a_time(tmp_path: Path) -> None:
     async def inside() -> None:
-        made = Asking(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
+        made = LargeSpaces(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
         made.child = slow = Slow()
 
         async def one(caller: str) -> bytes:
             return await made.ask("s", Ask(client="a"), LARGE, caller)
 
-        waiting = [asyncio.ensure_future(one(f"caller {n // MOST_OF_ONE}")) for n in range(MOST)]
+        waiting = [asyncio.ensure_future(one(f"caller {n // MOST_PER_CALLER}")) for n in range(MOST)]
         await anyio.sleep(0)
         with pytest.raises(Refused) as many:
             await one("caller 0")
@@ -229,16 +236,25 @@ def test_many_large_studies_are_not_made_at_once(here: Here) -> None:
     with ThreadPoolExecutor(40) as pool:
         statuses = list(pool.map(make, range(40)))
     assert set(statuses) <= {201, 429}
-    assert statuses.count(201) >= MOST_MADE_OF_ONE
+    assert statuses.count(201) >= MOST_MADE_PER_CALLER
     assert make(0) == 201
 
 
-def test_turns_are_bounded_by_caller_and_in_all() -> None:
-    turns = Turns(1, 3, 2, "things")
-    with turns.waiting("a"), turns.waiting("a"), pytest.raises(Refused, match="2 things wait for you already") as one:
-        turns.waiting("a").__enter__()
-    with turns.waiting("a"), turns.waiting("b"), turns.waiting("c"), pytest.raises(Refused, match="3 things") as all_:
-        turns.waiting("d").__enter__()
+def test_requests_that_wait_are_bounded_by_caller_and_in_all() -> None:
+    admission = Admission(1, 3, 2, "things")
+    with (
+        admission.waiting("a"),
+        admission.waiting("a"),
+        pytest.raises(Refused, match="2 things wait for you already") as one,
+    ):
+        admission.waiting("a").__enter__()
+    with (
+        admission.waiting("a"),
+        admission.waiting("b"),
+        admission.waiting("c"),
+        pytest.raises(Refused, match="3 things") as all_,
+    ):
+        admission.waiting("d").__enter__()
     assert (one.value.status, all_.value.status) == (429, 503)
-    with turns.waiting("a"), turns.waiting("a"), turns.waiting("d"):
+    with admission.waiting("a"), admission.waiting("a"), admission.waiting("d"):
         pass
