@@ -7,7 +7,8 @@ A problem is given by a line of text:
 * "twin DIRECTORY": the twin of an application;
 * "twin DIRECTORY critical-path [MS]": that twin, tuned only in services with at least MS (default: 1) milliseconds on
   the critical path;
-* "made SEED SERVICES SHAPE": a generated application (SHAPE: chain or fan-out) with its twin.
+* "made SEED SERVICES SHAPE": a generated application (SHAPE: chain or fan-out) with its twin;
+* "table TABLE OBJECTIVE [noise PERCENT] [default good|median|bad] [answers nearest|rows]": measured configurations.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.benchmark.generated import generated
+from framework.benchmark.tables import measured_table
 from framework.benchmark.twin_problem import TwinProblem
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
@@ -146,6 +148,8 @@ def problem_of(line: str) -> Problem:
         return replayed(Path(rest))
     if kind == "twin":
         return _twin_problem(*rest.split())
+    if kind == "table":
+        return measured_table(rest.split())
     return _generated_problem(*rest.split()) if kind == "made" else problem(line)
 
 

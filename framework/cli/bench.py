@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from framework.benchmark.races import Entry, race, recorded, replayed
+from framework.benchmark.tables import lines_of
 from framework.cli.session import messages, opened, output, print_json
 from framework.config.writing import write_text
 from framework.errors import InputError
@@ -44,6 +45,14 @@ def bench(
             "or a line of a list (repeatable)."
         ),
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of a list: a CSV file of measured configurations, each objective of it a problem; columns "
+            "that end in - are minimised, in + maximised, the others are options (repeatable).",
+        ),
+    ] = None,
     evaluations: Annotated[int, typer.Option(help="Evaluations of each run, besides the default.")] = 30,
     seeds: Annotated[int, typer.Option(help="Runs of each optimizer on each problem.")] = 3,
     workers: Annotated[int | None, typer.Option(help="Processes [default: one a core].")] = None,
@@ -52,10 +61,11 @@ def bench(
     ] = Path("bench"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
-    """Race optimizers on synthetic problems; no engine is needed."""
-    problems = problem or _chosen(which, only or [])
+    """Race optimizers on synthetic problems or measured tables; no engine is needed."""
+    named = [*(problem or []), *(line for name in table or [] for line in lines_of(name))]
+    problems = named or _chosen(which, only or [])
     asked = _Race(optimizers, problems, evaluations, seeds, workers, directory)
-    title = ", ".join(problem) if problem else f"list {which}, {fingerprint(problems)}"
+    title = ", ".join(named) if named else f"list {which}, {fingerprint(problems)}"
     _report(asked, asked.run(messages), title, as_json)
 
 

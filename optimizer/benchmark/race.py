@@ -14,6 +14,7 @@ import numpy as np
 from optimizer import registry
 from optimizer.base import Optimizer
 from optimizer.benchmark.problem import Problem, measured
+from optimizer.benchmark.table import Table
 from optimizer.errors import SearchExhausted
 from optimizer.models.simulator_prior import Modelled
 from optimizer.space import Configuration, Value
@@ -72,7 +73,10 @@ def run(
             break
         ask_s.append(time.perf_counter() - began)
         rng = np.random.default_rng([key, seed, index])
-        observation = measured(problem, suggestion.configuration, rng, suggestion.ask, guided=guided)
+        configuration = suggestion.configuration
+        if isinstance(problem, Table):
+            configuration = problem.measurable(configuration)
+        observation = measured(problem, configuration, rng, suggestion.ask, guided=guided)
         failures += observation.value is None
         search.tell([observation])
         best = search.recommend()
