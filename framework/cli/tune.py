@@ -59,13 +59,13 @@ def edit(
 ) -> None:
     """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
     tailor = opened()
-    found = tailor.store.get(study)
+    stopped = tailor.store.get(study)
     request = TuneRequest(
-        found.directory, only=tuple(only or ()), without=tuple(without or ()),
+        stopped.directory, only=tuple(only or ()), without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
     )  # fmt: skip
-    before, after = len(found.space["parameters"]), len(tailor.studies.edit(found.id, request).space["parameters"])
-    output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
+    before, after = len(stopped.space["parameters"]), len(tailor.studies.edit(stopped.id, request).space["parameters"])
+    output.print(f"study {stopped.id}: {after} parameters instead of {before}; go on with: tailor resume {stopped.id}")
 
 
 def run_study(tailor: Opened, study_id: str, as_json: bool) -> None:
