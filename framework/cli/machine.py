@@ -81,13 +81,13 @@ def sweep(
     start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
     factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
     limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
-    duration: Annotated[str, typer.Option(help="Measured window per rate.")] = "10s",
+    duration: Annotated[str, options.option_of("window_s")] = "10s",
     repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
     maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-    limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    limit_of: Annotated[list[str] | None, options.option_of("limits")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-    testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
+    testbed: Annotated[str, options.option_of("testbed")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""

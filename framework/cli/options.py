@@ -40,9 +40,9 @@ def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
     return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
 
 
-def help_of(name: str) -> str:
-    """Return the help of an option of a TuneRequest, for other commands that have it too."""
-    return _help(options_of(TuneRequest)[name])
+def option_of(name: str) -> Any:
+    """Return flag and help of an option of a TuneRequest, for another command that has it with a default of its own."""
+    return _option(options_of(TuneRequest)[name])
 
 
 def _taken(command: str) -> list[Declared]:
@@ -52,10 +52,13 @@ def _taken(command: str) -> list[Declared]:
 
 def _parameter(declared: Declared) -> inspect.Parameter:
     kind, default = _typed(declared)
-    option = typer.Option(declared.flag, help=_help(declared), hidden=declared.option.hidden)
     return inspect.Parameter(
-        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, _option(declared)]
     )
+
+
+def _option(declared: Declared) -> Any:
+    return typer.Option(declared.flag, help=_help(declared), hidden=declared.option.hidden)
 
 
 def _typed(declared: Declared) -> tuple[Any, Any]:

@@ -52,11 +52,11 @@ def profile(
         int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
     ] = 8,
     duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
-    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+    rate: Annotated[float | None, options.option_of("rate_rps")] = None,
     domains: Annotated[
         str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
     ] = "2",
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    limits: Annotated[list[str] | None, options.option_of("limits")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
     path: Annotated[
@@ -100,20 +100,18 @@ def place(
         typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
     ] = None,
     pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
-    duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
+    duration: Annotated[str, options.option_of("window_s")] = "20s",
     optimizer: Annotated[
         str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
     ] = "placement-exact",
-    domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
-    pin: Annotated[list[str] | None, typer.Option(help=options.help_of("pin"))] = None,
-    apart: Annotated[list[str] | None, typer.Option(help=options.help_of("apart"))] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    domains: Annotated[str, options.option_of("domains")] = "2",
+    pin: Annotated[list[str] | None, options.option_of("pin")] = None,
+    apart: Annotated[list[str] | None, options.option_of("apart")] = None,
+    option: Annotated[list[str] | None, options.option_of("options")] = None,
+    rate: Annotated[float | None, options.option_of("rate_rps")] = None,
+    limits: Annotated[list[str] | None, options.option_of("limits")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
-    testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
+    testbed: Annotated[str, options.option_of("testbed")] = "auto",
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
     as_json: Json = False,
 ) -> None:

@@ -52,10 +52,8 @@ def resume(study: StudyArgument, as_json: Json = False) -> None:
 def edit(
     study: StudyArgument,
     only: Annotated[list[str] | None, typer.Option(help="Tune only this service or service.parameter.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
-    allow_weaker: Annotated[
-        list[str] | None, typer.Option(help="Also tune service.parameter though it weakens something.")
-    ] = None,
+    without: Annotated[list[str] | None, options.option_of("without")] = None,
+    allow_weaker: Annotated[list[str] | None, options.option_of("allow_weaker")] = None,
 ) -> None:
     """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
     tailor = opened()
