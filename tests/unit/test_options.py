@@ -140,9 +140,9 @@ def test_the_help_of_every_option_is_declared() -> None:
     for one in tune().params:
         if one.name in DECLARED:
             assert one.help.startswith(DECLARED[one.name].option.help)
-    assert options.help_of("minimal").endswith("less changed (0 to 3).")
-    assert options.help_of("rate_rps").endswith("[default: the application's].")
-    assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.help_of("reduce")
+    assert options.option_of("minimal").help.endswith("less changed (0 to 3).")
+    assert options.option_of("rate_rps").help.endswith("[default: the application's].")
+    assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.option_of("reduce").help
 
 
 # ---------------------------------------------------------------------- the body over HTTP
