@@ -121,8 +121,8 @@ class StudyStore(Protocol):
 class OfferStore(Protocol):
     """Trials that clients measure elsewhere."""
 
-    def stand(self, study: str) -> tuple[StudyState, bool]:
-        """The study's state, and whether trials wait whose leases ran out.  Raises NotFound."""
+    def status(self, study: str) -> tuple[StudyState, bool]:
+        """Return the study's state, and whether leases of its trials expired.  Raises NotFound."""
 
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
         """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""

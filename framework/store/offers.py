@@ -21,10 +21,10 @@ class SqlOfferStore:
         self._database = database
         self._clock = clock
 
-    def stand(self, study: str) -> tuple[StudyState, bool]:
+    def status(self, study: str) -> tuple[StudyState, bool]:
         here = {"its_study": study, "its_now": self._clock.now_ns()}
         with self._database.glance() as connection:  # nearly always nothing has lapsed, and then nothing is written
-            row = connection.execute(statements.STAND, here).first()
+            row = connection.execute(statements.STATUS, here).first()
         if row is None:
             raise NotFound(f"no study {study!r}")
         return StudyState(row[0]), bool(row[1])

@@ -17,7 +17,7 @@ _THESE = (trials.c.study == _STUDY) & trials.c.number.in_(_NUMBERS)
 
 # Looking.
 _LAPSED = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= sa.bindparam("its_now"))
-STAND = sa.select(studies.c.state, _LAPSED).where(studies.c.id == _STUDY)
+STATUS = sa.select(studies.c.state, _LAPSED).where(studies.c.id == _STUDY)
 REVISION = sa.select(  # each of the two is the end of an index
     sa.select(sa.func.max(events.c.id)).where(events.c.study == _STUDY).scalar_subquery(),
     sa.select(sa.func.max(measurements.c.id)).where(measurements.c.study == _STUDY).scalar_subquery(),

@@ -31,7 +31,7 @@ from framework.model import (
 )
 from framework.model.events import SpaceEdited, SweepFinished
 from framework.model.job import ENGINE
-from framework.model.study import said
+from framework.model.study import display_name
 from framework.report.arms import repetitions
 from framework.report.export import export
 from framework.report.page import page
@@ -212,7 +212,7 @@ class Tailor:
         best = next(t for t in self.store.trials(study.id) if t.number == summary.best.trial)
         application = self.application(study.directory)
         default = SearchSpace.from_dict(study.space).default()
-        return export(application, self.service_types(), default, best.configuration, said(study), directory)
+        return export(application, self.service_types(), default, best.configuration, display_name(study), directory)
 
     def optimizers(self) -> Sequence[Mapping[str, Any]]:
         """Name, summary, source, options and capabilities of every optimizer; a broken plug-in says why it is."""
