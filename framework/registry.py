@@ -1,7 +1,7 @@
-"""Things by name, so that a new one is one file: what a package's own files register, and what other packages bring.
+"""A registry of adapters by name: those that a package's own modules register, and plug-ins of other packages.
 
-Another package names its things in its ``pyproject.toml``, as entry points of the registry's group.  None of them is
-imported until it is asked for by name.
+A plug-in is an entry point of the registry's group in the other package's ``pyproject.toml``.  It is imported only when
+its name is requested.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """``what``: the kind of thing, for messages.  ``group``: of entry points.  ``package``: whose modules register."""
+    """Name -> object.  ``what``: the kind of object, for messages.  ``group``: of entry points.
+
+    ``package``: the one whose modules register objects; empty for none.
+    """
 
     def __init__(self, what: str, group: str, package: str = "") -> None:
         self._what, self._group, self._package = what, group, package
         self._own: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorate what has this name from now on."""
+        """Return a decorator that registers an object under this name."""
 
         def keep(thing: T) -> T:
             self._own[name] = thing
@@ -38,40 +41,43 @@ class Registry(Generic[T]):
         return keep
 
     def own(self) -> dict[str, T]:
-        """Those of the package, by name, in the order of its files."""
+        """Return name -> object of the package's own objects, in the order of its modules."""
         if self._package:
             _import_modules(self._package)
         return self._own
 
     def names(self) -> tuple[str, ...]:
-        """All names, without importing what other packages bring."""
+        """Return all names, without importing plug-ins."""
         others = {plugged.name for plugged in _plugged_in(self._group, tuple(sys.path))}
         return (*self.own(), *sorted(others - self.own().keys()))
 
     def get(self, name: str) -> T:
-        """Raises UnknownName, MissingPrerequisite where what has the name cannot be loaded, or is not the only one."""
+        """Return the object of a name.
+
+        Raises UnknownName, and MissingPrerequisite where a plug-in cannot be loaded or several objects have the name.
+        """
         own = self.own()
-        plugged_in = [one for one in _plugged_in(self._group, tuple(sys.path)) if one.name == name]
+        plugged_in = [plugged for plugged in _plugged_in(self._group, tuple(sys.path)) if plugged.name == name]
         if name not in own and not plugged_in:
             raise UnknownName(self._what, name, self.names())
         if len(plugged_in) + (name in own) > 1:
             others = ", ".join(plugged.value for plugged in plugged_in)
-            here = "Tailor's own and " if name in own else ""
-            raise MissingPrerequisite(f"several have the name of {self._what} {name}: {here}{others}", REMEDY)
+            own_name = "Tailor's own and " if name in own else ""
+            raise MissingPrerequisite(f"several have the name of {self._what} {name}: {own_name}{others}", REMEDY)
         return own[name] if name in own else self._loaded(plugged_in[0])
 
     def _loaded(self, plugged: EntryPoint) -> T:
         try:
             thing: T = plugged.load()
         except Exception as error:  # the import of someone else's module may raise anything
-            said = f"{self._what} {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
-            raise MissingPrerequisite(said, REMEDY) from error
+            problem = f"{self._what} {plugged.name} ({plugged.value}) cannot be loaded: {type(error).__name__}: {error}"
+            raise MissingPrerequisite(problem, REMEDY) from error
         return thing
 
 
 @cache
 def _plugged_in(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Of the packages along the path; kept, because a look through all installed packages takes milliseconds."""
+    """Return the entry points of a group on ``path``; cached, because reading all installed packages takes long."""
     return tuple(entry_points(group=group))
 
 

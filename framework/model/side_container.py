@@ -1,4 +1,4 @@
-"""A container that runs beside a deployment, on its network: a load generator."""
+"""Side containers, which run on the network of a deployment: load generators, stressors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SideContainer:
-    """A container to run beside a deployment.
+    """A container to run on the network of a deployment.
 
     ``files``: path in the container -> content.  ``cpus``: a list of CPUs, empty for all; ``cpu_shares``: its CPU
     weight (a service has 1,024).  ``capabilities``: in addition to a container's defaults.  ``limit_s``: it is killed

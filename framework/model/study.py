@@ -225,7 +225,7 @@ class Sweep:
     limit_ms: float
     steps: tuple[Step, ...]
     knee_rps: float | None
-    passed: bool  # whether a rate that does not hold was found
+    passed: bool  # whether a measured rate did not hold
     proposed_rps: float | None
     statement: str
     modelled: bool = False

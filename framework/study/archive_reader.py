@@ -127,13 +127,13 @@ class Parts:
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
         if name not in self._parts:
             raise self._error(f"{name} is missing; allowed: a file that `tailor export` wrote")
-        left = most
+        part_left = most
         try:
             with self._zip.open(self._parts[name]) as part:
                 while chunk := part.read(CHUNK_BYTES):
-                    left -= len(chunk)
+                    part_left -= len(chunk)
                     self._bytes_left -= len(chunk)
-                    if left < 0:
+                    if part_left < 0:
                         raise self._error(f"{name} is larger than {most} bytes when unpacked")
                     if self._bytes_left < 0:
                         raise self._error(f"its parts are larger than {MOST_BYTES} bytes when unpacked")

@@ -102,7 +102,7 @@ def _events(documents: Any) -> Events:
         if not isinstance(event, dict) or not isinstance(event["at"], str) or not isinstance(event["kind"], str):
             raise TypeError("an event without its time and kind")
         if len(event["at"]) > 40 or len(event["kind"]) > 32:
-            raise ValueError("an event with a longer time or kind than there are")
+            raise ValueError("an event with too long a time or kind")
     return events
 
 

@@ -61,12 +61,12 @@ def _samples(file: parquet.ParquetFile) -> dict[tuple[int, ...], np.ndarray]:
         samples = batch.column(LATENCY).to_numpy().astype(np.float32, copy=True)
         starts = np.flatnonzero(np.any(np.diff(keys, axis=0), axis=1)) + 1
         if len(pieces) + len(starts) > MOST_WINDOWS:
-            raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not together")
-        for first, some in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
+            raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not contiguous")
+        for first, window in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
             key = tuple(int(part) for part in keys[first])
             if key != last and key in pieces:
-                raise NotATable(f"the rows of trial {key[0]} are not together")
-            pieces.setdefault(key, []).append(some)
+                raise NotATable(f"the rows of trial {key[0]} are not contiguous")
+            pieces.setdefault(key, []).append(window)
             last = key
     return {key: np.concatenate(pieces[key]) for key in list(pieces)}
 

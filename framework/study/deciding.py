@@ -104,9 +104,9 @@ class Decider:
             return
         per_trial = default.phases["total"]
         per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
-        left = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
+        left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
-        affordable = max(1, int(left / (per_trial * drift)))
+        affordable = max(1, int(left_s / (per_trial * drift)))
         iterations = min(plan.iterations, affordable)
         self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
 

@@ -42,7 +42,7 @@ class Keeper:
         for study in self._idle(retention.studies_s):
             try:
                 self._lease.take(study)
-            except InputError:  # somebody began to work on it a moment ago
+            except InputError:  # a process has just begun to run it
                 continue
             self._store.delete(study)
             remove_description(self._home, study)

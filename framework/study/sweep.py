@@ -56,9 +56,9 @@ def rising_steps(
         if steps[-1].holds is False:
             break
         rate = round(rate * factor, 1)
-    held = [step.rate_rps for step in steps if step.holds]
-    if held and steps[-1].holds is False:
-        below, above = held[-1], steps[-1].rate_rps
+    sustained = [step.rate_rps for step in steps if step.holds]
+    if sustained and steps[-1].holds is False:
+        below, above = sustained[-1], steps[-1].rate_rps
         for _ in range(REFINEMENTS):
             middle = round((below + above) / 2, 1)
             steps.append(measure(middle))
@@ -80,13 +80,13 @@ def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
 def conclude(application: str, limit_ms: float, steps: Sequence[Step], *, modelled: bool = False) -> Sweep:
     """Return the sweep with its knee and the proposed rate [requests/s], at most 60 % of the knee."""
     ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
-    held = [step.rate_rps for step in ordered if step.holds]
+    sustained = [step.rate_rps for step in ordered if step.holds]
     passed = any(step.holds is False for step in ordered)
     prefix = "modelled: " if modelled else ""
-    if not held:
+    if not sustained:
         statement = f"{prefix}no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
         return Sweep(application, limit_ms, ordered, None, passed, None, statement, modelled)
-    knee = max(held)
+    knee = max(sustained)
     proposed = float(int(SHARE_OF_KNEE * knee))
     result = "the knee is at" if passed else "no knee found; the highest rate tried is"
     statement = (

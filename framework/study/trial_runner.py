@@ -47,7 +47,7 @@ class TrialRunner:
         valued = self.recorded.valued()
         slope = sensitivity([*valued, trial], self._bench.application.objective)
         reference = typical([*valued, trial])
-        this, others = at_speed(trial, slope, reference), [at_speed(other, slope, reference) for other in valued]
+        corrected, others = at_speed(trial, slope, reference), [at_speed(other, slope, reference) for other in valued]
         baselines = [other for other in others if other.purpose in ("default", "drift")]
-        told = drift_corrected(this, baselines) if trial.purpose == "search" else this.value
-        return replace(trial, told_value=told, standard_error=standard_error(this, others))
+        told = drift_corrected(corrected, baselines) if trial.purpose == "search" else corrected.value
+        return replace(trial, told_value=told, standard_error=standard_error(corrected, others))
