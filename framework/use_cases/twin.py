@@ -23,7 +23,7 @@ from framework.model.twin import Twin
 from framework.placement.slowdowns import attributes
 from framework.placement.space import load_profile
 from framework.report.plots import sweeps_plot
-from framework.study.sweep import conclude, raised
+from framework.study.sweep import conclude, rising_steps
 from framework.twin.calibration.assemble import calibrated
 from framework.twin.calibration.data import CalibrationData, merged, read_evidence, recorded, write_evidence
 from framework.twin.calibration.effects import learnt_effects
@@ -261,7 +261,7 @@ class Twins:
             holds = quantities["p95"].value <= limit_ms
             return Step(rate, quantities["p95"], holds, "" if holds else f"p95 above {limit_ms:g} ms")
 
-        steps = raised(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS)
+        steps = rising_steps(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS)
         return conclude(application, limit_ms, steps, modelled=True)
 
 

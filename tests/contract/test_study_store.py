@@ -61,7 +61,7 @@ def test_a_row_that_is_refused_is_told_and_undoes_the_others(store: SqlStudyStor
     database = store._database
 
     def twice() -> None:
-        with database.transaction() as connection, database.ending(connection):
+        with database.transaction() as connection, database.pipelined_commit(connection):
             for _ in range(2):
                 connection.execute(leases.insert(), {"study": study().id, "holder": "a:1", "expires_ns": 2**62})
 

@@ -96,7 +96,7 @@ def test_a_large_database_is_looked_at_in_part(kept: Opened, tmp_path: Path, mon
     with closing(sqlite3.connect(tmp_path / "tailor.db")) as connection, connection:
         rows = (("x", str(number), "r" * 64, "s" * 64, number) for number in range(200_000))
         connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", rows)
-    monkeypatch.setattr(examination, "LOOKED_S", 0.0)
+    monkeypatch.setattr(examination, "CHECK_S", 0.0)
     monkeypatch.setattr(examination, "STEPS", 1)
     kept.check()
 

@@ -172,7 +172,7 @@ def test_the_optimizers_that_are_kept_are_bounded_and_others_are_brought_to_thei
             [trial] = kept.ask(study, 1, "a", 60.0)
             assert trial.number == number
             kept.tell(study, [TrialResult(number, float(number))])
-            assert len(kept._desks) <= 3
+            assert len(kept._sessions) <= 3
     (tmp_path / "undisturbed").mkdir()
     undisturbed = Place(tmp_path / "undisturbed")
     other = undisturbed.create("dds")

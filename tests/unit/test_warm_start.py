@@ -14,7 +14,7 @@ from framework.config.space import search_space
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
 from framework.model.decisions import ImportedResults, StudyDecisions
-from framework.study.observations import imported, left_out
+from framework.study.observations import imported_observations, left_out
 from framework.study.procedure import Procedure
 from framework.study.warm_start import history
 from framework.testing.clock import VirtualClock
@@ -78,7 +78,7 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
     known = history([StudyId("s1")], Objective(), space, bench.store)
     assert left_out(known, space)[0] == 9
     plan = replace(PLAN, optimizer="dds", iterations=3, seed=2)
-    told = imported(known, space, 100.0)
+    told = imported_observations(known, space, 100.0)
     assert len(told) == 8
     assert min(one.value for one in told if one.value) < 100.0
     _, second = run(tmp_path, plan, "s2", bench, known)
