@@ -1,4 +1,4 @@
-"""Connections to a database: what is read belongs together, and one that was cut off while it rested is made again."""
+"""Connections to a database: a read sees one moment, and an idle connection that was cut off is made again."""
 
 from __future__ import annotations
 

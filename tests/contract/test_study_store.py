@@ -57,7 +57,7 @@ class TestSqlStudyStore(StudyStoreContract):
 
 
 def test_a_row_that_is_refused_is_told_and_undoes_the_others(store: SqlStudyStore) -> None:
-    """Though what is written to a server is sent without waiting for each answer."""
+    """The error is raised although rows are sent to a server without waiting for each answer."""
     database = store._database
 
     def twice() -> None:
@@ -142,7 +142,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
 
 
 def test_decisions_that_an_older_store_kept_in_the_plan(tmp_path: Path) -> None:
-    """Every kind of them, as they were written then; and back again, for an older Tailor."""
+    """Every kind of decision is read as it was written then, and written back for an older Tailor."""
     url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
     new = SqlStudyStore(Database(url), artefacts, VirtualClock())
     new.create(study())

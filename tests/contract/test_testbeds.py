@@ -34,7 +34,7 @@ from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES
 
 
 class TestPretendMachine(DeploymentContract, LoadGeneratorContract, TraceReaderContract, IsolationContract):
-    """The stand-in of other tests keeps the contract too."""
+    """The pretended machine that other tests use keeps the contract too."""
 
     @pytest.fixture
     def given(self, tmp_path: Path) -> GivenTestbed:

@@ -1,4 +1,4 @@
-"""What requests may not say: paths in place of names, numbers that are none, text that is not plain.  A real server."""
+"""Bodies that are refused: paths in place of names, numbers that are not finite, text with control characters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SECRET = "swordfish-in-a-file"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ EXTERNAL: dict[str, Any] = {
 
 
 def refused(here: Here, path: str, body: Any) -> str:
-    """The problem of a body that is refused; sent as JSON with NaN and Infinity, as Python writes them."""
+    """Return the problem that answers a refused body, sent as JSON with NaN and Infinity as Python writes them."""
     before = len(here.get("/studies")["items"])
     content = json.dumps(body) if not isinstance(body, str) else body
     answer = here.client.post(f"/v1{path}", content=content, headers={"Content-Type": "application/json"})

@@ -30,9 +30,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def kept(settings: Settings) -> Iterator[Opened]:
-    found = opened(settings)
-    yield found
-    found.close()
+    adapters = opened(settings)
+    yield adapters
+    adapters.close()
 
 
 def asked(child: Child, name: str, *arguments: str, studies: Sequence[str] = (), limit_s: float = PATIENCE_S) -> bytes:

@@ -51,7 +51,7 @@ def test_applications_of_one_process_share_nothing(tmp_path: Path) -> None:
      ("DELETE", "/v1/studies/x"), ("GET", "/v1/studies/x/events"), ("GET", "/launch")],
 )  # fmt: skip
 def test_a_request_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str) -> None:
-    """Also where both the router and the route name a scope."""
+    """A request is counted once also where both the router and the route name a scope."""
     counted: list[str] = []
     monkeypatch.setattr(RateLimit, "count", lambda limit, caller: counted.append(caller))
     with client_of(tmp_path) as client:

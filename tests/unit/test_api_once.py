@@ -21,12 +21,12 @@ from tests.unit.test_api_bodies import EXTERNAL
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def ids(here: Here) -> list[str]:
-    return [one["study"] for one in here.get("/studies")["items"]]
+    return [study["study"] for study in here.get("/studies")["items"]]
 
 
 def test_a_key_that_comes_with_another_body_makes_nothing(here: Here) -> None:
@@ -47,7 +47,7 @@ def test_a_key_that_comes_with_another_body_makes_nothing(here: Here) -> None:
     crossed = here.client.post("/v1/external", json=EXTERNAL, headers={"Idempotency-Key": "key of /v1/studies"})
     assert crossed.status_code == 422, "another kind of request is another request"
     jobs = [job.study for job in here.kept.queue.jobs()]
-    launched = [one["study"] for one in here.get("/studies")["items"] if one["testbed"] != "external"]
+    launched = [study["study"] for study in here.get("/studies")["items"] if study["testbed"] != "external"]
     assert jobs == launched, "every study that waits for a worker has its job"
 
 
@@ -97,7 +97,7 @@ def test_the_client_has_keys_for_studies_of_ones_own(here: Here) -> None:
 def test_an_external_study_runs_from_its_beginning(here: Here) -> None:
     study = here.client.post("/v1/external", json=EXTERNAL).json()["study"]
     assert here.get(f"/studies/{study}")["state"] == "running"
-    assert [one["kind"] for one in here.kept.store.events(study)] == ["state"]
+    assert [event["kind"] for event in here.kept.store.events(study)] == ["state"]
 
 
 def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
@@ -129,7 +129,7 @@ def grown(here: Here, study: str, trials: int) -> None:
     for _ in range(int(PATIENCE_S / 0.05)):
         if len(here.kept.store.trial_page(study, 0, 1000)) > trials:
             return
-        jobs = [(one.study, one.stop) for one in here.kept.queue.jobs()]
+        jobs = [(job.study, job.stop) for job in here.kept.queue.jobs()]
         assert jobs == [(study, "")], f"it was resumed, and is {here.kept.store.get(study).state}"
         waited.wait(0.05)
     raise AssertionError("it does not go on")
@@ -157,12 +157,15 @@ def imported(here: Here, hostile: bool) -> str:
         compose = where / "compose.yaml"
         wanted = "  nginx:\n    privileged: true\n    volumes: ['/:/host']\n"
         compose.write_text(compose.read_text().replace("  nginx:\n", wanted, 1))
-    found = store.get(study)
+    kept = store.get(study)
     store.delete(study)
-    plan = {name: getattr(found.plan, name) for name in found.plan.__dataclass_fields__}
-    values: dict[str, Any] = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    values |= {"plan": type(found.plan)(**{**plan, "application": str(where)}), "application_hash": content_hash(where)}
-    store.create(type(found)(**values))
+    plan = {name: getattr(kept.plan, name) for name in kept.plan.__dataclass_fields__}
+    values: dict[str, Any] = {name: getattr(kept, name) for name in kept.__dataclass_fields__}
+    values |= {
+        "plan": type(kept.plan)(**{**plan, "application": str(where)}),
+        "application_hash": content_hash(where),
+    }
+    store.create(type(kept)(**values))
     return study
 
 

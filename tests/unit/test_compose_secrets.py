@@ -1,4 +1,4 @@
-"""What looks like a secret is not kept with what was deployed."""
+"""Values that look like secrets are removed from the kept copy of a deployment."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_server_files_stay_as_they_are() -> None:
 
 
 def test_a_password_in_an_address_goes() -> None:
-    found = without_secrets({"DATABASE_URL": "postgres://tailor:hunter2@db:5432/x", "args": ["--db=redis://:pw@r/0"]})
-    assert found == {"DATABASE_URL": f"postgres://tailor:{REMOVED}@db:5432/x", "args": [f"--db=redis://:{REMOVED}@r/0"]}
+    kept = without_secrets({"DATABASE_URL": "postgres://tailor:hunter2@db:5432/x", "args": ["--db=redis://:pw@r/0"]})
+    assert kept == {"DATABASE_URL": f"postgres://tailor:{REMOVED}@db:5432/x", "args": [f"--db=redis://:{REMOVED}@r/0"]}
 
 
 def test_what_is_kept_of_a_deployment() -> None:

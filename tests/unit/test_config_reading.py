@@ -108,9 +108,9 @@ def test_traces_that_are_no_regular_file(tmp_path: Path) -> None:
     (tmp_path / "directory.json").mkdir()
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(2**40)
-    found = read_all([str(tmp_path)], workers=1)
-    assert len(found.unreadable) == 4
-    assert sum("not a regular file" in why for why in found.unreadable.values()) == 3
+    traces = read_all([str(tmp_path)], workers=1)
+    assert len(traces.unreadable) == 4
+    assert sum("not a regular file" in why for why in traces.unreadable.values()) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

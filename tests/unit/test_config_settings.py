@@ -13,8 +13,8 @@ from framework.errors import InputError
 
 def test_defaults() -> None:
     home = Path.home() / ".tailor"
-    found = Settings.from_environment({})
-    assert found == Settings(home, (), f"sqlite:///{home / 'tailor.db'}", (Path("apps").absolute(),))
+    settings = Settings.from_environment({})
+    assert settings == Settings(home, (), f"sqlite:///{home / 'tailor.db'}", (Path("apps").absolute(),))
 
 
 def test_given(tmp_path: Path) -> None:
@@ -22,8 +22,8 @@ def test_given(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     spaces = os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")])
     given = {"TAILOR_HOME": "~/elsewhere", "TAILOR_SEARCH_SPACES": spaces, "TAILOR_APPLICATIONS": str(tmp_path / "b")}
-    found = Settings.from_environment({**given, "TAILOR_DATABASE": "sqlite://"})
-    assert found == Settings(
+    settings = Settings.from_environment({**given, "TAILOR_DATABASE": "sqlite://"})
+    assert settings == Settings(
         Path.home() / "elsewhere", (tmp_path / "a", tmp_path / "b"), "sqlite://", (tmp_path / "b",)
     )
 
@@ -34,8 +34,8 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_hosts_and_proxies() -> None:
-    found = Settings.from_environment({"TAILOR_HOSTS": "Tailor.example., 10.0.0.7 ,[2001:DB8::1]"})
-    assert found.hosts == ("tailor.example", "10.0.0.7", "2001:db8::1")
+    settings = Settings.from_environment({"TAILOR_HOSTS": "Tailor.example., 10.0.0.7 ,[2001:DB8::1]"})
+    assert settings.hosts == ("tailor.example", "10.0.0.7", "2001:db8::1")
     assert Settings.from_environment({"TAILOR_PROXIES": "10.0.0.1,10.1.0.0/16"}).proxies == ("10.0.0.1", "10.1.0.0/16")
 
 

@@ -1,4 +1,4 @@
-"""Every experiment's runner can be started, and what needs no machine works on results that are there."""
+"""Every experiment's runner can be started, and its evaluation works on the results that are kept."""
 
 from __future__ import annotations
 

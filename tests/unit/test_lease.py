@@ -1,4 +1,4 @@
-"""Whose process number it is: a container that shares its machine's name has numbers of its own."""
+"""Leases name a machine and a process: a container with its machine's name has process numbers of its own."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CORES = 2
 
 
 def echo_kind(home: Path, clock: Clock) -> TestbedKind:
-    """What the entry point names: a function of TAILOR_HOME and a clock."""
+    """Return the kind of testbed; the entry point names this function of TAILOR_HOME and a clock."""
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         echo = Echo(application, clock)
@@ -140,7 +140,7 @@ class Echo:
         return None
 
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
-        """One span for each request of the window: the generator's, a call of the service that the load enters by."""
+        """Return one span for each request of the window: the generator's call of the entry service."""
         due_ns = self._due_ns[(self._due_ns >= start_ns) & (self._due_ns < end_ns)]
         count = len(due_ns)
         none = np.full(count, -1, np.int32)
