@@ -35,7 +35,7 @@ def postgresql() -> Iterator[str]:
 
 
 def _until_it_answers(address: str) -> None:
-    """Wait until the server answers.  A server that still sets up its data listens on a socket only, and is not taken."""
+    """Wait until the server answers.  While a new container sets up its data, its server listens on a socket only."""
     for _ in range(300):
         try:
             Database(f"{address}/postgres").close()

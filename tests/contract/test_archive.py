@@ -64,7 +64,7 @@ def test_a_study_that_is_restored_is_the_same(kept: Kept) -> None:
     assert without == [{key: value for key, value in event.items() if key != "id"} for event in events]
 
 
-def test_only_what_rests_is_idle(kept: Kept) -> None:
+def test_only_a_study_that_nobody_uses_is_idle(kept: Kept) -> None:
     name = study().id
     now = "2026-06-01T00:00:00.000+00:00"  # the virtual clock begins in January
     assert kept.archive.idle_since("2020-01-01T00:00:00.000+00:00") == []

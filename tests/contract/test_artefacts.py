@@ -56,4 +56,4 @@ def _path(directory: Path, digest: str) -> Path:
 
 
 class TestArtefacts(ArtefactStoreContract):
-    """The contract."""
+    """The contract of every artefact store."""

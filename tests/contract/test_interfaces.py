@@ -1,4 +1,4 @@
-"""The command line and the API are two doors to the same room: the same job gives the same study."""
+"""The command line and the API run the same use cases: the same job gives the same study."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_worker_gives_away_only_what_it_has(kept: Kept) -> None:
     assert (job.worker, job.stop) == ("w2", "now")
 
 
-def test_only_what_is_there_and_not_completed_waits(kept: Kept) -> None:
+def test_only_an_existing_study_that_is_not_completed_is_queued(kept: Kept) -> None:
     with pytest.raises(NotFound):
         kept.queue.put("nothing")
     kept.store.create(study("a"))

@@ -54,7 +54,7 @@ class TestPretendMachine(DeploymentContract, LoadGeneratorContract, TraceReaderC
 
 
 class TestTwin(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
-    """The slice's twin, made by hand."""
+    """The twin of the url-shortener, made by hand."""
 
     @pytest.fixture
     def given(self, tmp_path: Path) -> GivenTestbed:

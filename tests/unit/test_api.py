@@ -1,4 +1,4 @@
-"""The REST API on the twin made by hand: launched, watched, compared, downloaded; nothing but the engine is away."""
+"""The REST API on a twin made by hand: studies are launched, watched, compared and downloaded without an engine."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_events_come_live_and_again(here: Here) -> None:
     from_there = kept[len(kept) // 2][0]
     rest = events_until(here, study, DONE, **{"Last-Event-ID": str(from_there)})
     assert [event for event in rest if event[0]] == [event for event in kept if event[0] > from_there]
-    for text in (b"x", b"-1", b"\xb2", b"9" * 30):  # the third: a digit that is no number
+    for text in (b"x", b"-1", b"\xb2", b"9" * 30):  # the third: a superscript digit, which int() refuses
         answer = here.client.get(f"/v1/studies/{study}/events", headers={b"Last-Event-ID": text})
         assert answer.status_code == 422, text
     here.get("/studies/nothing/events", 404)
@@ -289,10 +289,10 @@ def test_ask_and_tell(here: Here) -> None:
     post(here, f"/{study}/ask", {"client": "a"}, 409)
 
 
-def test_limits_and_further_wishes_of_ones_own(here: Here) -> None:
-    wishes = {"subject_to": ["errors <= 0.01"], "also": ["cpu"]}
+def test_limits_and_further_objectives_of_an_external_study(here: Here) -> None:
+    goals = {"subject_to": ["errors <= 0.01"], "also": ["cpu"]}
     post(here, "", {"name": "mine", "parameters": SPACE, "subject_to": ["errors"]}, 422)
-    study = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12} | wishes, 201)["study"]
+    study = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12} | goals, 201)["study"]
     assert here.get(f"/external/{study}")["best"] is None
     asked = post(here, f"/{study}/ask", {"client": "a", "count": 3})["trials"]
     told = [(7.0, 0.02, 1.0), (8.0, 0.0, 2.0), (9.0, 0.0, 1.5)]
@@ -324,7 +324,7 @@ def test_another_process_goes_on_by_replay(here: Here, tmp_path: Path) -> None:
     for _ in range(4):
         [trial] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
         post(here, f"/{study}/tell", {"results": [{"trial": trial["trial"], "value": value(trial["configuration"])}]})
-    here.kept.external.leave(study)  # what it knew is gone, as for another process
+    here.kept.external.leave(study)  # its optimizer is dropped, as if another process went on
     [after] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
     twin = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "tailor", "budget": 9}, 201)["study"]
     for _ in range(5):
@@ -335,7 +335,7 @@ def test_another_process_goes_on_by_replay(here: Here, tmp_path: Path) -> None:
     assert "replay diverged" not in kinds
 
 
-def test_a_space_that_cannot_be(here: Here) -> None:
+def test_an_invalid_space_is_refused(here: Here) -> None:
     wrong = [{**SPACE[0], "low": 100}]
     said = post(here, "", {"name": "mine", "parameters": wrong}, 422)
     assert "web.threads" in said["detail"]

@@ -25,7 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file that the server can read and nobody may see."""
+    """Write a file that the server can read and that no answer may show."""
     path = tmp_path / "secret"
     path.write_text(f"root:x:0:0:{SECRET}:/root:/bin/sh\nnobody:x:65534:{SECRET}:/:/bin/false\n")
     return path
@@ -216,7 +216,7 @@ def test_what_needs_an_application_says_that_an_external_study_has_none(here: He
     here.client.post(f"/v1/external/{study}/ask", json={"client": "me"})
     here.client.post(f"/v1/external/{study}/tell", json={"results": [{"trial": 1, "value": 2.0}]})
     store = here.kept.store
-    for name in ("ours", str(tmp_path / "etc")):  # the second is an old store's, from before names had a form
+    for name in ("ours", str(tmp_path / "etc")):  # an older version took the second name, a path
         kept = store.get(study)
         study = f"{kept.id[:-4]}{len(name):04x}"
         store.create(replace(kept, id=study, plan=replace(kept.plan, application=name)))

@@ -79,7 +79,7 @@ def test_a_request_that_is_not_completed(sent: bytes, later: bool) -> None:
         assert b" 200 " not in rest(connection)
 
 
-def test_a_drop_now_and_then_is_not_enough() -> None:
+def test_a_request_that_trickles_in_is_closed() -> None:
     with served(service(), SHORT) as address, connected(address) as connection:
         assert _closed(connection, b"X", 0.1)
 
@@ -164,7 +164,7 @@ def _place(address: str) -> tuple[str, int]:
 
 
 def _closed(connection: socket.socket, data: bytes, every_s: float = 0.0) -> bool:
-    """Whether the other side closes while the same is sent again and again."""
+    """Return whether the other side closes while ``data`` are sent again and again."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:

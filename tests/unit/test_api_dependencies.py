@@ -1,4 +1,4 @@
-"""Routes are shared by all applications of a process; what a request gets is its own application's."""
+"""All FastAPI applications of a process share the routes; a request gets the adapters of its own application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTERNAL: dict[str, Any] = {
 
 @contextmanager
 def client_of(home: Path) -> Iterator[Client]:
-    """A client of a service with this home and no applications."""
+    """Serve this home without applications; return a client of the service."""
     applications = home / "apps"
     applications.mkdir(parents=True)
     settings = Settings.from_environment({"TAILOR_HOME": str(home), "TAILOR_APPLICATIONS": str(applications)})

@@ -1,4 +1,4 @@
-"""Asks of large spaces are answered in a process of their own, in admission; all others go on meanwhile."""
+"""Asks of large spaces are answered in another process, a bounded number at a time; other requests go on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_large_space_is_asked_elsewhere_and_a_small_one_here(here: Here, optim
     assert who_asks(here, large) != os.getpid()
 
 
-def test_a_large_study_goes_its_whole_way(here: Here) -> None:
+def test_a_large_study_from_creation_to_deletion(here: Here) -> None:
     study = create(here, LARGE)
     path = f"/v1/external/{study}"
     assert ask(here, study, 3) == [1, 2, 3]
@@ -189,7 +189,7 @@ def test_nobody_waits_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.
 
 
 def hog(kept: Opened, size: str) -> bytes:
-    """An answer that takes memory."""
+    """Answer after taking ``size`` bytes of memory."""
     return bytes(int(size))[:3]
 
 
@@ -213,7 +213,7 @@ def test_an_answer_that_takes_too_much_memory_is_refused_and_its_process_replace
 
 
 def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
-    """A population of 5,001 points of 5,000 parameters; a Latin hypercube of the whole budget."""
+    """Such a design is a population of 5,001 points of 5,000 parameters, or a Latin hypercube of the whole budget."""
     made = {"name": "mine", "parameters": space(5_000), "budget": 1_000_000}
     refused = here.client.post("/v1/external", json={**made, "optimizer": "lhs"})
     assert (refused.status_code, "at most 2,000,000 values" in refused.text) == (422, True)
@@ -226,7 +226,7 @@ def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
 
 
 def test_many_large_studies_are_not_made_at_once(here: Here) -> None:
-    """Each takes 15 MB while it waits, and there may be hundreds of connections."""
+    """Each request takes 15 MB while it waits, and there may be hundreds of connections."""
     body = {"name": "mine", "parameters": space(2_000), "optimizer": "random"}
 
     def make(number: int) -> int:

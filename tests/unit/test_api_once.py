@@ -85,7 +85,7 @@ def test_a_key_is_short_and_plain(here: Here, key: str) -> None:
     assert ids(here) == []
 
 
-def test_the_client_has_keys_for_studies_of_ones_own(here: Here) -> None:
+def test_the_client_sends_keys_for_external_studies(here: Here) -> None:
     with ApiClient(str(here.client.base_url)) as client:
         asked = {name: value for name, value in EXTERNAL.items() if name not in ("name", "parameters")}
         first = client.create("ours", EXTERNAL["parameters"], key="k", **asked)
@@ -101,7 +101,7 @@ def test_an_external_study_runs_from_its_beginning(here: Here) -> None:
 
 
 def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
-    """After every round of simultaneous requests there is a job, or somebody's stop was the last word."""
+    """After every round of simultaneous requests there is a job, unless a stop was answered last."""
     study = here.launch(iterations=400)
     working = threading.Thread(target=here.kept.worker.run)
     working.start()
@@ -124,7 +124,7 @@ def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
 
 
 def grown(here: Here, study: str, trials: int) -> None:
-    """Wait until the study goes on.  Fails where it is paused and nobody will go on with it."""
+    """Wait until the study has more trials; fail where it is paused and has no job."""
     waited = threading.Event()
     for _ in range(int(PATIENCE_S / 0.05)):
         if len(here.kept.store.trial_page(study, 0, 1000)) > trials:
@@ -147,7 +147,7 @@ def test_resume_looks_at_the_compose_file_as_launch_does(here: Here) -> None:
 
 
 def imported(here: Here, hostile: bool) -> str:
-    """A paused study whose application came with it, as an import leaves it; its hash is right."""
+    """Make a paused study whose application lies in its import directory, with the right hash."""
     study = here.launch()
     here.client.post(f"/v1/studies/{study}/stop", json={})
     store, home = here.kept.store, here.kept.sharing.home
@@ -176,7 +176,7 @@ def test_what_came_with_an_import_is_never_run(here: Here, hostile: bool) -> Non
     assert answer.status_code == 422
     assert "came without its application" in answer.json()["detail"]
     assert here.kept.queue.jobs() == [], "no job is made"
-    here.kept.queue.put(study)  # as an older version did
+    here.kept.queue.put(study)  # as an older version did on resume
     here.kept.worker.run(until_empty=True)
     assert here.kept.store.get(study).state is StudyState.CREATED
     assert here.kept.store.trials(study) == []

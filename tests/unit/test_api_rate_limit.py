@@ -1,4 +1,4 @@
-"""How many requests a second the service takes, and of whom."""
+"""The rate limit: the requests per second that the service takes of each caller."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_large_database_is_looked_at_in_part(kept: Opened, tmp_path: Path, mon
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A file system of 24 megabytes."""
+    """Mount a file system of 24 megabytes."""
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tailor-test", str(place)], capture_output=True)
     if mounted.returncode != 0:
@@ -119,7 +119,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ballast: i
     """The service is not ready with a few megabytes left, nor with none at all."""
     monkeypatch.setattr(readiness, "TTL_S", 0.0)
     if ballast == 100:
-        monkeypatch.setattr(readiness, "LEAST_FREE", 0)  # only trying tells
+        monkeypatch.setattr(readiness, "LEAST_FREE", 0)  # only a write shows that it is full
     with small_disk(tmp_path / "disk") as disk, serving(disk, monkeypatch) as here:
         assert here.get("/ready") == {"status": "ok"}
         try:

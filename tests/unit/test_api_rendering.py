@@ -1,4 +1,4 @@
-"""Answers that take long are computed once, elsewhere, and in bounds; everything else is answered meanwhile."""
+"""Slow answers are computed once, in another process and in bounds; other requests are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_the_name_of_an_external_study_is_never_used_as_a_path(here: Here) -> No
     made = {"name": "/etc/passwd", "parameters": PARAMETERS}
     assert here.client.post("/v1/external", json=made).status_code == 422
     recorded = here.kept.external.prepared("mine", SPACE, "random", 30, 1, {})
-    older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # which took any name
+    older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # an older version took any name
     here.kept.store.create(older)
     study = older.id
     for end in ("report", "best", "best.tar.gz", "critical-path"):

@@ -70,7 +70,7 @@ def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def test_every_answer_is_one(
+def test_every_operation_is_answered(
     here: Here, known: Mapping[str, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     document = here.client.get("/v1/openapi.json").json()
@@ -101,7 +101,7 @@ def test_every_answer_is_one(
 
     for operation in operations:
         allowed = operation.as_strategy()
-        if operation.label in plain:  # all are the same
+        if operation.label in plain:  # all its requests are equal
             cases, count = allowed, 3
         else:
             cases = st.one_of(allowed, operation.as_strategy(GenerationMode.NEGATIVE))

@@ -1,4 +1,4 @@
-"""Mounted files: where they are found, how they are edited, and what is said when they do not fit."""
+"""Mounted files: the search for them, edits of them, and the messages where a file does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of other forms than compose has: refused, and no bug."""
+"""Compose files with values of a wrong type: they are refused, and cause no bug."""
 
 from __future__ import annotations
 

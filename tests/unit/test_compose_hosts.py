@@ -1,4 +1,4 @@
-"""Several hosts: each document is complete in itself and names nothing that is elsewhere."""
+"""Several hosts: each host's document is complete and names nothing of another host."""
 
 from __future__ import annotations
 

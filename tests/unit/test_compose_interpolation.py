@@ -1,4 +1,4 @@
-"""Variables are filled in as the Compose Specification says, and Tailor's own are never seen."""
+"""Variables are filled in as the Compose Specification says, and Tailor's own variables are never passed on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_filled_in(text: str, says: str) -> None:
         interpolated(text, SET)
 
 
-def test_what_became_nothing_is_told() -> None:
+def test_unset_variables_are_reported() -> None:
     unset: set[str] = set()
     interpolated("${NONE}${A}${OTHER:-x}", SET, unset)
     assert unset == {"NONE"}

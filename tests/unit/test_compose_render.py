@@ -1,4 +1,4 @@
-"""Any configuration renders; the default is the user's own document; nothing of it is lost."""
+"""Any configuration renders; the default renders as the user's own document, and nothing of it is lost."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def entry(deployment: Deployment, service: str) -> Any:
 
 
 def changed(service: str, **content: Any) -> Application:
-    """The shop with some keys of one compose service replaced; None removes a key."""
+    """Return the shop with some keys of one compose service replaced; None removes a key."""
     services = dict(SHOP.compose["services"])
     services[service] = {key: value for key, value in {**services[service], **content}.items() if value is not None}
     return replace(SHOP, compose={**SHOP.compose, "services": services})
 
 
 def typed(parameter_apply: Apply, **fixed: Value) -> tuple[Application, dict[str, ServiceType]]:
-    """The shop whose cache has one parameter, applied in the given way."""
+    """Return the shop with one parameter for its cache, applied in the given way, and its types."""
     parameter = ParameterDefinition(
         "size", "integer", 4, parameter_apply, Probe("command", "(x)"), "inert", low=1, high=9
     )

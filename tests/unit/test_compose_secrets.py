@@ -16,7 +16,7 @@ from framework.compose.secrets import REMOVED, documents_artefact, text_without_
     ["POSTGRES_PASSWORD", "db_passwd", "PGPASSWORD", "API_KEY", "apikey", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN",
      "Authorization", "requirepass", "masterauth", "SESSION_COOKIE", "private-key".replace("-", "_")],
 )  # fmt: skip
-def test_values_go_by_their_names(name: str) -> None:
+def test_values_are_removed_by_their_names(name: str) -> None:
     compose = {"services": {"db": {"environment": {name: "hunter2", "TZ": "UTC"}}}}
     assert without_secrets(compose) == {"services": {"db": {"environment": {name: REMOVED, "TZ": "UTC"}}}}
     assert without_secrets({"environment": [f"{name}=hunter2"]}) == {"environment": [f"{name}={REMOVED}"]}
@@ -57,6 +57,6 @@ JSON = st.recursive(
 
 
 @given(document=JSON)
-def test_twice_is_once(document: object) -> None:
+def test_removing_secrets_twice_is_removing_them_once(document: object) -> None:
     once = without_secrets(document)
     assert without_secrets(once) == once

@@ -1,4 +1,4 @@
-"""Every reader of a file that somebody names takes a regular file of a bounded size, and nothing else."""
+"""Every reader of a user's file takes a regular file of a bounded size, and nothing else."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_file_that_is_missing_or_has_no_name(tmp_path: Path) -> None:
 
 
 def test_the_size_is_counted_and_not_believed(tmp_path: Path) -> None:
-    """Files of /proc have no size, and content all the same."""
+    """Files of /proc have a size of 0 and content all the same."""
     assert b"Name:" in read_bytes(Path("/proc/self/status"))
     with pytest.raises(FileError, match="a larger file"):
         read_bytes(Path("/proc/self/status"), 10)

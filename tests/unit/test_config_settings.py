@@ -40,12 +40,12 @@ def test_hosts_and_proxies() -> None:
 
 
 @pytest.mark.parametrize("host", ["*", "tailor.example:8420", "http://tailor.example", "*.example", "a b", "-a", "a/b"])
-def test_a_host_that_is_none(host: str) -> None:
+def test_a_host_that_is_no_host_name(host: str) -> None:
     with pytest.raises(InputError, match="TAILOR_HOSTS: found"):
         Settings.from_environment({"TAILOR_HOSTS": host})
 
 
 @pytest.mark.parametrize("proxy", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.1:80"])
-def test_a_proxy_that_is_none(proxy: str) -> None:
+def test_a_proxy_that_is_no_address(proxy: str) -> None:
     with pytest.raises(InputError, match="TAILOR_PROXIES: found"):
         Settings.from_environment({"TAILOR_PROXIES": proxy})

@@ -1,4 +1,4 @@
-"""Critical paths: the specification's cases, what must hold for any trace, and a slow reference written by the book."""
+"""Critical paths: the specification's cases, properties of any trace, and a slow reference implementation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ kinds = st.sampled_from(["internal", "server", "client", "producer", "consumer"]
 
 @st.composite
 def traces(draw: st.DrawFn, number: int = 0, first_row: int = 0) -> list[Row]:
-    """One trace: its root, then spans whose parents come before them."""
+    """Draw one trace: its root, then spans whose parents come before them."""
     count = draw(st.integers(1, 12))
     rows = []
     for index in range(count):
@@ -121,7 +121,7 @@ def pieces(table: SpanTable, tolerance: float = 0.0) -> list[tuple[int, int, int
 
 
 @given(tables(), st.sampled_from([0.0, 0.01, 0.2]))
-def test_it_is_what_the_book_says(table: SpanTable, tolerance: float) -> None:
+def test_sections_agree_with_the_reference(table: SpanTable, tolerance: float) -> None:
     assert pieces(table, tolerance) == by_the_book(table, tolerance)
 
 

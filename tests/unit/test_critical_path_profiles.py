@@ -25,7 +25,7 @@ MS = 1_000_000
 
 
 def request(number: int, first: int, front: int, back: int, cache: int = 0) -> list[Row]:
-    """A request that waits so many ms at web, at post and at post's cache; its rows begin at ``first``."""
+    """Return the rows, from ``first`` on, of a request that takes so many ms at web, at post and at post's cache."""
     whole = front + back + cache
     return [
         Row("loadgen", 0, whole * MS, kind="client", trace=number),

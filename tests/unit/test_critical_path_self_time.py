@@ -1,4 +1,4 @@
-"""Self time: small cases, who is charged, and an independent count on random trees."""
+"""Self time: small cases, the service that is charged, and an independent count on random trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.critical_path.service_time import service_times
 from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 
-# By the rule that a case shows: (its rows, the self time of each row).
+# Keyed by the rule that a case shows: (rows, self time of each row).
 CASES = {
     "a child and a longer grandchild are clipped": (
         [Row("A", 0, 100), Row("B", 10, 110, 0), Row("C", 40, 50, 1)],

@@ -72,7 +72,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[int]:
-    """The port of a server on loopback."""
+    """Start a server on loopback; return its port."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as serving:
         thread = threading.Thread(target=serving.serve_forever, daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Quantiles and means: published ranks, and what must hold for any sample."""
+"""Quantiles and means: published ranks, and properties of any sample."""
 
 from __future__ import annotations
 

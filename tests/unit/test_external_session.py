@@ -23,7 +23,7 @@ SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0
 
 
 class Failing:
-    """A store whose next begin fails."""
+    """A store whose next ``begin_trials`` fails once ``fails`` is set."""
 
     def __init__(self, store: StudyStore) -> None:
         self._store = store

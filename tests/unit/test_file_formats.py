@@ -40,7 +40,7 @@ from tests.fakes import pretend_tailor
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"
 CASES = int(os.environ.get("TAILOR_FORMAT_CASES", "40"))
-MOST_CHARACTERS = 6_000  # of a reason: a person reads it
+MOST_CHARACTERS = 6_000  # the longest reason: a person reads it
 
 Reader = Callable[[Path], Any]
 

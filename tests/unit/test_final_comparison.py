@@ -89,7 +89,7 @@ def test_without_an_improvement_nothing_is_made_smaller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop_at", [80, 105])
-def test_a_killed_study_makes_the_same_smaller(tmp_path: Path, stop_at: int) -> None:
+def test_a_killed_study_gives_the_same_smaller_recommendation(tmp_path: Path, stop_at: int) -> None:
     (tmp_path / "whole").mkdir()
     whole, procedure = begun(tmp_path / "whole", larger_is_faster)
     expected = procedure.run()

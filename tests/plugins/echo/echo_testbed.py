@@ -68,13 +68,13 @@ class Echo:
         return Machine(platform.node(), CORES, 1024, "none", "echo", "echo", "none", platform.python_version(), "any")
 
     def check(self, application: Application) -> None:
-        """Nothing is missing."""
+        """Accept every application: nothing is missing."""
 
     def notes(self, application: Application) -> Sequence[str]:
         return ()
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """There are no data."""
+        """Load nothing: there are no data."""
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
         names = [service.name for service in self._application.services]
@@ -90,7 +90,7 @@ class Echo:
         return {}
 
     def alive(self, running: Running) -> None:
-        """Always."""
+        """Return: it is always alive."""
 
     def projects(self) -> Collection[str]:
         return ()
