@@ -1,4 +1,4 @@
-"""Connections to a database: what is read belongs together, and one that was cut off while it rested is made again."""
+"""Connections to a database: a read sees one moment, and an idle connection that was cut off is made again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_connection_that_was_cut_off_while_it_rested_is_made_again(
 
 
 @ON_A_SERVER
-def test_one_that_was_cut_off_in_use_is_said_to_be_busy_and_made_again(
+def test_a_connection_that_was_cut_off_in_use_is_busy_and_made_again(
     opened: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "IDLE_S", 3600.0)
