@@ -36,7 +36,7 @@ from framework.placement.space import (
     own_memory_mib,
     placement_alone,
     with_placement,
-    with_wishes,
+    with_rules,
 )
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
@@ -105,7 +105,7 @@ def space_of(
         domains = domains_of(request.domains, topology())
         memory_mib = own_memory_mib(domains, topology())
         alone = placement_alone(application, domains, profile, memory_mib, request.only)
-        return with_wishes(alone, domains, request.pin, request.apart)
+        return with_rules(alone, domains, request.pin, request.apart)
     space = search_space(
         application,
         types,
@@ -119,7 +119,7 @@ def space_of(
         return space
     domains = domains_of(request.domains, topology())
     both = with_placement(space, domains, profile, own_memory_mib(domains, topology()))
-    return with_wishes(both, domains, request.pin, request.apart)
+    return with_rules(both, domains, request.pin, request.apart)
 
 
 def check_request(request: TuneRequest, application: Application) -> None:
