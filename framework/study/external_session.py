@@ -84,7 +84,7 @@ class ExternalSession:
         return len(self._space) * (1 + (cached.asks // 100 if cached is not None else 0))
 
     def ask(self, request: AskRequest) -> Sequence[Trial]:
-        """Return first trials whose leases expired, then new ones; fewer when the space or the budget is exhausted."""
+        """Return trials: first those whose leases expired, then new ones; fewer when space or budget is exhausted."""
         return self._commit(request)
 
     def tell(self, results: Sequence[TrialResult]) -> None:
