@@ -1,4 +1,4 @@
-"""What trials and use cases run on: the adapters, and the kinds of testbeds by name.  Filled in by bootstrap."""
+"""The adapters that trials and use cases need, and the kinds of testbeds by name.  Filled in by bootstrap."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from framework.ports.traces import TraceReader
 AUTO = "auto"
 
 Watch = Callable[[Event], None]
-"""Receives every step of a study, a sweep or a profile when it happens."""
+"""Receives the events of a study, a sweep or a profile as they happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What trials run on: the application and the adapters.  ``screen``: its model, where it has one."""
+    """The application and the adapters for its trials.  ``screen``: predictions of its model, where it has one."""
 
     application: Application
     types: Mapping[str, ServiceType]
@@ -46,7 +46,7 @@ class Bench:
 
 
 class Stopwatch:
-    """Seconds per phase of a repetition."""
+    """Measures the phases of a repetition.  ``seconds``: phase -> its duration so far [s]."""
 
     def __init__(self, clock: Clock, watch: Watch) -> None:
         self.seconds: dict[str, float] = {}
@@ -54,7 +54,7 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Time a phase; yields a callable that reports steps inside it."""
+        """Time a phase; yield a callable that reports steps inside it."""
         self._watch(PhaseStarted(name))
         began = self._clock.monotonic()
         try:
@@ -65,7 +65,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A testbed with what drives load on it and what reads its traces."""
+    """A testbed with its load generator and its reader of traces."""
 
     testbed: Testbed
     load: LoadGenerator
@@ -74,7 +74,7 @@ class Rig:
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """What a testbed needs so that services can be measured beside each other and beside stressors."""
+    """Adapters for measuring services on the same CPUs as other services or stressors."""
 
     isolation: Isolation
     stressors: Stressors
@@ -87,10 +87,10 @@ class TestbedKind:
 
     ``modelled``: its numbers are computed by a model, not measured.  ``exclusive``: studies run on it one at a time.
     ``available``: whether it can be used for an application; where it cannot, ``open`` raises MissingPrerequisite with
-    the remedy.  ``topology``: of the CPUs that it has for an application.  ``digest``: file -> hash of what its answers
-    come from beside the application; a study whose digest changed cannot go on.  ``inert``: names of parameters that
-    mean nothing to it.  ``manage``: the testbed without an application, to describe and examine the machine and to
-    clean up; None where nothing of it can be left.  ``colocation``: None where services cannot be moved.
+    the remedy.  ``topology``: of its CPUs for an application.  ``digest``: file -> hash of inputs besides the
+    application that determine its results; a study whose digest changed cannot be resumed.  ``inert``: names of
+    parameters without an effect on it.  ``manage``: the testbed without an application, to describe and examine the
+    machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
     """
 
     name: str
@@ -109,10 +109,11 @@ class TestbedKind:
 class Backends:
     """The adapters that the use cases work with; filled in by bootstrap.
 
-    ``kinds``: of testbeds, the preferred one first; that one describes and cleans the machine.  ``plugged_in``: name ->
-    what loads a kind of another package, which ``auto`` never chooses.  ``screen``: the model of an application, None
-    where it has none.  ``traces``: reads spans of files, directories and addresses.  ``spaces``: directories of further
-    service types.  ``observed``: a watch that also tells whoever observes Tailor itself.
+    ``kinds``: of testbeds, the preferred one first, which also describes and cleans the machine.  ``plugged_in``: name
+    -> loader of a kind from another package, which ``auto`` never chooses.  ``screen``: opens the model of an
+    application, None where it has none.  ``traces``: reads spans from files, directories and addresses.  ``home``:
+    TAILOR_HOME.  ``spaces``: directories of further service types.  ``observed``: wraps a study's watch so that
+    telemetry sees it too.
     """
 
     store: StudyStore
@@ -127,7 +128,10 @@ class Backends:
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
     def kind(self, name: str) -> TestbedKind:
-        """Raises UnknownName, MissingPrerequisite for a plug-in that cannot be loaded, or has another's name."""
+        """Return the kind of a name.
+
+        Raises UnknownName, and MissingPrerequisite for a plug-in that cannot be loaded or whose name is taken.
+        """
         for kind in self.kinds:
             if kind.name == name:
                 if name in self.plugged_in:
@@ -139,32 +143,32 @@ class Backends:
         return self.plugged_in[name]()
 
     def choose(self, wanted: str, application: Application) -> TestbedKind:
-        """The kind of a name; ``auto`` is the first that is available.  Raises UnknownName."""
+        """Return the kind of a name; for ``auto``, the first that is available.  Raises UnknownName."""
         if wanted != AUTO:
             return self.kind(wanted)
         return next((kind for kind in self.kinds if kind.available(application)), self.kinds[0])
 
     def manager(self, types: Mapping[str, ServiceType] | None = None) -> Testbed:
-        """The preferred testbed without an application."""
+        """Return the preferred testbed without an application.  Raises MissingPrerequisite where it has no machine."""
         manage = self.kinds[0].manage
         if manage is None:
             raise MissingPrerequisite(f"testbed {self.kinds[0].name} has no machine of its own", "use another one")
         return manage(types or {})
 
     def machine(self) -> Machine:
-        """What the preferred testbed runs on."""
+        """Return the machine of the preferred testbed."""
         return self.manager().machine()
 
     def machine_of(self, testbed: str, application: Application) -> Machine:
-        """What a testbed runs an application on."""
+        """Return the machine on which a testbed runs an application."""
         return self.kind(testbed).open(application, {}).testbed.machine()
 
     def types_on(self, machine: Machine) -> Mapping[str, ServiceType]:
-        """The knowledge base, every bound and default as a number on a machine."""
+        """Return the knowledge base with every bound and default resolved to a number for a machine."""
         return resolved(load_service_types(self.spaces), cores=machine.cores, memory_mib=machine.memory_mib)
 
     def bench(self, testbed: str, application: Application, types: Mapping[str, ServiceType], watch: Watch) -> Bench:
-        """What trials of an application on a testbed run on.  Raises UnknownName, MissingPrerequisite."""
+        """Return the bench for trials of an application on a testbed.  Raises UnknownName, MissingPrerequisite."""
         rig = self.kind(testbed).open(application, types)
         return Bench(
             application=application,

@@ -1,4 +1,5 @@
-"""One trial: render -> deploy -> drive load -> read traces -> evaluate.  (Ask and tell stand around it, in procedure.)
+"""One trial: render -> deploy -> drive load -> read traces -> evaluate.  (Ask and tell are in
+framework.study.procedure.)
 
 A trial is a configuration measured in several repetitions.  Each repetition starts from equal state: everything is
 recreated, data restored, caches prepared; then warm-up and window run as one uninterrupted open load.
@@ -38,9 +39,9 @@ ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
 
 class Controller:
-    """Runs trials of one study and records each step of them in the store.
+    """Runs trials of one study and records every step in the store.
 
-    ``complete``: adds to a trial what only its study knows (standard error, drift correction) before it is recorded.
+    ``complete``: adds what depends on the study's other trials (standard error, drift correction) before the record.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Controller:
         attempts: int = ATTEMPTS,
         complete: Callable[[Trial], Trial] = lambda trial: trial,
     ) -> None:
-        # A model gives the same answer again, and nothing that disturbed it passes.
+        # A second attempt on a model gives the same result: no disturbance passes in between.
         self._attempts = 1 if bench.testbed.modelled else attempts
         self._bench = bench
         self._study = study
@@ -62,7 +63,10 @@ class Controller:
         self._finished = sum(trial.state not in (TrialState.ABORTED, TrialState.RUNNING) for trial in known)
 
     def run(self, spec: TrialSpec) -> Trial:
-        """Measure one configuration and record it; returns the finished trial, whatever became of it."""
+        """Measure one configuration and record it; return the finished trial, with or without a value.
+
+        Raises Transient, StoreError: the trial is then recorded as aborted.
+        """
         bench = self._bench
         wanted = Trial(
             self._study, 0, spec.purpose, spec.configuration, TrialState.RUNNING,
@@ -100,9 +104,9 @@ class Controller:
         return trial
 
     def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
-        """One valid repetition, in at most a few attempts.  Raises TrialFailed, MeasurementInvalid."""
+        """Measure one valid repetition in at most a few attempts.  Raises TrialFailed, MeasurementInvalid."""
         for attempt in range(self._attempts):
-            if attempt:  # what disturbed the machine may pass
+            if attempt:  # the disturbance of the machine may pass
                 self._bench.clock.sleep(PAUSE_S * attempt)
             measurement, running = self._measure(trial, repetition, attempt, seed)
             self._bench.store.add_measurement(self._study, trial.number, measurement)
@@ -112,7 +116,7 @@ class Controller:
         raise MeasurementInvalid(measurement.invalid)
 
     def _measure(self, trial: Trial, repetition: int, attempt: int, seed: int) -> tuple[Measurement, Running]:
-        """The sentence: render, deploy, drive load, read traces, evaluate."""
+        """Measure once: render, deploy, drive load, read traces, evaluate."""
         bench, hooks = self._bench, self._bench.application.hooks
         watch = Stopwatch(bench.clock, bench.watch)
         with watch.phase("render"):
@@ -123,7 +127,7 @@ class Controller:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
             self._check(running, hooks.check_before)
-        # More than nothing only where processes go on from one repetition to the next.
+        # Not 0 only where processes continue from one repetition to the next.
         created_before = spans_created(bench, running) if self._plan.incremental else 0
         with watch.phase("load") as step:
             load = drive(bench, self._load_plan(seed), running, step)
@@ -143,21 +147,21 @@ class Controller:
                 traced=self._plan.trace,
                 services=service_times(spans, bench.application.entry, bench.application.tracing.peers),
             )
-        if repetition == 0 and trial.purpose != "verdict":  # its configurations have passed in their own trials
+        if repetition == 0 and trial.purpose != "verdict":  # a verdict's configurations passed it in their own trials
             with watch.phase("check"):
                 self._check(running, hooks.check_after)
         return replace(
-            measurement, phases={**running.phases, **watch.seconds}, spans=self._kept(trial, repetition, spans)
+            measurement, phases={**running.phases, **watch.seconds}, spans=self._keep_spans(trial, repetition, spans)
         ), running
 
-    def _kept(self, trial: Trial, repetition: int, spans: SpanTable) -> str:
-        """The artefact of a window's traces: a twin is learnt from the default's, at the rates of a sweep."""
+    def _keep_spans(self, trial: Trial, repetition: int, spans: SpanTable) -> str:
+        """Keep a window's traces if they serve to calibrate a twin; return the digest of the artefact, or nothing."""
         if self._bench.testbed.modelled or repetition or trial.purpose not in ("default", "probe") or not len(spans):
             return ""
         return self._bench.artefacts.put(packed(spans, KEPT_TRACES))
 
     def _check(self, running: Running, hook: Hook | None) -> None:
-        """The application's own check.  Raises IncorrectAnswer: a configuration that loses data has no value."""
+        """Run the application's check.  Raises IncorrectAnswer: a configuration that loses data has no value."""
         if hook is None:
             return
         try:
@@ -166,14 +170,14 @@ class Controller:
             raise IncorrectAnswer(f"the application's check failed: {error}") from error
 
     def render(self, trial: Trial, repetition: int) -> Deployment:
-        """The deployment of a trial's repetition."""
+        """Return the deployment of a trial's repetition."""
         bench = self._bench
         labels = {
             "tailor.study": self._study,
             "tailor.application": bench.application.name,
             "tailor.trial": str(trial.number),
             "tailor.repetition": str(repetition),
-            "tailor.trial-index": str(self._finished),  # the trial's number in a study that nothing broke off
+            "tailor.trial-index": str(self._finished),  # the trial's number if aborted trials are not counted
         }
         return render(
             bench.application,
@@ -192,7 +196,7 @@ class Controller:
         )
 
     def _with_images(self, trial: Trial, running: Running) -> Trial:
-        """The trial with what ran for it: image digests, stand-ins, and the documents themselves."""
+        """Return the trial with its image digests, stand-ins and rendered documents."""
         if trial.images:
             return trial
         containers = running.containers.values()
@@ -207,21 +211,21 @@ class Controller:
 
 
 def spans_created(bench: Bench, running: Running) -> int:
-    """Spans that the services' own counters hold now; 0 where they count none."""
+    """Return the current count of the services' span counters; 0 where there are none."""
     return bench.traces.created(running) or 0
 
 
 def drive(bench: Bench, plan: LoadPlan, running: Running, step: Callable[[str], None]) -> LoadResult:
-    """Warm-up and window as one uninterrupted load.  Raises TrialFailed where a service did not survive it."""
+    """Drive warm-up and window as one uninterrupted load.  Raises TrialFailed where a service did not survive it."""
     load = bench.load.run(plan, running, lambda: bench.testbed.usage(running), step)
     bench.testbed.alive(running)
     return load
 
 
 def read_window(bench: Bench, load: LoadResult, running: Running, created_before: int) -> tuple[int | None, SpanTable]:
-    """(spans created since ``created_before``, None where nothing counts them; the window's spans).
+    """Return (number of spans created since ``created_before``, None where they are not counted; the window's spans).
 
-    The load generator's own client spans are among both.  Raises TracesMissing.
+    Both include the load generator's client spans.  Raises TracesMissing.
     """
     created = bench.traces.created(running)
     if created is not None:
@@ -234,7 +238,7 @@ def _clear_loser(measurement: Measurement, give_up_above: float | None) -> bool:
 
 
 def _outcome(measurements: list[Measurement]) -> dict[str, Any]:
-    """State, value and reason of a trial from its valid repetitions."""
+    """Return state, value and reason of a trial from its valid repetitions."""
     infeasible = [reason for m in measurements for reason in m.infeasible]
     if infeasible:
         return {"state": TrialState.INFEASIBLE, "reason": "; ".join(infeasible)}

@@ -1,9 +1,9 @@
-"""Numba, told first where to keep what it compiled: a directory named by the sources.  Nobody imports it elsewhere.
+"""Numba with a cache directory that is named by a hash of the sources.  Other modules import numba only from here.
 
-Numba looks at the file of a function to see whether what it kept still holds, but not at the files of the functions
-that it calls.  An edit there would go unnoticed, and numbers would come from code that is no longer there.
+Numba checks only the file of a compiled function, not the files of the functions that it calls.  Without the hash, an
+edit there would go unnoticed, and results would come from old code.
 
-Only who compiles imports this module: to hash the sources and to import numba takes longer than most commands do.
+Only modules that compile import this one: hashing the sources and importing numba takes longer than most commands do.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-SOURCES = ("model", "twin", "critical_path", "traces", "objective")  # who compiles, and what is called from there
+SOURCES = ("model", "twin", "critical_path", "traces", "objective")  # packages that compile, and those that they call
 
 
 def choose_cache(package: Path = PACKAGE) -> None:
-    """Tell numba, before anything is compiled; a directory that the user chose stays."""
+    """Set numba's cache directory, before anything is compiled, unless the user has set one."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     digest = hashlib.sha256()
@@ -28,13 +28,13 @@ def choose_cache(package: Path = PACKAGE) -> None:
     chosen = package / "__pycache__" / f"compiled-{digest.hexdigest()[:16]}"
     try:
         chosen.mkdir(parents=True, exist_ok=True)
-    except OSError:  # an installation that cannot be written: numba has a directory of the user's
+    except OSError:  # a read-only installation: numba uses a directory of the user
         return
     for other in chosen.parent.glob("compiled-*"):
         if other != chosen:
             shutil.rmtree(other, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(chosen)
-    if "numba" in sys.modules:  # an optimizer imported it, and it has read its environment
+    if "numba" in sys.modules:  # an optimizer imported it, and numba reads its environment only once
         sys.modules["numba"].config.CACHE_DIR = str(chosen)
 
 

@@ -95,8 +95,8 @@ class Access:
         return caller
 
 
-def _caller_of(secret: str, known: Sequence[Token]) -> Caller | None:
-    if not known:
+def _caller_of(secret: str, tokens: Sequence[Token]) -> Caller | None:
+    if not tokens:
         return Caller("", "admin")
     given = digest(secret)
-    return next((Caller(token.name, token.scope) for token in known if hmac.compare_digest(token.digest, given)), None)
+    return next((Caller(token.name, token.scope) for token in tokens if hmac.compare_digest(token.digest, given)), None)

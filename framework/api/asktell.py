@@ -152,7 +152,7 @@ def _created(service: Service, body: NewExternal, caller: Caller, key: str | Non
         subject_to=body.subject_to,
         also=body.also,
     )
-    study, new = service.once(caller, key, f"external {body.model_dump_json()}", prepared)
+    study, new = service.create_once(caller, key, f"external {body.model_dump_json()}", prepared)
     answer = json_bytes({"study": study.id, "default": space.default().to_dict()})
     return Response(answer, HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=JSON)
 

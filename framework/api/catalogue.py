@@ -15,8 +15,8 @@ router = APIRouter(tags=["catalogue"], dependencies=[READ])
 @router.get("/applications")
 def applications(service: AppService) -> dict[str, Any]:
     """List the applications in the directories that the operator allows; ``broken`` says why others cannot be used."""
-    known, broken = service.applications()
-    return {"items": [service.application_document(application) for application in known.values()], "broken": broken}
+    usable, broken = service.applications()
+    return {"items": [service.application_document(application) for application in usable.values()], "broken": broken}
 
 
 @router.get("/applications/{name}")

@@ -50,7 +50,7 @@ AGAIN = {"Retry-After": "10"}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``name``: of a function of the process.  ``studies``: the ids of the studies that the answer is computed from."""
+    """A call of the function ``name``.  ``studies``: the ids of the studies that the answer is computed from."""
 
     name: str
     arguments: tuple[str, ...] = ()

@@ -75,13 +75,13 @@ async def body(study: str, service: AppService, caller: ReadCaller) -> HTMLRespo
 @router.get("/launch")
 def launch(service: AppService, caller: ReadCaller, application: str = "") -> HTMLResponse:
     applications, broken = service.applications()
-    known = [service.application_document(application) for application in applications.values()]
-    usable = [document["name"] for document in known if not document["asks_for"]]
+    documents = [service.application_document(application) for application in applications.values()]
+    usable = [document["name"] for document in documents if not document["asks_for"]]
     chosen = application if application in usable else next(iter(usable), "")
     groups = service.catalogue.space(applications[chosen]).groups if chosen else {}
     return _page(
-        "launch.html", caller, "launch", applications=known, chosen=chosen,
-        broken={**broken, **_refused(known)}, groups=groups, fields=form_fields(_choices(service)),
+        "launch.html", caller, "launch", applications=documents, chosen=chosen,
+        broken={**broken, **_refused(documents)}, groups=groups, fields=form_fields(_choices(service)),
     )  # fmt: skip
 
 
@@ -94,8 +94,8 @@ async def compare(service: AppService, caller: ReadCaller, first: str = "", seco
             comparison = await _part(service, "comparison", [first, second], compared, caller)
         except NotFound as error:
             comparison = Markup('<p class="warn" role="alert">{}</p>').format(detail_of(error))
-    known = [study_document(study) for study in await run_in_threadpool(service.store.page, ON_A_PAGE)]
-    return _page("compare.html", caller, "compare", studies=known, first=first, second=second, body=comparison)
+    newest = [study_document(study) for study in await run_in_threadpool(service.store.page, ON_A_PAGE)]
+    return _page("compare.html", caller, "compare", studies=newest, first=first, second=second, body=comparison)
 
 
 @router.get("/optimizers")
@@ -131,10 +131,10 @@ def logout() -> Response:
 
 @router.get("/static/{name}")
 def static(name: str) -> FileResponse:
-    known = {path.name: path for path in STATIC.iterdir()}
-    if name not in known:
+    files = {path.name: path for path in STATIC.iterdir()}
+    if name not in files:
         raise Refused(HTTPStatus.NOT_FOUND, "no such file")
-    return FileResponse(known[name], media_type=TYPES[known[name].suffix])
+    return FileResponse(files[name], media_type=TYPES[files[name].suffix])
 
 
 def _page(template: str, caller: Caller, here: str = "", **values: Any) -> HTMLResponse:
@@ -143,8 +143,8 @@ def _page(template: str, caller: Caller, here: str = "", **values: Any) -> HTMLR
 
 def _listed(service: Service, state: str, application: str, after: str) -> dict[str, Any]:
     """Return the values of a list of studies: those after one of this id, in this state and of this application."""
-    known = StudyState(state) if state in list(StudyState) else None
-    page = service.store.page(ON_A_PAGE + 1, before=after, state=known, application=application or None)
+    in_state = StudyState(state) if state in list(StudyState) else None
+    page = service.store.page(ON_A_PAGE + 1, before=after, state=in_state, application=application or None)
     more = page[ON_A_PAGE - 1].id if len(page) > ON_A_PAGE else ""
     shown = [study_document(study) for study in page[:ON_A_PAGE]]
     return {"studies": shown, "state": state, "application": application, "next": more}
@@ -152,7 +152,7 @@ def _listed(service: Service, state: str, application: str, after: str) -> dict[
 
 async def _body(service: Service, study: Study, caller: Caller) -> Mapping[str, Any]:
     """Return the part of a page that shows a study: {"html", "repetitions"}."""
-    if not await run_in_threadpool(service.has_value, study):
+    if not await run_in_threadpool(service.is_default_measured, study):
         return {"html": PAGES.get_template("live_body.html").render(summary={"default": None}), "repetitions": 0}
     shown: Mapping[str, Any] = json.loads(await service.rendering.answer("body", [study.id], [study], caller.who))
     return shown
@@ -173,8 +173,10 @@ def _choices(service: Service) -> dict[str, Sequence[Choice]]:
     return {"optimizer": optimizers, "testbed": choices_of_testbeds(service.catalogue.testbeds())}
 
 
-def _refused(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _refused(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the applications that may not be launched here, and why."""
     return {
-        document["name"]: f"asks for {', '.join(document['asks_for'])}" for document in known if document["asks_for"]
+        document["name"]: f"asks for {', '.join(document['asks_for'])}"
+        for document in documents
+        if document["asks_for"]
     }

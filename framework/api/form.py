@@ -52,8 +52,8 @@ def _field(declared: Declared, choices: Sequence[Choice]) -> FormField:
     if isinstance(default, tuple):
         return FormField(declared.name, label, "groups", default)
     if choices or option.choices:
-        known = choices or [(choice, choice) for choice in option.choices]
-        return FormField(declared.name, label, "select", default, known)
+        offered = choices or [(choice, choice) for choice in option.choices]
+        return FormField(declared.name, label, "select", default, offered)
     return FormField(
         declared.name,
         label,

@@ -26,7 +26,7 @@ from framework.study.external import External
 from framework.study.external_session import TrialResult
 
 LARGE = 500  # parameters; a study with as many or more is answered in the process of its own
-KEPT_PARAMETERS = 5_000  # in all, of studies whose optimizers the process keeps beside the one that is ask_answer
+KEPT_PARAMETERS = 5_000  # in all, of studies whose optimizers the process keeps beside the current one
 MOST_BYTES = 256 * 2**20  # of memory that optimizers and answers may take in the process
 NICE = 5  # a lower priority than measurements, a higher one than pages
 LIMIT_S = 600.0  # for one answer: the first answer of a study replays all its trials
@@ -37,12 +37,12 @@ MOST_MADE = 16  # requests that wait to make one
 MOST_MADE_PER_CALLER = 8  # of them, from one caller
 
 MOST_VALUES = 20_000  # configurations x parameters of one answer
-PART_VALUES = 5_000  # ask_answer of the optimizer at once, before the clock is read again
+PART_VALUES = 5_000  # asked of the optimizer at once, before the clock is read again
 ASK_S = 2.0  # after which an ask returns the configurations that it has
 
 
 def ask_answer(external: External, study: str, body: Ask, parameters: int) -> bytes:
-    """Return the answer to an ask; a large space is ask_answer in several parts.  Raises as ``External.ask`` does.
+    """Return the answer to an ask; a large space is asked in several parts.  Raises as ``External.ask`` does.
 
     ``parameters``: how many the study has.
     """

@@ -119,9 +119,9 @@ class Rendering:
 
     def _flight(self, question: Question, caller: str) -> _Flight:
         """Return the flight that is under way for this question, or a new one.  Raises Refused: 429, 503."""
-        known = self._flights.get(question)
-        if known is not None:
-            return known
+        flight = self._flights.get(question)
+        if flight is not None:
+            return flight
         if self._closed:
             raise _service_ends()
         if self._now() - self._timed_out.get(question, -math.inf) < RETRY_AFTER_S:

@@ -88,8 +88,8 @@ class NewStudy(Body):
 
     def request(self, application: Path, kept_profile: Callable[[], Path]) -> TuneRequest:
         """Return the request of the use case.  ``kept_profile`` returns the service's profile, where it is wanted."""
-        known = options_of(TuneRequest)
-        given = {name: value_of(known[name], getattr(self, name)) for name in body_fields()}
+        options = options_of(TuneRequest)
+        given = {name: value_of(options[name], getattr(self, name)) for name in body_fields()}
         given["reduce"], _, screening = given["reduce"].partition(":")
         given["screening"] = StudyId(screening) if screening else None
         given["profile"] = kept_profile() if given["profile"] else None

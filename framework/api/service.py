@@ -74,10 +74,10 @@ class Service:
 
     def application(self, name: str) -> Application:
         """Return the application of this name.  Raises UnknownName."""
-        known, _ = self.applications()
-        if name not in known:
-            raise UnknownName("application", name, known)
-        return known[name]
+        usable, _ = self.applications()
+        if name not in usable:
+            raise UnknownName("application", name, usable)
+        return usable[name]
 
     def launchable(self, name: str) -> Path:
         """Return the directory of an application that may be launched.
@@ -127,7 +127,7 @@ class Service:
             raise Refused(HTTPStatus.CONFLICT, "this study is measured elsewhere: it has trials, and nothing else")
         return study
 
-    def has_value(self, study: Study) -> bool:
+    def is_default_measured(self, study: Study) -> bool:
         """Whether the default is measured: before that, no answer about the study takes long to compute."""
         return bool(self.store.trial_page(study.id, 0, 1, purpose="default", state=TrialState.COMPLETED))
 
@@ -139,7 +139,7 @@ class Service:
         """Put a study into the queue; a study that is in the queue already keeps its turn."""
         self.queue.put(study.id, priority=priority, owner=caller.name, resource=self.studies.resource(study))
 
-    def once(
+    def create_once(
         self,
         caller: Caller,
         key: str | None,

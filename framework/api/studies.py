@@ -43,7 +43,7 @@ def launch(
     The same request with the same Idempotency-Key makes no second study.
     """
     request = f"study {body.model_dump_json()}"
-    study, new = service.once(caller, idempotency_key, request, partial(_prepared, service, body), body.priority)
+    study, new = service.create_once(caller, idempotency_key, request, partial(_prepared, service, body), body.priority)
     if not new:
         response.status_code = HTTPStatus.OK
     response.headers["Location"] = f"/v1/studies/{study.id}"
@@ -207,7 +207,7 @@ def _shown(service: Service, name: str) -> tuple[Study, dict[str, Any] | None, d
     summary: dict[str, Any] | None = None
     if study.testbed == EXTERNAL:  # it has trials and no summary
         summary = {}
-    elif not service.has_value(study):
+    elif not service.is_default_measured(study):
         summary = encode(summary_document(service.results.summary(study)))
     job = next((job for job in service.queue.jobs() if job.study == study.id), None)
     progress = service.queue.progress(study.id)

@@ -37,7 +37,7 @@ from framework.errors import InputError, StoreError
 from framework.model import Application, Study, Trial, TrialState
 from framework.model.decisions import Thresholds
 from framework.model.documents import decode, encode
-from framework.model.study import said
+from framework.model.study import display_name
 from framework.model.twin import Twin
 from framework.twin.times import modelled_times
 from optimizer import registry
@@ -205,7 +205,7 @@ def recorded(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
     return {
         "kind": "recorded-study",
         "version": 1,
-        "study": said(study),
+        "study": display_name(study),
         "space": study.space,
         "results": encode(results),
     }

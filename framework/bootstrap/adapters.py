@@ -1,4 +1,4 @@
-"""Everything that works on one database, with its real adapters."""
+"""The use cases put together with their real adapters."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ from framework.use_cases.twin import Twins
 from framework.use_cases.worker import Worker
 
 TESTBEDS: Registry[Callable[[Path, Clock], TestbedKind]] = Registry("testbed", "tailor.testbeds")
-"""Of other packages: functions of TAILOR_HOME and a clock."""
+"""Functions of TAILOR_HOME and a clock, by name; other packages have them."""
 
 KEEP_ALL = Retention()
-MACHINE_S = 5.0  # an engine that was started or ended since is noticed after so long
+MACHINE_S = 5.0  # after so long, an engine that was started or stopped is noticed
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,20 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
     ``kept_parameters``: of studies that are measured elsewhere, whose optimizers this process keeps.
     Raises InputError when ``settings.home`` cannot be written, StoreError.
     """
-    kept = storage(settings)
+    stores = storage(settings)
     backends = Backends(
-        store=kept.studies,
-        artefacts=kept.artefacts,
-        clock=kept.clock,
-        kinds=[docker_kind(settings), twin_kind(kept.clock)],
-        plugged_in={name: partial(plugged_in, name, settings.home, kept.clock) for name in TESTBEDS.names()},
+        store=stores.studies,
+        artefacts=stores.artefacts,
+        clock=stores.clock,
+        kinds=[docker_kind(settings), twin_kind(stores.clock)],
+        plugged_in={name: partial(plugged_in, name, settings.home, stores.clock) for name in TESTBEDS.names()},
         traces=read_all,
         home=settings.home,
         spaces=settings.spaces,
         screen=screen_of,
         observed=partial(observed, sinks(settings)),
     )
-    return assembled(backends, kept.database, settings.retention, kept_parameters)
+    return assembled(backends, stores.database, settings.retention, kept_parameters)
 
 
 def assembled(
@@ -158,7 +158,7 @@ def assembled(
 
 
 def docker_kind(settings: Settings) -> TestbedKind:
-    """Deployments by Docker Compose on the engine that answers here."""
+    """Return the kind that deploys by Docker Compose on the engine that answers here."""
     gate = gate_of(settings)
     machine = ttl_cache(maxsize=1, ttl=MACHINE_S)(lambda: describe(Engine()))
 
@@ -182,7 +182,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
 
 
 def twin_kind(clock: Clock) -> TestbedKind:
-    """The application's twin, where there is one: no engine is needed."""
+    """Return the kind that asks the application's twin: no engine is needed."""
 
     def path_of(application: Application) -> Path:
         path = twin_path(application.directory)
@@ -209,36 +209,36 @@ def twin_kind(clock: Clock) -> TestbedKind:
 
 
 def plugged_in(name: str, home: Path, clock: Clock) -> TestbedKind:
-    """A testbed of another package.  Raises MissingPrerequisite."""
+    """Load a testbed of another package.  Raises MissingPrerequisite."""
     return TESTBEDS.get(name)(home, clock)
 
 
 def screen_of(application: Application, types: Mapping[str, ServiceType]) -> Screen | None:
-    """What an application's twin says of configurations."""
+    """Return the screen of an application: its twin, asked about configurations; None without a twin."""
     path = twin_path(application.directory)
     return partial(screened, load_twin(path), application, types) if path.exists() else None
 
 
 def gate_of(settings: Settings) -> Gate:
-    """What compose files may ask for on this installation."""
+    """Return the gate: what compose files may ask for on this installation."""
     return Gate(settings.allowed, settings.variables)
 
 
 def sinks(settings: Settings) -> list[SpanSink]:
-    """Where spans of Tailor's own work go; their libraries are loaded where they are wanted only."""
-    found: list[SpanSink] = []
+    """Return where spans of Tailor's own work go; the library of each is loaded only where it is wanted."""
+    sinks: list[SpanSink] = []
     if settings.otlp:
         from framework.telemetry.otlp import OtlpSpans
 
-        found.append(OtlpSpans())
+        sinks.append(OtlpSpans())
     if settings.jaeger_agent:
         from framework.telemetry.jaeger_client import JaegerClientSpans
 
-        found.append(JaegerClientSpans(settings.jaeger_agent))
-    return found
+        sinks.append(JaegerClientSpans(settings.jaeger_agent))
+    return sinks
 
 
 def chores(keeper: Keeper, retention: Retention) -> None:
-    """What a worker does now and then: forget what the operator does not want to keep."""
+    """Forget what the operator does not want to keep; a worker does it now and then."""
     if retention != KEEP_ALL:
         keeper.forget(retention)

@@ -36,13 +36,13 @@ class Storage:
 
 
 def storage(settings: Settings) -> Storage:
-    """The storage that ``settings`` name.  Raises InputError when ``settings.home`` cannot be written, StoreError."""
+    """Open the storage of ``settings``.  Raises InputError when ``settings.home`` cannot be written, StoreError."""
     clock = SystemClock()
     try:
         settings.home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"TAILOR_HOME: cannot create {settings.home}: {error.strerror}") from error
     database = Database(settings.database)
-    # A SQLite file is one machine's; who shares a server with other machines shares the large things too.
+    # A SQLite file belongs to one machine; on a database server the large artefacts are shared as well.
     artefacts = FileArtefacts(settings.home / "artefacts") if database.is_sqlite else SqlArtefacts(database, clock)
     return Storage(database, artefacts, SqlStudyStore(database, artefacts, clock), clock)

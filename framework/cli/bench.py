@@ -100,18 +100,18 @@ def replay(
 
 def _report(asked: _Race, runs: Sequence[Run], title: str, as_json: bool) -> None:
     written = write_tables(runs, asked.directory, title)
-    found = standings(runs, [n for n in CHECKPOINTS if n <= asked.evaluations] or [asked.evaluations])
+    ranking = standings(runs, [n for n in CHECKPOINTS if n <= asked.evaluations] or [asked.evaluations])
     if as_json:
-        ranks = {str(n): one.mean_ranks for n, one in found.items()}
+        ranks = {str(n): after.mean_ranks for n, after in ranking.items()}
         print_json({"title": title, "problems": asked.problems, "mean_ranks": ranks, "files": written})
         return
-    _show(output, found)
+    _show(output, ranking)
     output.print("\n".join(str(path) for path in written), soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class _Race:
-    """What a person asks for."""
+    """A race as the command line asks for it."""
 
     optimizers: Sequence[str]
     problems: Sequence[str]
@@ -121,7 +121,7 @@ class _Race:
     directory: Path
 
     def run(self, messages: Console) -> list[Run]:
-        """Raises InputError."""
+        """Return the runs, those that are kept in the directory too.  Raises InputError."""
         for option, value in (
             ("--evaluations", self.evaluations),
             ("--seeds", self.seeds),
@@ -170,13 +170,13 @@ def _race(
         )  # fmt: skip
 
 
-def _show(output: Console, found: Any) -> None:
-    """Mean ranks, the best of the last column first."""
-    last = list(found)[-1]
+def _show(output: Console, ranking: Any) -> None:
+    """Print mean ranks, the best of the last column first."""
+    last = list(ranking)[-1]
     table = Table(box=None, pad_edge=False)
     table.add_column("mean rank over the problems", no_wrap=True)
-    for evaluations in found:
+    for evaluations in ranking:
         table.add_column(f"after {evaluations}", justify="right")
-    for name in found[last].mean_ranks:
-        table.add_row(name, *(f"{one.mean_ranks[name]:.2f}" for one in found.values()))
+    for name in ranking[last].mean_ranks:
+        table.add_row(name, *(f"{after.mean_ranks[name]:.2f}" for after in ranking.values()))
     output.print(table)

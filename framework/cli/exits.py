@@ -25,5 +25,5 @@ EXIT_CODES: tuple[tuple[type[TailorError], int], ...] = (
 
 
 def exit_code(error: TailorError) -> int:
-    """The exit code of an error; 1 is left to bugs."""
+    """Return the exit code of an error; 1 is left to bugs."""
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)

@@ -28,15 +28,15 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets."""
-    kept = opened()
-    found = kept.store.get(study)
-    path = path or Path(f"{found.id}.zip")
-    data = kept.sharing.pack(found.id)
+    tailor = opened()
+    exported = tailor.store.get(study)
+    path = path or Path(f"{exported.id}.zip")
+    data = tailor.sharing.pack(exported.id)
     try:
         path.write_bytes(data)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    print_json({"study": found.id, "file": path, "bytes": len(data)}) if as_json else output.print(
+    print_json({"study": exported.id, "file": path, "bytes": len(data)}) if as_json else output.print(
         f"{path} ({len(data) / 1e6:.1f} MB)", soft_wrap=True
     )
 
@@ -65,11 +65,11 @@ def forget(
         None if samples is None else terminal.seconds("--samples", samples),
         None if studies is None else terminal.seconds("--studies", studies),
     )
-    found = opened().keeper.forget(retention)
+    forgotten = opened().keeper.forget(retention)
     if as_json:
-        print_json(found)
+        print_json(forgotten)
     else:
         output.print(
-            f"{len(found.studies)} studies removed, the samples of {found.samples} windows dropped, "
-            f"{found.artefacts} files freed"
+            f"{len(forgotten.studies)} studies removed, the samples of {forgotten.samples} windows dropped, "
+            f"{forgotten.artefacts} files freed"
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from framework.model import TuneRequest
 from framework.model.options import options_of
 
-# Of fields that are no options of a TuneRequest, where the flag is not the field's name with hyphens.
+# Fields that are no options of a TuneRequest -> flag, where it is not the field's name with hyphens.
 FLAGS: Mapping[str, str] = {
     "changes": "--set",
     "count": "--replications",
@@ -19,7 +19,7 @@ FLAGS: Mapping[str, str] = {
 
 
 def flag(field: str) -> str:
-    """The flag that a field of a request is given with."""
+    """Return the flag that a field of a request is given with."""
     declared = options_of(TuneRequest).get(field)
     if declared is None:
         return FLAGS.get(field) or "--" + field.replace("_", "-")

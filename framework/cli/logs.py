@@ -1,7 +1,7 @@
-"""What long-running commands say of themselves: one JSON object a line, or text for a person.
+"""The log of long-running commands: one JSON object a line, or text for a person.
 
-What others wrote into it (paths of requests, names) moves no cursor, changes no colour and begins no line of its own:
-control characters are escaped in both forms.
+Text that others wrote (paths of requests, names) cannot move the cursor, change colours or begin a line: control
+characters are escaped in both forms.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         added = {name: value for name, value in vars(record).items() if name not in _OWN}
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {"level": record.levelname.lower(), "name": record.name, "message": record.getMessage()}
-        line = {"at": at, **said, **added}
+        entry = {"level": record.levelname.lower(), "name": record.name, "message": record.getMessage()}
+        line = {"at": at, **entry, **added}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -39,8 +39,8 @@ class Text(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    """Every character that a terminal would not show as itself, as Python writes it: ESC is ``\\x1b``."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    """Write every character that a terminal would not show as itself as Python does: ESC is ``\\x1b``."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def to_stderr(as_json: bool) -> None:

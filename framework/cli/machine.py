@@ -30,7 +30,7 @@ def doctor(
     applications: Annotated[list[Path] | None, typer.Argument(metavar="[APP]...", help="Check their images.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
+    """Examine what this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
     findings = examine(opened().backends, applications or [])
     if as_json:
         print_json(findings)
@@ -81,13 +81,13 @@ def sweep(
     start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
     factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
     limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
-    duration: Annotated[str, typer.Option(help="Measured window per rate.")] = "10s",
+    duration: Annotated[str, options.option_of("window_s")] = "10s",
     repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
     maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
-    limit_of: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    limit_of: Annotated[list[str] | None, options.option_of("limits")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write the plot (SVG).")] = None,
-    testbed: Annotated[str, typer.Option(help=options.help_of("testbed"))] = "auto",
+    testbed: Annotated[str, options.option_of("testbed")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
@@ -98,7 +98,7 @@ def sweep(
             case RateMeasured(step):
                 messages.print(_rate_line(step), soft_wrap=True)
 
-    found = sweeps.run(
+    finished = sweeps.run(
         application,
         watch,
         start_rps=start,
@@ -111,13 +111,13 @@ def sweep(
         limits=terminal.limits(limit_of or []),
         testbed=testbed,
     )
-    written = sweeps.plot(found, plot)
+    written = sweeps.plot(finished, plot)
     if as_json:
-        print_json({"sweep": found, "plot": written})
+        print_json({"sweep": finished, "plot": written})
     else:
-        output.print(f"{found.statement}\nplot: {written}", soft_wrap=True)
+        output.print(f"{finished.statement}\nplot: {written}", soft_wrap=True)
 
 
 def _rate_line(step: Step) -> str:
-    found = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
-    return f"{step.rate_rps:7.0f} requests/s: {found}"
+    outcome = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
+    return f"{step.rate_rps:7.0f} requests/s: {outcome}"

@@ -1,7 +1,7 @@
-"""``tailor`` on the command line.  A command's module is imported when the command is called, and not before.
+"""``tailor`` on the command line.  A command's module is imported only when the command is called.
 
-So the version and the list of commands take no longer than Python and the command line's library do, and each command
-waits for what it needs itself.
+So the version and the list of commands take no longer than Python and the command line's library do, and a command
+waits only for the imports that it needs itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "studies": {
         "studies": "List the studies.",
-        "show": "A study: its trials and what it found.",
+        "show": "Show a study: its trials and its result.",
         "best": "Write the best configuration: compose file, mounted files, configuration and a diff against the "
         "default.",
         "report": "Write a study's report: one self-contained HTML page.",
@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "apps": "List the applications below a directory.",
     },
     "machine": {
-        "doctor": "What this machine can do, what is missing and how to get it.",
+        "doctor": "Examine what this machine can do, what is missing and how to get it.",
         "clean": "Remove containers, networks and volumes that killed studies and profiles left; what runs stays.",
         "sweep": "Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a "
         "rate.",
@@ -62,14 +62,14 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "token": "Bearer tokens of the service.",
     },
     "traces": {
-        "analyze": "Where the time of requests goes: the critical path of traces from files or from Jaeger.",
-        "compare": "Where the time of requests goes in two configurations, service by service.",
+        "analyze": "Show where the time of requests goes: the critical path of traces from files or from Jaeger.",
+        "compare": "Compare where the time of requests goes in two configurations, service by service.",
     },
     "twin": {"twin": "The application's queueing model: make it, ask it."},
 }
 """Module of ``framework.cli`` -> command -> the first sentence of its help."""
 
-# What the command line itself refuses; typer keeps its own copy of click and exports only this descendant.
+# The error of a missing argument or an unknown option; typer has its own copy of click and exports only this child.
 Refused: Any = typer.BadParameter.__mro__[2]
 
 
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
 
 
 def command(name: str) -> Any:
-    """The command of this name, with its options."""
+    """Return the command of this name, with its options."""
     [module] = [module for module, summaries in COMMANDS.items() if name in summaries]
     part = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     import_module(f"framework.cli.{module}").register(part)
@@ -116,7 +116,7 @@ def _stop(signum: int, frame: object) -> None:
 
 
 def main() -> None:
-    """Entry point: errors become one clear message and the exit code of framework.cli.exits."""
+    """Run the command line; errors become one clear message and the exit code of framework.cli.exits."""
     signal.signal(signal.SIGTERM, _stop)
     try:
         status = app(prog_name="tailor", standalone_mode=False)

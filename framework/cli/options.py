@@ -1,4 +1,4 @@
-"""Options of a command, made of their declaration: its flags, and from what is typed to the fields of a request."""
+"""Options of a command, made of their declaration: flags, and the fields of a request from what is typed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def with_options(command: Command) -> Command:
-    """A decorator of a command: in place of its ``**given`` stand the options of a TuneRequest that it takes."""
+    """Decorate a command: in place of its ``**given`` stand the options of a TuneRequest that it takes."""
     signature = inspect.signature(command, eval_str=True)
     own = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -34,15 +34,15 @@ def with_options(command: Command) -> Command:
 
 
 def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
-    """The request of what was typed.  Raises InputError."""
+    """Return the request of what was typed.  Raises InputError."""
     known = options_of(TuneRequest)
     values = {name: _value(known[name], typed) for name, typed in given.items()}
     return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
 
 
-def help_of(name: str) -> str:
-    """The help of an option of a TuneRequest, for other commands that have it too."""
-    return _help(options_of(TuneRequest)[name])
+def option_of(name: str) -> Any:
+    """Return flag and help of an option of a TuneRequest, for another command that has it with a default of its own."""
+    return _option(options_of(TuneRequest)[name])
 
 
 def _taken(command: str) -> list[Declared]:
@@ -52,14 +52,17 @@ def _taken(command: str) -> list[Declared]:
 
 def _parameter(declared: Declared) -> inspect.Parameter:
     kind, default = _typed(declared)
-    option = typer.Option(declared.flag, help=_help(declared), hidden=declared.option.hidden)
     return inspect.Parameter(
-        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, _option(declared)]
     )
 
 
+def _option(declared: Declared) -> Any:
+    return typer.Option(declared.flag, help=_help(declared), hidden=declared.option.hidden)
+
+
 def _typed(declared: Declared) -> tuple[Any, Any]:
-    """The type that the command line reads, and the default as one would type it."""
+    """Return the type that the command line reads, and the default as one would type it."""
     members, default = _members(declared.type), declared.default
     many = next((kind for kind in members if get_origin(kind) in (tuple, Mapping)), None)
     if many is not None:
@@ -74,7 +77,7 @@ def _typed(declared: Declared) -> tuple[Any, Any]:
 
 
 def _value(declared: Declared, typed: Any) -> Any:
-    """The value of a field of what was typed.  Raises InputError."""
+    """Return the value of a field for what was typed.  Raises InputError."""
     members = _members(declared.type)
     if declared.type is bool:
         return typed != declared.default  # a flag changes it
@@ -95,7 +98,7 @@ def _value(declared: Declared, typed: Any) -> Any:
 
 
 def _help(declared: Declared) -> str:
-    """A sentence: the declared help, how to write it, and what holds where it is not given."""
+    """Make a sentence: the declared help, how to write it, and what holds where it is not given."""
     option, members = declared.option, _members(declared.type)
     text = option.help
     if option.choices:
@@ -113,14 +116,14 @@ def _help(declared: Declared) -> str:
 
 
 def _behind(name: str, choice: str) -> str:
-    """``:FILE`` or ``:STUDY`` where an option is written behind a choice of the option ``name``."""
-    found = options_of(TuneRequest).get(choice)
-    if found is None or found.option.within != name:
+    """Return ``:FILE`` or ``:STUDY`` where an option is written behind a choice of the option ``name``."""
+    option = options_of(TuneRequest).get(choice)
+    if option is None or option.option.within != name:
         return ""
-    return ":FILE" if Path in _members(found.type) else ":STUDY"
+    return ":FILE" if Path in _members(option.type) else ":STUDY"
 
 
 def _members(union: Any) -> tuple[Any, ...]:
-    """The types of a union, None left out."""
-    found = get_args(union) if get_origin(union) in (Union, UnionType) else (union,)
-    return tuple(kind for kind in found if kind is not NoneType)
+    """Return the types of a union, None left out."""
+    members = get_args(union) if get_origin(union) in (Union, UnionType) else (union,)
+    return tuple(kind for kind in members if kind is not NoneType)

@@ -52,11 +52,11 @@ def profile(
         int, typer.Option(min=0, max=1000, help="Pairs of services measured side by side, to judge predictions.")
     ] = 8,
     duration: Annotated[str, typer.Option(help="Of one window.")] = "5s",
-    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
+    rate: Annotated[float | None, options.option_of("rate_rps")] = None,
     domains: Annotated[
         str, typer.Option(help="The service's CPUs and those of the rest: 2 for halves, or 0-3/4-7.")
     ] = "2",
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    limits: Annotated[list[str] | None, options.option_of("limits")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Three stressors, one intensity, one block.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Begin a new profile; what was measured is lost.")] = False,
     path: Annotated[
@@ -83,12 +83,12 @@ def profile(
     profiles = opened().profiles
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=messages) as bar:
-        found = profiles.run(request, _watching(bar), path, again=again)
-    plots = profiles.write_plots(found)
+        measured = profiles.run(request, _watching(bar), path, again=again)
+    plots = profiles.write_plots(measured)
     if as_json:
-        print_json({**_document(found), "plots": plots})
+        print_json({**_document(measured), "plots": plots})
         return
-    _show(output, found)
+    _show(output, measured)
     if plots:
         output.print(f"a figure for each service: {plots}", soft_wrap=True)
 
@@ -100,66 +100,64 @@ def place(
         typer.Option(help="Of `tailor profile` [default: the one below TAILOR_HOME, or a new one]."),
     ] = None,
     pairs: Annotated[int, typer.Option(help="Groups of fresh runs of all placements in the verdict.")] = 10,
-    duration: Annotated[str, typer.Option(help="Of one measured window.")] = "20s",
+    duration: Annotated[str, options.option_of("window_s")] = "20s",
     optimizer: Annotated[
         str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
     ] = "placement-exact",
-    domains: Annotated[str, typer.Option(help="The CPU sets: how many, or which (0-3/4-7).")] = "2",
-    pin: Annotated[list[str] | None, typer.Option(help=options.help_of("pin"))] = None,
-    apart: Annotated[list[str] | None, typer.Option(help=options.help_of("apart"))] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="name=value, of the optimizer (repeatable).")
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Requests/s [default: the application's].")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limits", help=options.help_of("limits"))] = None,
+    domains: Annotated[str, options.option_of("domains")] = "2",
+    pin: Annotated[list[str] | None, options.option_of("pin")] = None,
+    apart: Annotated[list[str] | None, options.option_of("apart")] = None,
+    option: Annotated[list[str] | None, options.option_of("options")] = None,
+    rate: Annotated[float | None, options.option_of("rate_rps")] = None,
+    limits: Annotated[list[str] | None, options.option_of("limits")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
-    testbed: Annotated[str, typer.Option(help="auto, docker, or twin: a model of another machine, say.")] = "auto",
+    testbed: Annotated[str, options.option_of("testbed")] = "auto",
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Propose where services run, say why, and measure it against all together and random placements."""
     tailor = opened()
-    given = terminal.limits(limits or [])
+    disturbance = terminal.limits(limits or [])
     target = profile or tailor.profiles.path(load_application(application))
-    asked = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=given)
-    asked = asked.quick() if quick else asked
-    if profile is None and tailor.profiles.unfinished(asked):
+    profile_request = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=disturbance)
+    profile_request = profile_request.quick() if quick else profile_request
+    if profile is None and tailor.profiles.unfinished(profile_request):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=messages) as bar:
-            tailor.profiles.run(asked, _watching(bar), target)
-    found = load_profile(target, load_application(application))
-    if not attributes(found):
+            tailor.profiles.run(profile_request, _watching(bar), target)
+    measured = load_profile(target, load_application(application))
+    if not attributes(measured):
         raise InputError(f"{target}: no service was measured beside every stressor; run: tailor profile {application}")
     request = TuneRequest(
         application, optimizer=optimizer, iterations=1, placement="only", profile=target, domains=domains,
-        minimal=0, pairs=pairs, window_s=terminal.seconds("--duration", duration), rate_rps=rate, limits=given,
+        minimal=0, pairs=pairs, window_s=terminal.seconds("--duration", duration), rate_rps=rate, limits=disturbance,
         testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
         options=terminal.values(option or [], "--option"), seed=seed, drift_every=0,
-        only=tuple(sorted(attributes(found))),
+        only=tuple(sorted(attributes(measured))),
     )  # fmt: skip
     request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
     study = tailor.placements.propose(request)
     run_study(tailor, study.id, as_json)
     if not as_json:
-        _explain(output, tailor, study, found)
+        _explain(output, tailor, study, measured)
         output.print(_recommended(tailor.store.get(study.id)), soft_wrap=True)
 
 
 def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) -> None:
-    """Why each service stands where the solver put it: from the profile, so predicted and not measured."""
-    searched = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
+    """Print why the solver put each service where it is: from the profile, so predicted and not measured."""
+    searched = [trial for trial in tailor.store.trials(study.id) if trial.purpose == "search"]
     if not searched:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("service", "CPUs", "harm", "left", "why"):
         table.add_column(column)
     why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, profile)
-    whole = sum(one.harm_shared for one in why_each)
-    for one in sorted(why_each, key=lambda one: -one.harm_shared):
-        kept = "kept apart from" if one.separated else "still beside"
-        why = f"{kept} {one.worst}, which harms it most ({one.resource})" if one.worst else ""
-        harm = _share(one.harm_shared, whole), _share(one.harm_placed, one.harm_shared)
-        table.add_row(one.service, one.cpus, *harm, why)
+    whole = sum(reason.harm_shared for reason in why_each)
+    for reason in sorted(why_each, key=lambda reason: -reason.harm_shared):
+        kept = "kept apart from" if reason.separated else "still beside"
+        why = f"{kept} {reason.worst}, which harms it most ({reason.resource})" if reason.worst else ""
+        harm = _share(reason.harm_shared, whole), _share(reason.harm_placed, reason.harm_shared)
+        table.add_row(reason.service, reason.cpus, *harm, why)
     output.print(table)
     output.print(
         "harm: the service's share of what the profile predicts that all suffer on the same CPUs; left: how much of it "
@@ -171,7 +169,7 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
 
 
 def _recommended(study: Study) -> str:
-    """The placement that was shown to be better than everything everywhere, if one was."""
+    """Recommend the placement, if it was shown to be better than every service on all CPUs."""
     if study.verdict is not None and study.verdict.statement == "improvement":
         return f"recommended: this placement; its files: tailor best {study.id} --output DIR"
     return "no placement is recommended: this one was not shown to be better than every service on all CPUs"
@@ -182,7 +180,7 @@ def _share(part: float, whole: float) -> str:
 
 
 def _warn(output: Console, profile: Profile) -> None:
-    """What makes the profile say less."""
+    """Print what makes the profile less reliable."""
     about = profile.about
     if about.rare():
         output.print(
@@ -199,7 +197,7 @@ def _warn(output: Console, profile: Profile) -> None:
 
 
 def _watching(bar: Progress) -> Callable[[Event], None]:
-    """Shows each window; where no bar can be drawn (a log file), a line for each service and block."""
+    """Return a watch that shows each window; where no bar can be drawn (a log file), a line per service and block."""
     task = bar.add_task("deploying", total=None)
     last = ""
 
@@ -218,69 +216,70 @@ def _watching(bar: Progress) -> Callable[[Event], None]:
     return watch
 
 
-def _document(found: Profile) -> dict[str, Any]:
-    known = judgement(found)
+def _document(profile: Profile) -> dict[str, Any]:
+    judged = judgement(profile)
     return {
-        "about": asdict(found.about),
-        "slowdowns": [asdict(one) for one in slowdowns(found.windows)],
-        "scores": thesis_scores(losses(found.windows)),
-        "pressures": pressures(found),
-        "attributes": attributes(found),
-        "pairs": ratios(found.pairs),
-        "leave_one_out": None if known is None else asdict(known),
-        "pipelines": {one.service: one.shares for one in found.pipelines},
-        "windows": len(found.windows),
-        "invalid": sum(bool(one.invalid) for one in found.windows),
+        "about": asdict(profile.about),
+        "slowdowns": [asdict(slowdown) for slowdown in slowdowns(profile.windows)],
+        "scores": thesis_scores(losses(profile.windows)),
+        "pressures": pressures(profile),
+        "attributes": attributes(profile),
+        "pairs": ratios(profile.pairs),
+        "leave_one_out": None if judged is None else asdict(judged),
+        "pipelines": {pipeline.service: pipeline.shares for pipeline in profile.pipelines},
+        "windows": len(profile.windows),
+        "invalid": sum(bool(window.invalid) for window in profile.windows),
     }
 
 
 def _leaves(shares: Mapping[str, float]) -> Mapping[str, float]:
-    """The nodes of a top-down tree that have no children in it."""
+    """Return the nodes of a top-down tree that have no children in it."""
     return {node: share for node, share in shares.items() if not any(other.startswith(f"{node}.") for other in shares)}
 
 
 def _harm(service: str, rows: Sequence[Slowdown]) -> str:
-    """What slows the service in every block at its strongest, the worst first."""
-    strongest = {one.stressor: one for one in sorted(rows, key=lambda one: one.intensity) if one.service == service}
-    harmful = sorted((one for one in strongest.values() if one.low > 1), key=lambda one: -one.mean)
-    return ", ".join(f"{one.stressor} x{one.mean:.2f}" for one in harmful) or "-"
+    """Name the stressors that slow the service in every block at their strongest, the worst first."""
+    strongest = {row.stressor: row for row in sorted(rows, key=lambda row: row.intensity) if row.service == service}
+    harmful = sorted((row for row in strongest.values() if row.low > 1), key=lambda row: -row.mean)
+    return ", ".join(f"{row.stressor} x{row.mean:.2f}" for row in harmful) or "-"
 
 
-def _show(output: Console, found: Profile) -> None:
-    about = found.about
+def _show(output: Console, profile: Profile) -> None:
+    about = profile.about
     output.print(
         f"{about.application} at {about.rate_rps:g} requests/s: each service alone on CPU {about.place}; all else, "
-        f"Jaeger and the load generator too, on CPU {about.rest}; {len(found.windows)} windows of {about.window_s:g} s",
+        f"Jaeger and the load generator too, on CPU {about.rest}; {len(profile.windows)} windows of "
+        f"{about.window_s:g} s",
         soft_wrap=True,
     )
-    scores = thesis_scores(losses(found.windows))
-    rows = slowdowns(found.windows)
+    scores = thesis_scores(losses(profile.windows))
+    rows = slowdowns(profile.windows)
     table = Table(box=None, pad_edge=False)
     for column in ("service", "peak cores", "score"):
         table.add_column(column, no_wrap=True)
     table.add_column("slower in every block beside (mean latency, stressors at their strongest)")
-    for service in sorted(scores, key=lambda one: -scores[one][""]):
+    for service in sorted(scores, key=lambda service: -scores[service][""]):
         table.add_row(service, f"{about.peaks.get(service, 0):.2f}", f"{scores[service]['']:.3f}", _harm(service, rows))
     output.print(table)
-    _warn(output, found)
+    _warn(output, profile)
     left_out = sorted(about.peaks.keys() - scores.keys() - set(about.rare()))
     if left_out:
         output.print(f"without a score, not measured beside every stressor: {', '.join(left_out)}", soft_wrap=True)
-    known = judgement(found)
-    if known:
+    judged = judgement(profile)
+    if judged:
         output.print(
-            f"predicted slowdown of a service beside another: off by {known.median:.0%} (median; at most "
-            f"{known.most:.0%}) over {known.pairs} measured pairs, each left out of the fit in its turn; to predict "
-            f"none is off by {known.harmless:.0%}"
-            + ("" if known.median < known.harmless else ": nothing is known about the size of a slowdown here"),
+            f"predicted slowdown of a service beside another: off by {judged.median:.0%} (median; at most "
+            f"{judged.most:.0%}) over {judged.pairs} measured pairs, each left out of the fit in its turn; to predict "
+            f"none is off by {judged.harmless:.0%}"
+            + ("" if judged.median < judged.harmless else ": nothing is known about the size of a slowdown here"),
             soft_wrap=True,
         )
     if about.without_counters:
         output.print(f"scores are from latency; no hardware counters: {about.without_counters}", soft_wrap=True)
-    for one in found.pipelines:
-        heaviest = sorted(_leaves(one.shares).items(), key=lambda node: -node[1])[:3]
+    for pipeline in profile.pipelines:
+        heaviest = sorted(_leaves(pipeline.shares).items(), key=lambda node: -node[1])[:3]
         shares = ", ".join(f"{node} {share:.0%}" for node, share in heaviest) or "too little was counted"
-        output.print(f"pipeline of {one.service}: {shares}", soft_wrap=True)
-    invalid = sum(bool(one.invalid) for one in found.windows)
+        output.print(f"pipeline of {pipeline.service}: {shares}", soft_wrap=True)
+    invalid = sum(bool(window.invalid) for window in profile.windows)
     if invalid:
         output.print(f"{invalid} windows did not count: disturbed by the machine's host, or too few spans")

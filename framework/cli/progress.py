@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: phase, trial, incumbent, time left.
+"""The progress of a study that runs: phase, trial, incumbent, time left.
 
 On a terminal this is a progress bar; elsewhere one line per trial, so that a log stays readable.
 """

@@ -46,12 +46,12 @@ def serve(
 
     few_arenas()
     _log(log, messages)
-    kept, settings = opened(), Settings.from_environment()
-    if not _is_loopback(host) and not kept.tokens.tokens():
+    tailor, settings = opened(), Settings.from_environment()
+    if not _is_loopback(host) and not tailor.tokens.tokens():
         raise InputError(f"--host: found {host} and no token; make one first: tailor token add NAME")
     listening = listening_on(host, port)
-    server = server_of(app_of(kept, settings, host), Limits(proxies=settings.proxies), kept.worker.leave)
-    working = threading.Thread(target=kept.worker.run, name="worker")
+    server = server_of(app_of(tailor, settings, host), Limits(proxies=settings.proxies), tailor.worker.leave)
+    working = threading.Thread(target=tailor.worker.run, name="worker")
     if not no_worker:
         working.start()
     address = f"http://{host}:{listening.getsockname()[1]}"
@@ -59,7 +59,7 @@ def serve(
     try:
         server.run(sockets=[listening])
     finally:
-        kept.worker.leave()
+        tailor.worker.leave()
         if not no_worker:
             messages.print("waiting for the worker")
             working.join()
@@ -71,12 +71,12 @@ def worker(
 ) -> None:
     """Run the studies that wait in the queue (TAILOR_DATABASE), one after the other."""
     _log(log, messages)
-    kept = opened()
+    tailor = opened()
     messages.print("working; Ctrl-C pauses the study that runs and leaves it to other workers")
     try:
-        kept.worker.run(until_empty=until_empty)
+        tailor.worker.run(until_empty=until_empty)
     except KeyboardInterrupt:
-        kept.worker.leave()
+        tailor.worker.leave()
 
 
 def add(
@@ -86,7 +86,7 @@ def add(
     """Make a token and print it; it is kept nowhere and cannot be shown again."""
     from framework.api.access import SCOPES, new_token
 
-    known = {one: one for one in SCOPES}
+    known = {name: name for name in SCOPES}
     if scope not in known:
         raise InputError(f"--scope: found {scope!r}; allowed: {', '.join(SCOPES)}")
     token, digest = new_token()
@@ -95,16 +95,16 @@ def add(
 
 
 def list_(as_json: Json = False) -> None:
-    """The tokens' names and scopes."""
-    found = opened().tokens.tokens()
+    """List the tokens' names and scopes."""
+    tokens = opened().tokens.tokens()
     if as_json:
-        print_json([{"name": one.name, "scope": one.scope, "created_at": one.created_at} for one in found])
+        print_json([{"name": token.name, "scope": token.scope, "created_at": token.created_at} for token in tokens])
         return
     table = Table(box=None, pad_edge=False)
     for column in ("name", "scope", "made"):
         table.add_column(column)
-    for one in found:
-        table.add_row(one.name, one.scope, one.created_at)
+    for token in tokens:
+        table.add_row(token.name, token.scope, token.created_at)
     output.print(table)
 
 

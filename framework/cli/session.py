@@ -27,7 +27,7 @@ def opened() -> Opened:
 
 
 def studies_here() -> Sequence[Listed]:
-    """The list of studies, from their storage alone."""
+    """List the studies, from their storage alone."""
     from framework.bootstrap.storage import storage
     from framework.use_cases.listing import listed
 
@@ -35,7 +35,7 @@ def studies_here() -> Sequence[Listed]:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output, whatever the terminal's width."""
+    """Print one JSON document on standard output, whatever the terminal's width."""
     from framework.model.documents import encode
 
     sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")

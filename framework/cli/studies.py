@@ -1,4 +1,4 @@
-"""Commands that look: studies, show, best, report, optimizers, spaces, apps."""
+"""Commands that show: studies, show, best, report, optimizers, spaces, apps."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def studies(as_json: Json = False) -> None:
         return
     rows = [
         (
-            found.study.id,
-            found.study.state,
-            found.study.application_name,
-            found.study.plan.optimizer,
-            str(found.trials),
-            found.headline,
+            listed.study.id,
+            listed.study.state,
+            listed.study.application_name,
+            listed.study.plan.optimizer,
+            str(listed.trials),
+            listed.headline,
         )
-        for found in studies_here()
+        for listed in studies_here()
     ]
     output.print(_table(("study", "state", "application", "optimizer", "trials", "verdict"), rows))
 
 
 def show(study: StudyArgument, as_json: Json = False) -> None:
-    """A study: its trials and what it found."""
+    """Show a study: its trials and its result."""
     from framework.cli import terminal
     from framework.model.plan_document import plan_document
     from framework.report.summary_json import summary_document
 
     tailor = opened()
-    found = tailor.store.get(study)
-    trials = list(tailor.store.trials(found.id))
-    summary = tailor.results.summary(found)
+    shown = tailor.store.get(study)
+    trials = list(tailor.store.trials(shown.id))
+    summary = tailor.results.summary(shown)
     if as_json:
-        print_json({**summary_document(summary), "plan": plan_document(found), "trials_detail": trials})
+        print_json({**summary_document(summary), "plan": plan_document(shown), "trials_detail": trials})
         return
-    terminal.opening(output, found)
+    terminal.opening(output, shown)
     output.print(terminal.trials_table(trials, summary.objective))
     terminal.summary(output, summary)
 
@@ -92,12 +92,13 @@ def report(
 
 def optimizers(as_json: Json = False) -> None:
     """List the optimizers with their options and sources."""
-    found = opened().catalogue.optimizers()
+    optimizers = opened().catalogue.optimizers()
     if as_json:
-        print_json(found)
+        print_json(optimizers)
         return
     rows = [
-        (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"]) for o in found
+        (o["name"], o["summary"], ", ".join(f"{k}={v}" for k, v in o["options"].items()), o["source"])
+        for o in optimizers
     ]
     output.print(_table(("optimizer", "what it does", "options", "source"), rows))
 
@@ -127,11 +128,14 @@ def apps(
     as_json: Json = False,
 ) -> None:
     """List the applications below a directory."""
-    found = opened().catalogue.applications(directory)
+    applications = opened().catalogue.applications(directory)
     if as_json:
-        print_json(found)
+        print_json(applications)
         return
-    rows = [(a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}") for a in found]
+    rows = [
+        (a["name"], a["directory"], str(a["services"]), str(a["parameters"]), f"{a['rate_rps']:g}")
+        for a in applications
+    ]
     output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
 
 

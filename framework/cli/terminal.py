@@ -1,4 +1,4 @@
-"""Words and tables for the terminal; reads durations such as ``20s``."""
+"""Words and tables for the terminal, and what is typed there, such as ``20s``, as values."""
 
 from __future__ import annotations
 
@@ -41,44 +41,44 @@ MODELLED = "[yellow]MODELLED: no application runs; every number below comes from
 
 
 def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
-    """Numbers given as ``name=value``.  Raises InputError; unknown names are refused where a study is made."""
-    found = {}
+    """Read numbers given as ``name=value``.  Raises InputError; unknown names are refused where a study is made."""
+    numbers = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         try:
-            found[name] = float(text)
+            numbers[name] = float(text)
         except ValueError:
             raise InputError(f"{option}: found {pair!r}; allowed: name=value, a number") from None
-    return found
+    return numbers
 
 
 def values(pairs: list[str], option: str) -> dict[str, Any]:
-    """``name=value`` pairs; a value is JSON where it can be, else text.  Raises InputError."""
-    found: dict[str, Any] = {}
+    """Read ``name=value`` pairs; a value is JSON where it can be, else text.  Raises InputError."""
+    read: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:
             raise InputError(f"{option}: found {pair!r}; allowed: name=value")
         try:
-            found[name] = json.loads(text)
+            read[name] = json.loads(text)
         except json.JSONDecodeError:
-            found[name] = text
-    return found
+            read[name] = text
+    return read
 
 
 def initial(text: str) -> Literal["default", "random"] | Path:
-    """Where an optimizer starts: what is neither word is a file."""
+    """Read where an optimizer starts; a text that is neither word is a file."""
     known: dict[str, Literal["default", "random"]] = {"default": "default", "random": "random"}
     return known.get(text) or Path(text)
 
 
 def history(texts: list[str]) -> tuple[StudyId | Path, ...]:
-    """Studies and files of results: here, and nowhere behind this, a text may be either."""
-    return tuple(StudyId(one) if is_study_id(one) and not Path(one).is_file() else Path(one) for one in texts)
+    """Read studies and files of results; only on the command line a text may be either."""
+    return tuple(StudyId(text) if is_study_id(text) and not Path(text).is_file() else Path(text) for text in texts)
 
 
 def reduction(text: str) -> dict[str, Any]:
-    """``KIND``, ``bottlenecks:FILE`` or ``screening:STUDY`` as fields of a TuneRequest.  Raises InputError."""
+    """Read ``KIND``, ``bottlenecks:FILE`` or ``screening:STUDY`` as fields of a TuneRequest.  Raises InputError."""
     kind, _, argument = text.partition(":")
     if kind == "bottlenecks" and argument:
         return {"reduce": kind, "bottlenecks": Path(argument)}
@@ -90,7 +90,7 @@ def reduction(text: str) -> dict[str, Any]:
 
 
 def estimate(value: Estimate, unit: str = "ms") -> str:
-    """``12.3 ms [11.8, 12.9]``; an open side is written as such."""
+    """Write an estimate, such as ``12.3 ms [11.8, 12.9]``; an open side is written as such."""
     sides = [f"{side:.2f}" if math.isfinite(side) else "open" for side in (value.low, value.high)]
     if sides == ["open", "open"]:
         return f"{value.value:.2f} {unit} (no interval: too few repetitions)"
@@ -98,7 +98,7 @@ def estimate(value: Estimate, unit: str = "ms") -> str:
 
 
 def opening(console: Console, study: Study) -> None:
-    """What is about to happen, on which machine."""
+    """Print the plan of a study and its machine, before it runs."""
     plan, machine = study.effective_plan, study.machine
     if study.modelled:
         console.print(MODELLED.format(escape(study.model)))
@@ -122,22 +122,22 @@ def opening(console: Console, study: Study) -> None:
             console.print(f"left out, {count} times: {reason}", soft_wrap=True)
 
 
-def summary(console: Console, found: Summary) -> None:
-    """The end of a study: default, best, what changed, the verdict, and what to know about the numbers."""
-    study = found.study
+def summary(console: Console, summary: Summary) -> None:
+    """Print the end of a study: default, best, what changed, the verdict, and what to know about the numbers."""
+    study = summary.study
     console.print()
     if study.modelled:
         console.print(MODELLED.format(escape(study.model)))
     if study.plan.quick:
         console.print("[yellow]QUICK study: a first look, not a result to publish.[/]")
-    for name, level in (("default", found.default), ("best", found.best)):
+    for name, level in (("default", summary.default), ("best", summary.best)):
         if level is not None:
             modelled = " modelled" if study.modelled else ""
-            console.print(f"{name:8} {found.objective}{modelled} {_level(level, found.unit)}")
-    if found.changed and found.refuted:
-        many = sum(len(services) for one in found.changed for services in one.values.values())
+            console.print(f"{name:8} {summary.objective}{modelled} {_level(level, summary.unit)}")
+    if summary.changed and summary.refuted:
+        many = sum(len(services) for change in summary.changed for services in change.values.values())
         console.print(f"the best configuration differs in {many} parameters; the report lists them")
-    elif found.changed:
+    elif summary.changed:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
         table.add_column("parameter", no_wrap=True)
         for column in ("default", "best"):
@@ -145,21 +145,21 @@ def summary(console: Console, found: Summary) -> None:
         explained = console.width >= EXPLAINED  # the report always says it
         if explained:
             table.add_column("what it is for", overflow="fold")
-        for one in found.changed:
-            row = (one.parameter, one.default, one.text)
-            table.add_row(*map(escape, row), *([one.description] if explained else []))
+        for change in summary.changed:
+            row = (change.parameter, change.default, change.text)
+            table.add_row(*map(escape, row), *([change.description] if explained else []))
         console.print(table)
-    console.print(f"[bold]{found.headline}[/]", soft_wrap=True)
-    equal = found.equal_speed
+    console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
+    equal = summary.equal_speed
     if equal is not None and equal.verdict is not None:
         console.print(f"At equal speed of the machine: {_gain(equal.verdict)}", soft_wrap=True)
     for name, verdict in study.rivals.items():
         versus = name if " to " in name else f"{name} to best"
         also = f"; at equal speed {_gain(equal.rivals[name])}" if equal is not None and name in equal.rivals else ""
         console.print(f"{versus}: {_gain(verdict)}{also}", soft_wrap=True)
-    for line in outcome_lines(found):
+    for line in outcome_lines(summary):
         console.print(line, soft_wrap=True)
-    for note in notes(found):
+    for note in notes(summary):
         console.print(f"note: {note}", soft_wrap=True)
 
 
@@ -168,73 +168,81 @@ def _gain(verdict: Verdict) -> str:
     return f"gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({verdict.statement})"
 
 
-def outcome_lines(found: Summary) -> list[str]:
-    """Limits on the outcome, further objectives and the Pareto set, a line each."""
-    said = []
-    for one in found.outcomes:
-        kept = {True: "kept", False: "[red]not kept[/]", None: ""}[one.kept]
-        numbers = f"default {_number(one.default)}, best {_number(one.best)}"
-        said.append(f"{one.limit or one.quantity}: {numbers}" + (f" ({kept})" if kept else ""))
-    for point in found.front:
+def outcome_lines(summary: Summary) -> list[str]:
+    """Describe limits on the outcome, further objectives and the Pareto set, a line each."""
+    lines = []
+    for outcome in summary.outcomes:
+        kept = {True: "kept", False: "[red]not kept[/]", None: ""}[outcome.kept]
+        numbers = f"default {_number(outcome.default)}, best {_number(outcome.best)}"
+        lines.append(f"{outcome.limit or outcome.quantity}: {numbers}" + (f" ({kept})" if kept else ""))
+    for point in summary.front:
         others = ", ".join(
-            f"{name} {_number(value)}" for name, value in zip(found.study.plan.also, point.others, strict=True)
+            f"{name} {_number(value)}" for name, value in zip(summary.study.plan.also, point.others, strict=True)
         )
-        said.append(f"Pareto set: trial {point.trial} ({point.purpose}): {found.objective} {point.value:.2f}, {others}")
-    return said
+        lines.append(
+            f"Pareto set: trial {point.trial} ({point.purpose}): {summary.objective} {point.value:.2f}, {others}"
+        )
+    return lines
 
 
 def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4g}"
 
 
-def notes(found: Summary) -> list[str]:
-    """What a reader must know to trust the numbers."""
-    said = []
-    if found.reduction is not None:
-        cut = found.reduction
+def notes(summary: Summary) -> list[str]:
+    """List what a reader must know to trust the numbers, a sentence each."""
+    sentences = []
+    if summary.reduction is not None:
+        cut = summary.reduction
         services = len(cut.kept) + len(cut.removed)
-        said.append(
+        sentences.append(
             f"reduction {cut.kind}: {len(cut.kept)} of {services} services and {cut.parameters} of "
             f"{cut.parameters_before} parameters were tuned; the report says why"
         )
-    if found.unused_priors:
-        said.append(f"{found.study.plan.optimizer} takes no priors: the soft reduction changed nothing for it")
-    if found.smaller is not None:
-        said.append(found.smaller)
-    silent = set(found.study.decisions.inert)
-    without = sum(f"{change.service}.{change.parameter}" in silent for change in found.changes)
+    if summary.unused_priors:
+        sentences.append(f"{summary.study.plan.optimizer} takes no priors: the soft reduction changed nothing for it")
+    if summary.smaller is not None:
+        sentences.append(summary.smaller)
+    inert = set(summary.study.decisions.inert)
+    without = sum(f"{change.service}.{change.parameter}" in inert for change in summary.changes)
     if without:
-        said.append(f"{without} of the {len(found.changes)} changes mean nothing to the model: they come from chance")
-    failed = {state: count for state, count in found.trials.items() if state in ("failed", "infeasible")}
+        sentences.append(
+            f"{without} of the {len(summary.changes)} changes mean nothing to the model: they come from chance"
+        )
+    failed = {state: count for state, count in summary.trials.items() if state in ("failed", "infeasible")}
     if failed:
-        said.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
-    if found.invalid_repetitions:
-        many = "s" if found.invalid_repetitions > 1 else ""
-        said.append(f"{found.invalid_repetitions} repetition{many} did not count and had to be measured again")
-    if found.equal_speed is not None and found.equal_speed.sensitivity.windows > FEW_WINDOWS:
-        speed = found.equal_speed.sensitivity
-        said.append(
+        sentences.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))
+    if summary.invalid_repetitions:
+        many = "s" if summary.invalid_repetitions > 1 else ""
+        sentences.append(f"{summary.invalid_repetitions} repetition{many} did not count and had to be measured again")
+    if summary.equal_speed is not None and summary.equal_speed.sensitivity.windows > FEW_WINDOWS:
+        speed = summary.equal_speed.sensitivity
+        sentences.append(
             f"the machine's speed (the processor time of the load generator's ticks) explains "
             f"{100 * speed.explained:.0f} % of how windows of one configuration differ"
         )
-    if found.low_confidence:
-        said.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
-    if found.study.plan.prior != "none":
-        said.append("the search started from what the application's twin says; the verdict is measured all the same")
-    if found.study.plan.limits:
-        limits = ", ".join(f"{name} {value:g}" for name, value in found.study.plan.limits.items())
-        said.append(f"limits on disturbance other than the application's own: {limits}")
-    if found.standins:
-        said.append("stand-in images ran (built from Debian packages, true versions): " + ", ".join(found.standins))
-    if found.overhead is not None:
-        said.append(
-            f"Tailor's own work (render, read back, read, evaluate) took {100 * found.overhead:.1f} % of a repetition"
+    if summary.low_confidence:
+        sentences.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
+    if summary.study.plan.prior != "none":
+        sentences.append(
+            "the search started from what the application's twin says; the verdict is measured all the same"
         )
-    return said
+    if summary.study.plan.limits:
+        limits = ", ".join(f"{name} {value:g}" for name, value in summary.study.plan.limits.items())
+        sentences.append(f"limits on disturbance other than the application's own: {limits}")
+    if summary.standins:
+        sentences.append(
+            "stand-in images ran (built from Debian packages, true versions): " + ", ".join(summary.standins)
+        )
+    if summary.overhead is not None:
+        sentences.append(
+            f"Tailor's own work (render, read back, read, evaluate) took {100 * summary.overhead:.1f} % of a repetition"
+        )
+    return sentences
 
 
 def trials_table(trials: list[Trial], objective: str) -> Table:
-    """One row per trial."""
+    """Make a table with a row for each trial; ``objective`` heads the column of its value."""
     table = Table(box=None, pad_edge=False)
     for column in ("trial", "purpose", "state", objective, "+-", "repetitions", "reason"):
         table.add_column(column, overflow="fold")

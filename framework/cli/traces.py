@@ -1,4 +1,4 @@
-"""The command about traces: analyze."""
+"""Commands about traces: analyze, compare."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def analyze(
     page: Annotated[Path | None, typer.Option("--output", help="HTML page to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
-    """Where the time of requests goes: the critical path of traces from files or from Jaeger."""
+    """Show where the time of requests goes: the critical path of traces from files or from Jaeger."""
     if skew not in SKEWS:
         raise InputError(f"--skew: found {skew!r}; allowed: {', '.join(SKEWS)}")
     if not 0 <= tolerance < 1:
@@ -71,17 +71,17 @@ def analyze(
     weights = {name: _weight(name, text) for name, text in _pairs("--mix", mix).items()}
     view = View(cast("Mode", skew), tolerance, entry, _peers(peer), weights)
     traces = opened().traces
-    found = traces.analyse(sources, view, form)
+    analysis = traces.analyse(sources, view, form)
     other = traces.analyse(against, view, form) if against else None
-    written = traces.write_analysis(found, page, other)
+    written = traces.write_analysis(analysis, page, other)
     if as_json:
-        print_json(document(found, other, written))
+        print_json(document(analysis, other, written))
         return
-    _show(output, found)
+    _show(output, analysis)
     if other is not None:
-        show_groups(output, between(found.table, other.table), "this set", "the other")
-    elif found.tail is not None:
-        show_groups(output, found.tail, "typical", "slowest 5 %")
+        show_groups(output, between(analysis.table, other.table), "this set", "the other")
+    elif analysis.tail is not None:
+        show_groups(output, analysis.tail, "typical", "slowest 5 %")
     output.print(f"page: {written}", soft_wrap=True)
 
 
@@ -90,7 +90,7 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="STUDY[:default]")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
-    """Where the time of requests goes in two configurations, service by service."""
+    """Compare where the time of requests goes in two configurations, service by service."""
     traces = opened().traces
     groups = traces.compare(first, second)
     names = [traces.labelled(name) for name in (first, second)]
@@ -101,73 +101,78 @@ def compare(
 
 
 def show_groups(output: Console, groups: Groups, first: str, second: str) -> None:
-    """Two groups of requests, service by service."""
+    """Print two groups of requests, service by service."""
     table = Table(box=None, pad_edge=False)
     table.add_column("on the path, ms per request", no_wrap=True)
     for column in (first, second, "difference"):
         table.add_column(column, justify="right")
     table.add_row("all", _text(groups.first_ms), _text(groups.second_ms), "")
-    for one in groups.services[:8]:
-        table.add_row(escape(one.name), _text(one.first_ms), _text(one.second_ms), _text(one.difference_ms))
+    for service in groups.services[:8]:
+        table.add_row(
+            escape(service.name), _text(service.first_ms), _text(service.second_ms), _text(service.difference_ms)
+        )
     output.print(table)
 
 
-def document(found: Analysis, other: Analysis | None, page: Path) -> dict[str, Any]:
-    """The analysis as ``--json`` prints it."""
+def document(analysis: Analysis, other: Analysis | None, page: Path) -> dict[str, Any]:
+    """Return the analysis as ``--json`` prints it."""
     return {
-        "sources": found.traces.sources,
-        "traces": found.table.traces,
-        "spans": len(found.spans),
-        "rejected": found.traces.rejected,
-        "unreadable": found.traces.unreadable,
-        "spans_moved": found.moved,
-        "requests": found.requests,
-        "latency_ms": found.latency,
-        "services": found.services,
-        "operations": found.operations,
-        "tail": found.tail,
-        "against": between(found.table, other.table) if other else None,
-        "shapes": found.shapes,
-        "calls": found.edges,
+        "sources": analysis.traces.sources,
+        "traces": analysis.table.traces,
+        "spans": len(analysis.spans),
+        "rejected": analysis.traces.rejected,
+        "unreadable": analysis.traces.unreadable,
+        "spans_moved": analysis.moved,
+        "requests": analysis.requests,
+        "latency_ms": analysis.latency,
+        "services": analysis.services,
+        "operations": analysis.operations,
+        "tail": analysis.tail,
+        "against": between(analysis.table, other.table) if other else None,
+        "shapes": analysis.shapes,
+        "calls": analysis.edges,
         "page": str(page),
     }
 
 
-def _show(output: Console, found: Analysis) -> None:
-    latency = ", ".join(f"{name} {_text(value)} ms" for name, value in found.latency.items())
-    output.print(f"{found.table.traces:,} requests, {len(found.spans):,} spans: {latency}", soft_wrap=True)
-    for reason, count in found.traces.rejected.items():
+def _show(output: Console, analysis: Analysis) -> None:
+    latency = ", ".join(f"{name} {_text(value)} ms" for name, value in analysis.latency.items())
+    output.print(f"{analysis.table.traces:,} requests, {len(analysis.spans):,} spans: {latency}", soft_wrap=True)
+    for reason, count in analysis.traces.rejected.items():
         output.print(f"[yellow]{count} traces rejected: {reason}")
-    for name, why in found.traces.unreadable.items():
+    for name, why in analysis.traces.unreadable.items():
         output.print(f"[yellow]{escape(name)}: {escape(why)}", soft_wrap=True)
-    if found.moved:
-        output.print(f"clock skew: the times of {found.moved:,} spans were adjusted")
-    output.print(_services(found.services[:SHOWN], output.width))
-    if len(found.services) > SHOWN:
-        output.print(f"and {len(found.services) - SHOWN} more services: see the page")
-    if found.shapes:
-        most = found.shapes[0]
-        part = 100 * most.traces / found.table.traces
+    if analysis.moved:
+        output.print(f"clock skew: the times of {analysis.moved:,} spans were adjusted")
+    output.print(_services(analysis.services[:SHOWN], output.width))
+    if len(analysis.services) > SHOWN:
+        output.print(f"and {len(analysis.services) - SHOWN} more services: see the page")
+    if analysis.shapes:
+        most = analysis.shapes[0]
+        part = 100 * most.traces / analysis.table.traces
         output.print(f"most frequent path ({part:.0f} %): {escape(' > '.join(most.services))}", soft_wrap=True)
 
 
 def _services(services: Sequence[ServiceBreakdown], width: int) -> Table:
-    """As many columns as there is room for, so that no number is cut; the page and --json have all."""
+    """Make a table with as many columns as ``width`` has room for; no number is cut, the page and --json have all."""
     rows = []
-    for one in services:
-        share = Estimate(100 * one.share.value, 100 * one.share.low, 100 * one.share.high, one.share.count)
+    for service in services:
+        part = service.share
+        share = Estimate(100 * part.value, 100 * part.low, 100 * part.high, part.count)
         rows.append({
-            "service": escape(one.name), "path [%]": _text(share), "on it [ms]": _text(one.path_ms),
-            "mean [ms]": _text(one.mean_ms), "p95": f"{one.p95_ms.value:.3g}", "p99": f"{one.p99_ms.value:.3g}",
-            "CV": f"{one.cv.value:.2f}", "requests": f"{one.traces:,}",
+            "service": escape(service.name), "path [%]": _text(share), "on it [ms]": _text(service.path_ms),
+            "mean [ms]": _text(service.mean_ms), "p95": f"{service.p95_ms.value:.3g}",
+            "p99": f"{service.p99_ms.value:.3g}", "CV": f"{service.cv.value:.2f}", "requests": f"{service.traces:,}",
         })  # fmt: skip
     wide = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]} if rows else {}
     numbers = [name for name in wide if name != "service"]
     for name in FIRST_TO_GO:
-        if rows and LEAST_NAME + sum(wide[one] + 2 for one in numbers) > width:
+        if rows and LEAST_NAME + sum(wide[number] + 2 for number in numbers) > width:
             numbers.remove(name)
     table = Table(box=None, pad_edge=False)
-    table.add_column("service", no_wrap=True, max_width=max(LEAST_NAME, width - sum(wide[one] + 2 for one in numbers)))
+    table.add_column(
+        "service", no_wrap=True, max_width=max(LEAST_NAME, width - sum(wide[number] + 2 for number in numbers))
+    )
     for name in numbers:
         table.add_column(escape(name), justify="right", no_wrap=True, min_width=wide[name])
     for row in rows:
@@ -176,29 +181,29 @@ def _services(services: Sequence[ServiceBreakdown], width: int) -> Table:
 
 
 def _text(value: Estimate) -> str:
-    """A value with half of its interval: short enough for a terminal; the page and --json give both ends."""
+    """Write a value with half of its interval, short enough for a terminal; the page and --json give both ends."""
     half = (value.high - value.low) / 2
     return f"{value.value:.3g} ±{half:.2g}" if math.isfinite(half) else f"{value.value:.3g}"
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for text in given or []:
         name, separator, value = text.rpartition("=")
         if not separator or not name or not value:
             raise InputError(f"{option}: found {text!r}; allowed: name=value")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
 def _peers(given: list[str] | None) -> dict[str, str]:
-    found = _pairs("--peer", given)
-    for pattern in found:
+    peers = _pairs("--peer", given)
+    for pattern in peers:
         try:
             re.compile(pattern)
         except re.error as error:
             raise InputError(f"--peer: found {pattern!r}; allowed: a regular expression ({error})") from None
-    return found
+    return peers
 
 
 def _weight(name: str, text: str) -> float:

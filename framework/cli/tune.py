@@ -54,20 +54,18 @@ def resume(study: StudyArgument, as_json: Json = False) -> None:
 def edit(
     study: StudyArgument,
     only: Annotated[list[str] | None, typer.Option(help="Tune only this service or service.parameter.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="Leave this service or service.parameter alone.")] = None,
-    allow_weaker: Annotated[
-        list[str] | None, typer.Option(help="Also tune service.parameter though it weakens something.")
-    ] = None,
+    without: Annotated[list[str] | None, options.option_of("without")] = None,
+    allow_weaker: Annotated[list[str] | None, options.option_of("allow_weaker")] = None,
 ) -> None:
     """Tune other parameters in a study that was stopped; what was measured is kept where it still fits."""
     tailor = opened()
-    found = tailor.store.get(study)
+    stopped = tailor.store.get(study)
     request = TuneRequest(
-        found.directory, only=tuple(only or ()), without=tuple(without or ()),
+        stopped.directory, only=tuple(only or ()), without=tuple(without or ()),
         allow_weaker=tuple(allow_weaker or ()),
     )  # fmt: skip
-    before, after = len(found.space["parameters"]), len(tailor.studies.edit(found.id, request).space["parameters"])
-    output.print(f"study {found.id}: {after} parameters instead of {before}; go on with: tailor resume {found.id}")
+    before, after = len(stopped.space["parameters"]), len(tailor.studies.edit(stopped.id, request).space["parameters"])
+    output.print(f"study {stopped.id}: {after} parameters instead of {before}; go on with: tailor resume {stopped.id}")
 
 
 def _offer_to_wait(tailor: Opened, study: Study) -> None:

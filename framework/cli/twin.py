@@ -40,12 +40,12 @@ def calibrate(
     """Fit the application's twin to what studies measured; a quarter of the configurations validates it."""
     twins = opened().twins
     with messages.status("calibrating") as status:
-        found = twins.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
-    written = twins.write_twin(found.twin, application, path)
+        calibration = twins.calibrate(application, sources, lambda step: status.update(f"calibrating: {step}"))
+    written = twins.write_twin(calibration.twin, application, path)
     if as_json:
-        print_json({"twin": written, "fit": found.twin.fit, "services": found.services})
+        print_json({"twin": written, "fit": calibration.twin.fit, "services": calibration.services})
     else:
-        _show_calibration(output, found)
+        _show_calibration(output, calibration)
         output.print(f"twin: {written}", soft_wrap=True)
 
 
@@ -73,8 +73,8 @@ def rehost(
     if nodes > cores:
         raise InputError(f"--nodes: found {nodes}; allowed: 1 to {cores}, a core for each")
     twins = opened().twins
-    made = twins.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
-    written = twins.write_twin(made, application, path)
+    twin = twins.rehosted(application, cores=cores, nodes=nodes, memory_mib=memory, profile=profile)
+    written = twins.write_twin(twin, application, path)
     print_json({"twin": written}) if as_json else output.print(f"twin: {written}", soft_wrap=True)
 
 
@@ -90,10 +90,10 @@ def what_if(
     seed: Annotated[int, typer.Option(help="Of the first replication.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """What the twin says of a changed configuration, beside the default, for the same requests."""
+    """Ask the twin about a changed configuration, beside the default, for the same requests."""
     twins = opened().twins
     with messages.status("asking the twin") as status:
-        found = twins.what_if(
+        answer = twins.what_if(
             application,
             terminal.values(settings or [], "--set"),
             rate_rps=rate,
@@ -103,26 +103,26 @@ def what_if(
             limit_ms=1e3 * terminal.seconds("--limit", limit) if sweep else None,
             progress=lambda step: status.update(f"asking the twin: {step}"),
         )
-    drawn = twins.plot(found, plot) if sweep or plot else None
+    drawn = twins.plot(answer, plot) if sweep or plot else None
     if as_json:
-        print_json({"modelled": True, **_document(found), "plot": drawn})
+        print_json({"modelled": True, **_document(answer), "plot": drawn})
         return
     output.print(terminal.MODELLED.format("its twin, a queueing model (twin.json)"))
-    _show(output, found)
+    _show(output, answer)
     if drawn is not None:
         output.print(f"plot: {drawn}", soft_wrap=True)
 
 
-def _show_calibration(output: Console, found: Calibration) -> None:
+def _show_calibration(output: Console, calibration: Calibration) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("service", "measured [ms]", "modelled [ms]", "ratio"):
         table.add_column(terminal.escape(column), justify="left" if column == "service" else "right")
-    for name, (measured, modelled) in sorted(found.services.items(), key=lambda one: -one[1][0]):
+    for name, (measured, modelled) in sorted(calibration.services.items(), key=lambda row: -row[1][0]):
         ratio = f"{modelled / measured:.2f}" if measured > 0 else ""
         table.add_row(name, f"{measured:.3f}", f"{modelled:.3f}", ratio)
     output.print(table)
-    fit = found.twin.fit
-    output.print(f"mean time on the critical path, of the default at {found.recorded.rate_rps:g} requests/s")
+    fit = calibration.twin.fit
+    output.print(f"mean time on the critical path, of the default at {calibration.recorded.rate_rps:g} requests/s")
     for name, what in (("fitted", "fitted to"), ("validation", "kept for validation")):
         if fit[f"{name}_points"]:
             output.print(
@@ -133,9 +133,9 @@ def _show_calibration(output: Console, found: Calibration) -> None:
         output.print("[yellow]nothing was left to validate with: the twin's errors are not known[/]")
 
 
-def _show(output: Console, found: WhatIf) -> None:
-    arms = {"default": found.default} | ({"changed": found.changed} if found.changed else {})
-    output.print(f"{found.application} at {found.rate_rps:g} requests/s")
+def _show(output: Console, answer: WhatIf) -> None:
+    arms = {"default": answer.default} | ({"changed": answer.changed} if answer.changed else {})
+    output.print(f"{answer.application} at {answer.rate_rps:g} requests/s")
     table = Table(box=None, pad_edge=False)
     table.add_column("modelled")
     for name in arms:
@@ -144,37 +144,38 @@ def _show(output: Console, found: WhatIf) -> None:
         row = [terminal.estimate(arm.quantities[quantity], unit) for arm in arms.values()]
         table.add_row(quantity, *map(terminal.escape, row))
     output.print(table)
-    if found.ratio is not None:
-        ratio = found.ratio
+    if answer.ratio is not None:
+        ratio = answer.ratio
         output.print(f"p95, changed to default: {ratio.value:.3f} times [{ratio.low:.3f}, {ratio.high:.3f}]")
     for name, arm in arms.items():
         if arm.quantities["failed"].value > 0:
             output.print(f"{name}: {100 * arm.quantities['failed'].value:.1f} % of the requests fail")
         if arm.sweep is not None:
             output.print(f"{name}: {arm.sweep.statement}", soft_wrap=True)
-    if found.inert:
-        output.print(f"means nothing to the model: {', '.join(found.inert)}", soft_wrap=True)
-    error = found.fit.get("validation_p95_error")
+    if answer.inert:
+        output.print(f"means nothing to the model: {', '.join(answer.inert)}", soft_wrap=True)
+    error = answer.fit.get("validation_p95_error")
     known = "unknown" if error is None else f"{100 * error:.0f} %"
     output.print(
         f"intervals: 95 %, of the simulation only; the twin's own error of p95 in validation is {known} (median), "
-        f"and runs of the real application differ by {100 * found.run_spread:.0f} % (standard deviation of the median)",
+        f"and runs of the real application differ by {100 * answer.run_spread:.0f} % (standard deviation of "
+        "the median)",
         soft_wrap=True,
     )
 
 
-def _document(found: WhatIf) -> dict[str, Any]:
+def _document(answer: WhatIf) -> dict[str, Any]:
     def of(arm: Answer | None) -> Any:
         return None if arm is None else {"quantities": arm.quantities, "sweep": arm.sweep}
 
     return {
-        "application": found.application,
-        "rate_rps": found.rate_rps,
-        "changes": found.changes,
-        "default": of(found.default),
-        "changed": of(found.changed),
-        "p95_ratio": found.ratio,
-        "inert": found.inert,
-        "run_spread": found.run_spread,
-        "fit": found.fit,
+        "application": answer.application,
+        "rate_rps": answer.rate_rps,
+        "changes": answer.changes,
+        "default": of(answer.default),
+        "changed": of(answer.changed),
+        "p95_ratio": answer.ratio,
+        "inert": answer.inert,
+        "run_spread": answer.run_spread,
+        "fit": answer.fit,
     }

@@ -65,7 +65,7 @@ class WorkloadEntry(Strict):
 
 
 class LoadEntry(Strict):
-    """What drives the workload."""
+    """The load generator that drives the workload."""
 
     generator: Name = Field("tailor", description="name of a load generator: Tailor's own, or one of another package")
 

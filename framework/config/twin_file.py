@@ -35,7 +35,7 @@ class CallEntry(Strict):
 
 
 class OperationEntry(Strict):
-    """What a service does for one kind of call."""
+    """The work of a service for one kind of call."""
 
     service: Name
     operation: Text
@@ -51,7 +51,7 @@ class OperationEntry(Strict):
 
 
 class CacheEntry(Strict):
-    """What a cache holds."""
+    """The content of a cache."""
 
     items: Annotated[int, Field(ge=1, le=50_000_000)]
     item_kib: Annotated[float, Field(gt=0)]

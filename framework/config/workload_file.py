@@ -90,7 +90,7 @@ class Variable(Strict):
 
 
 class Expect(Strict):
-    """What a good reply looks like; any 2xx where nothing is said."""
+    """A good reply; any status of 2xx where nothing is said."""
 
     status: int | None = Field(None, ge=200, le=599)
     body: LinePattern | None = None

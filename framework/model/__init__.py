@@ -1,4 +1,4 @@
-"""The vocabulary as data: what the stages of a trial hand to each other.
+"""The vocabulary as data: the classes that the stages of a trial pass to each other.
 
 Everything here is frozen and free of I/O.  A file is read into these classes by ``framework.config``; adapters
 (testbeds, load, traces, store) receive and return them and keep their own libraries' types to themselves.

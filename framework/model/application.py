@@ -18,12 +18,12 @@ class Service:
     type: str
     host: str
     tuned: bool = True
-    fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters held at a value of the application's own
+    fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters with a constant value
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which host and CPU set each service runs on; an empty CPU set means all of the host's."""
+    """Service -> host, and service -> CPU set; an empty CPU set means all CPUs of the host."""
 
     hosts: Mapping[str, str]
     cpusets: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The request mix, the arrival process and the rate.  ``document`` is the mix as the generator reads it."""
+    """The request mix, the arrival process and the rate.  ``document``: the mix in the generator's format."""
 
     rate_rps: float
     arrivals: Literal["poisson", "constant"]
@@ -41,7 +41,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A one-shot command of the application's own: a compose service behind the profile ``tailor``."""
+    """A one-shot command of the application: a compose service with the profile ``tailor``."""
 
     service: str
     command: tuple[str, ...] = ()
@@ -50,12 +50,12 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """When the application's own commands run.
+    """Commands of the application by the time at which they run.
 
-    seed: once, on an empty deployment of the default; the volumes are then kept and restored for every repetition.
-    prepare: in every repetition before the load (fills caches).  check_before: after it, in every repetition, so that
-    all start from equal state.  check_after: after the load of a trial's first repetition.  A check that exits
-    non-zero means that the configuration loses or corrupts data.
+    ``seed``: once, on an empty deployment of the default; the volumes are then kept and restored for every repetition.
+    ``prepare``: in every repetition before the load (fills caches).  ``check_before``: after ``prepare`` in every
+    repetition, so that all start from equal state.  ``check_after``: after the load of a trial's first repetition.  A
+    check that exits with another status than 0 means that the configuration loses or corrupts data.
     """
 
     seed: Hook | None = None
@@ -66,7 +66,7 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where spans are read, and what stands for the service that a span came from."""
+    """The service from which spans are read, its ports and API, and how spans are assigned to services."""
 
     service: str
     port: int = 16686
@@ -86,14 +86,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeConstraint:
-    """A limit on a measured quantity, in its own unit: what the best configuration has to keep."""
+    """A limit on a measured quantity, in its unit, which the best configuration has to keep."""
 
     quantity: str
     side: Literal["at most", "at least"]
     limit: float
 
     def excess(self, value: float) -> float:
-        """By how much a value passes the limit, as a fraction of it (in its unit where it is 0); at most 0 if kept."""
+        """Return by how much a value passes the limit, as a fraction of it (in its unit if it is 0); <= 0 if kept."""
         over = value - self.limit if self.side == "at most" else self.limit - value
         return over / (abs(self.limit) or 1.0)
 
@@ -103,10 +103,10 @@ class OutcomeConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A linear combination, minimised, subject to constraints, and further quantities to keep low beside it.
+    """A linear combination to minimise, constraints, and further quantities to minimise too.
 
-    Latencies are in ms, throughput in requests/s (give it a negative weight), cpu in cores that the application's
-    services use, errors as a fraction of the requests.
+    Latencies are in ms, throughput in requests/s (with a negative weight), cpu in cores that the application's services
+    use, errors as a fraction of the requests.
     """
 
     terms: tuple[Term, ...] = (Term("p95"),)
@@ -115,18 +115,18 @@ class Objective:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """Everything that has to be measured for it, each once."""
-        return tuple(dict.fromkeys((*(t.quantity for t in self.terms), *self.beside)))
+        """All quantities that have to be measured, each once."""
+        return tuple(dict.fromkeys((*(t.quantity for t in self.terms), *self.secondary_quantities)))
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """What its limits and further wishes need, each once."""
+    def secondary_quantities(self) -> tuple[str, ...]:
+        """Quantities of its limits and of its further objectives, each once."""
         return tuple(dict.fromkeys((*(c.quantity for c in self.subject_to), *self.also)))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What makes a repetition invalid or a trial infeasible (facts: measurement.md).  Fractions, not percent."""
+    """Limits beyond which a repetition is invalid or a trial infeasible (facts: measurement.md), as fractions."""
 
     errors: float = 0.001
     achieved_rate: float = 0.99
@@ -141,7 +141,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One ``application.yaml`` with all it refers to, checked."""
+    """An ``application.yaml`` with all files that it refers to, checked."""
 
     name: str
     directory: Path
@@ -156,4 +156,4 @@ class Application:
     constraints: tuple[Constraint, ...] = ()  # between parameters, named service.parameter
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
-    content_hash: str = ""  # of every file the application's directory holds; names the seeded data
+    content_hash: str = ""  # of every file in the application's directory; names the seeded data

@@ -6,30 +6,30 @@ from collections.abc import Iterable
 
 from framework.errors import InputError
 
-MOST = 8192  # CPUs that the kernel can be built for
+MOST = 8192  # CPUs: the kernel's largest NR_CPUS
 
 
 def read_cpus(text: str) -> tuple[int, ...]:
-    """The CPUs of a list, ascending; an empty list has none.  Raises InputError."""
-    found: set[int] = set()
+    """Return the CPUs of a list, ascending; none for an empty text.  Raises InputError."""
+    cpus: set[int] = set()
     for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
         first, dash, last = part.partition("-")
         numbers = (first, last) if dash else (first,)
-        if not all(one.isascii() and one.isdigit() and int(one) < MOST for one in numbers):
+        if not all(number.isascii() and number.isdigit() and int(number) < MOST for number in numbers):
             raise InputError(f"CPUs: found {part!r}; allowed: numbers and ranges such as 0-3,8")
         low, high = int(first), int(numbers[-1])
         if low > high:
             raise InputError(f"CPUs: found {part!r}; allowed: ranges that rise")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
 
 
 def write_cpus(cpus: Iterable[int]) -> str:
-    """The list of CPUs, with ranges."""
+    """Return the list of these CPUs, with ranges, such as 0-3,8."""
     parts: list[tuple[int, int]] = []
-    for one in sorted(set(cpus)):
-        if parts and parts[-1][1] == one - 1:
-            parts[-1] = (parts[-1][0], one)
+    for cpu in sorted(set(cpus)):
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1] = (parts[-1][0], cpu)
         else:
-            parts.append((one, one))
+            parts.append((cpu, cpu))
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)

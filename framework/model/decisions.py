@@ -11,9 +11,10 @@ from optimizer.transfer import Known
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Lower limits of ``share`` of the critical path, mean ``path_ms`` on it, and coefficient of variation ``cv``.
+    """Lower bounds for services to be tuned, each for the reductions that use it.
 
-    ``importance``: of a screened service, as a fraction of the largest.
+    ``share``: of the critical path.  ``path_ms``: mean time on it.  ``cv``: coefficient of variation.  ``importance``:
+    of a screened service, as a fraction of the largest.
     """
 
     share: float = 0.01
@@ -24,7 +25,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A service that is not tuned, the number of its parameters, and the reason, a sentence with numbers."""
+    """A service that is not tuned, its number of ``parameters``, and the ``reason``, a sentence with the numbers."""
 
     service: str
     parameters: int
@@ -40,7 +41,7 @@ class Reduction:
     kept: tuple[str, ...]
     removed: tuple[Removed, ...]
     priors: Mapping[str, float]
-    parameters: int  # of the services kept
+    parameters: int  # number, of the services kept
     parameters_before: int
 
 
@@ -66,7 +67,10 @@ class ModelledPoint:
 
 @dataclass(frozen=True, slots=True)
 class SpaceEdit:
-    """Trials up to number ``after`` were of another search space, with this ``default`` configuration."""
+    """An edit of the search space.  Trials up to number ``after`` belong to the old space, with this ``default``.
+
+    ``only``, ``allow_weaker``: of the plan, after the edit.
+    """
 
     after: int
     default: Mapping[str, Value]
@@ -76,13 +80,13 @@ class SpaceEdit:
 
 @dataclass(frozen=True, slots=True)
 class StudyDecisions:
-    """None, or empty: not decided, or not asked for.
+    """All decisions of a study.  None, or empty: not decided, or not requested.
 
-    When the study is made: ``initial``, values of the configuration where the search starts; ``inert``, parameters that
-    mean nothing to the model that it runs on; ``history``, results from elsewhere.
+    At its creation: ``initial``, the configuration where the search starts; ``inert``, parameters without an effect in
+    the testbed's model; ``history``, results from elsewhere.
 
-    While it runs: ``warmup_s``, which its default was found to need; ``reduction`` of the search space; ``prior``, what
-    the twin predicts; ``iterations``, as many as its time allows; ``minimal``, configurations that change less than the
+    While it runs: ``warmup_s``, long enough for the default; ``reduction`` of the search space; ``prior``, predictions
+    of the twin; ``iterations``, as many as the time limit allows; ``minimal``, configurations that change less than the
     best; ``edits`` of the space, the oldest first.
     """
 
@@ -97,5 +101,5 @@ class StudyDecisions:
     edits: tuple[SpaceEdit, ...] = ()
 
     def edited(self, edit: SpaceEdit) -> StudyDecisions:
-        """These decisions after an edit of the space: it is reduced anew."""
+        """Return the decisions after an edit of the space, which has to be reduced anew."""
         return replace(self, edits=(*self.edits, edit), reduction=None)

@@ -13,7 +13,7 @@ from optimizer.space import Configuration, Value
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A parameter that must read back as ``value`` after the deployment."""
+    """A parameter that has to read back as ``value`` after the deployment."""
 
     service: str
     parameter: str
@@ -27,7 +27,7 @@ class Deployment:
 
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
     (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``directory``: the
-    application's, whose files the documents may mount; None: none but ``files``.
+    application's, whose files the documents may mount; None: they mount only ``files``.
     """
 
     application: str
@@ -44,7 +44,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What runs for one service, as the engine reports it."""
+    """The container of one service, as the engine reports it."""
 
     service: str
     id: str
@@ -59,7 +59,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A deployment that is up, healthy and has every parameter read back."""
+    """A deployment that is up and healthy, with every parameter read back."""
 
     deployment: Deployment
     network: str
@@ -69,7 +69,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU counters at one moment.  Differences of two of them describe what ran in between."""
+    """CPU counters at one moment; the difference of two gives the usage in between."""
 
     at_ns: int
     cpu_s: Mapping[str, float]  # service -> CPU seconds since its container started
@@ -82,7 +82,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine behind a result."""
+    """The machine on which a result was measured."""
 
     hostname: str
     cores: int
@@ -97,7 +97,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of ``tailor doctor``.  ``needed``: tuning cannot work without it."""
+    """One line of ``tailor doctor``.  ``needed``: tuning is impossible without it."""
 
     what: str
     state: Literal["ok", "limited", "missing"]

@@ -1,8 +1,8 @@
-"""Frozen dataclasses to JSON values and back, by their type hints.
+"""Conversion of frozen dataclasses to JSON values and back, by their type hints.
 
-The store keeps whole measurements, plans and verdicts as JSON columns, so that a new field needs no migration:
-a field missing in an old document takes the dataclass's default.  Arrays are not documents; they are left out
-here and kept as artefacts.  JSON has no infinity, so ``inf``, ``-inf`` and ``nan`` become strings.
+The store keeps whole measurements, plans and verdicts as JSON columns, so that a new field needs no migration: a field
+missing in an old document takes the dataclass's default.  Arrays are left out here and kept as artefacts.  JSON has no
+infinity, so ``inf``, ``-inf`` and ``nan`` become strings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def encode(value: Any) -> Any:
-    """JSON value of a dataclass, mapping, sequence or scalar."""
+    """Return the JSON value of a dataclass, mapping, sequence or scalar."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
         return {name: encode(item) for name, item in pairs if not isinstance(item, np.ndarray)}
@@ -45,7 +45,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """The inverse of ``encode`` for ``kind``; raises ValueError or TypeError on a document of another shape."""
+    """Return the ``kind`` that ``encode`` made a document of.  Raises ValueError or TypeError for another document."""
     return typing.cast(T, _decode(kind, value))
 
 
@@ -87,9 +87,9 @@ def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
 
 
 def conform(kind: Any, value: Any, where: str = "") -> None:
-    """Raises TypeError where something in a decoded value is not of the type that its class gives it.
+    """Raise TypeError where a part of a decoded value has another type than its class declares.
 
-    ``decode`` trusts what the store itself wrote; what comes from elsewhere may hold anything anywhere.
+    ``decode`` trusts its input, which the store wrote; a document from elsewhere has to pass this check too.
     """
     origin = typing.get_origin(kind)
     if kind is Any or origin is np.ndarray:
@@ -100,7 +100,7 @@ def conform(kind: Any, value: Any, where: str = "") -> None:
         _conform_union(typing.get_args(kind), value, where)
         return
     elif kind is Configuration:
-        fits = all(isinstance(one, (bool, int, float, str)) for one in value.values())
+        fits = all(isinstance(element, (bool, int, float, str)) for element in value.values())
     elif origin is not None and issubclass(origin, Mapping):
         fits = isinstance(value, Mapping)
         for key, element in value.items() if fits else ():
@@ -113,8 +113,8 @@ def conform(kind: Any, value: Any, where: str = "") -> None:
     elif dataclasses.is_dataclass(kind):
         fits = isinstance(value, typing.cast(type, kind))
         hints = _hints(typing.cast(type, kind))
-        for one in dataclasses.fields(kind) if fits else ():
-            conform(hints[one.name], getattr(value, one.name), f"{where}.{one.name}")
+        for field in dataclasses.fields(kind) if fits else ():
+            conform(hints[field.name], getattr(value, field.name), f"{where}.{field.name}")
     elif kind in (int, float):
         fits = isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
     else:

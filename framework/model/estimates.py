@@ -1,8 +1,8 @@
-"""Quantiles and means with intervals that assume no distribution, because latencies have heavy tails and failures.
+"""Estimates of quantiles, means and rates with 95 % intervals; latencies have heavy tails, and requests fail.
 
-A failed request is infinitely slow (facts: measurement.md), so everything here works on order statistics, which an
-infinite sample does not disturb, and nothing interpolates between samples.
-The intervals describe one run only; runs of one configuration differ by far more, so they never decide a comparison.
+A failed request is infinitely slow (facts: measurement.md).  Quantiles are therefore order statistics, which assume no
+distribution and allow infinite samples; nothing interpolates between samples.
+The intervals describe one run only.  Runs of one configuration differ by far more, so intervals decide no comparison.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
 @cache
 def ranks(count: int, probability: float) -> tuple[int, int]:
-    """Ranks j < k (from 1) such that [X(j), X(k)] covers the quantile with at least 95 %, at most 2.5 % on each side.
+    """Return ranks j < k (from 1) such that [X(j), X(k)] covers the quantile with at least 95 %.
 
-    The coverage is P(j <= Bin(count, probability) < k).  j = 0 and k = count + 1 mean that the sample is too small
-    for a bound on that side.
+    At most 2.5 % are missed on each side.  The coverage is P(j <= Bin(count, probability) < k).  j = 0 or k = count + 1
+    means that the sample is too small for a bound on that side.  Raises InputError where ``count`` < 1 or
+    ``probability`` is not between 0 and 1.
     """
-    from scipy import stats  # here: it takes half a second, which most commands can do without
+    from scipy import stats  # here: it takes half a second, and most commands need no scipy
 
     if count < 1:
         raise InputError("a quantile needs at least one sample")
@@ -44,7 +45,7 @@ def ranks(count: int, probability: float) -> tuple[int, int]:
 
 
 def quantile(samples: ArrayLike, probability: float) -> Estimate:
-    """The smallest sample with at least ``probability`` of the samples at or below it, with its 95 % interval.
+    """Return the smallest sample with at least ``probability`` of the samples at or below it, and its 95 % interval.
 
     ``samples``: shape (n,), n >= 1, in any order, infinities allowed.  An open side of the interval is infinite.
     """
@@ -62,10 +63,10 @@ def quantile(samples: ArrayLike, probability: float) -> Estimate:
 
 
 def mean(samples: ArrayLike) -> Estimate:
-    """The mean with its 95 % interval from the means of 20 consecutive batches (Student's t).
+    """Return the mean with its 95 % interval from the means of 20 consecutive batches (Student's t).
 
-    ``samples``: shape (n,), n >= 1, in the order of time: neighbours in a queue resemble each other, which the
-    batches absorb.  Below 40 samples each one is its own batch.  One failed request makes the mean infinite.
+    ``samples``: shape (n,), n >= 1, in the order of time, because batches absorb the correlation of neighbours.  Below
+    40 samples each one is its own batch.  One failed request makes the mean infinite.  Raises InputError where n < 1.
     """
     values = np.asarray(samples, dtype=np.float64)
     count = len(values)
@@ -77,15 +78,15 @@ def mean(samples: ArrayLike) -> Estimate:
     batches: NDArray[np.float64] = values
     if count >= 2 * BATCHES:
         batches = np.array([part.mean() for part in np.array_split(values, BATCHES)])
-    from scipy import stats  # here: it takes half a second, which most commands can do without
+    from scipy import stats  # here: it takes half a second, and most commands need no scipy
 
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(batches) - 1) * batches.std(ddof=1) / math.sqrt(len(batches)))
     return Estimate(value, value - half, value + half, count)
 
 
 def rate(events: int, seconds: float) -> Estimate:
-    """Events per second with the exact 95 % interval of a Poisson count (Garwood, 1936, Biometrika 28)."""
-    from scipy import stats  # here: it takes half a second, which most commands can do without
+    """Return events per second with the exact 95 % interval of a Poisson count (Garwood, 1936, Biometrika 28)."""
+    from scipy import stats  # here: it takes half a second, and most commands need no scipy
 
     tail = (1 - CONFIDENCE) / 2
     low = stats.chi2.ppf(tail, 2 * events) / 2 if events else 0.0
@@ -94,8 +95,8 @@ def rate(events: int, seconds: float) -> Estimate:
 
 
 def proportion(events: int, trials: int) -> Estimate:
-    """The fraction with its exact 95 % interval (Clopper & Pearson, 1934, Biometrika 26)."""
-    from scipy import stats  # here: it takes half a second, which most commands can do without
+    """Return the fraction ``events / trials`` with its exact 95 % interval (Clopper & Pearson, 1934, Biometrika 26)."""
+    from scipy import stats  # here: it takes half a second, and most commands need no scipy
 
     tail = (1 - CONFIDENCE) / 2
     low = stats.beta.ppf(tail, events, trials - events + 1) if events else 0.0
@@ -104,7 +105,7 @@ def proportion(events: int, trials: int) -> Estimate:
 
 
 def probability_of(quantity: str) -> float:
-    """The probability behind a name: 0.999 for "p99.9".  Raises InputError for anything that is no quantile."""
+    """Return the probability of a quantile's name: 0.999 for "p99.9".  Raises InputError for any other name."""
     match = _QUANTILE.fullmatch(quantity)
     # "p" followed by at most two digits before the point: below 100 by construction.
     percent = float(match.group(1)) if match else 0.0

@@ -1,10 +1,10 @@
-"""Events of a study: what its steps report while it runs, and what the store keeps of them.
+"""Events of a study: its steps report them while it runs, and the store keeps some of them.
 
-A new event is a dataclass here that ``Event`` names, a producer that passes it to ``watch``, and a ``case`` where it is
-shown: the type checker and a test name the progress display that does not handle it yet.
+A new event needs a dataclass here that ``Event`` names, a producer that passes it to ``watch``, and a ``case`` where it
+is shown; the type checker and a test name a progress display that does not handle it yet.
 
-Some events are stored, whether or not they are watched too: the subclasses of ``StoredEvent``.  Exports and the API's
-event stream contain them, so that their kinds and the keys of their payloads are public and do not change.
+Subclasses of ``StoredEvent`` are stored, whether or not they are watched too.  Exports and the API's event stream
+contain them, so that their kinds and the keys of their payloads are public and do not change.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class StoredEvent:
     kind: ClassVar[str]
 
     def payload(self) -> Mapping[str, Any]:
-        """Key -> value, which the store encodes as JSON: by default, every field."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return key -> value, which the store encodes as JSON: by default, every field."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 # ---------------------------------------------------------------------- a study
@@ -38,7 +38,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged(StoredEvent):
-    """A study is in another state; ``message`` says why, where there is a reason."""
+    """The state of a study changed; ``message`` gives the reason, if there is one."""
 
     kind = "state"
     state: StudyState
@@ -47,7 +47,7 @@ class StateChanged(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class NotesGiven(StoredEvent):
-    """The testbed told what it does otherwise than the user's deployment does."""
+    """Notes of the testbed on how a study differs from the user's own deployment."""
 
     kind = "notes"
     notes: tuple[str, ...]
@@ -55,7 +55,7 @@ class NotesGiven(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class WarmupLengthened(StoredEvent):
-    """The default was found to settle later than the plan's warm-up ends."""
+    """The warm-up became longer, because the default settles later than the plan's warm-up ends."""
 
     kind = PLAN_CHANGED
     warmup_s: float
@@ -77,25 +77,25 @@ class BudgetFrozen(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class SpaceReduced(StoredEvent):
-    """The traces of the default say which services are tuned."""
+    """The search space was reduced to services that the default's traces point at."""
 
     kind = PLAN_CHANGED
     reduction: Reduction
 
     def payload(self) -> Mapping[str, Any]:
-        """The reason alone: the study's decisions hold the reduction, which is long."""
+        """Return the reason alone: the study's decisions hold the reduction, which is long."""
         return {"why": "reduction"}
 
 
 @dataclass(frozen=True, slots=True)
 class PriorComputed(StoredEvent):
-    """The twin said what it predicts for the search space."""
+    """The twin predicted values of configurations in the search space."""
 
     kind = PLAN_CHANGED
     points: tuple[ModelledPoint, ...]
 
     def payload(self) -> Mapping[str, Any]:
-        """The reason alone, as for a reduction."""
+        """Return the reason alone, as for a reduction."""
         return {"why": "prior"}
 
 
@@ -107,15 +107,13 @@ class SmallerFound(StoredEvent):
     configurations: tuple[Mapping[str, Value], ...]
 
     def payload(self) -> Mapping[str, Any]:
-        """The reason alone, as for a reduction."""
+        """Return the reason alone, as for a reduction."""
         return {"why": "minimal"}
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceEdited(StoredEvent):
-    """Somebody edited the search space.  ``after``: number of the last trial in the old one; ``parameters``: how many
-    the new one has.
-    """
+    """The search space was edited.  ``after``: the last trial of the old one; ``parameters``: number in the new one."""
 
     kind = "space edited"
     after: int
@@ -124,7 +122,7 @@ class SpaceEdited(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplayDiverged(StoredEvent):
-    """The optimizer, replayed, suggested another configuration than the one of this trial (number)."""
+    """The replayed optimizer suggested another configuration than ``trial`` (a number) has."""
 
     kind = "replay diverged"
     trial: int
@@ -132,7 +130,7 @@ class ReplayDiverged(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class DatasetStepStarted:
-    """A step before the first trial: code is compiled, data is copied or seeded."""
+    """A step before the first trial began: code is compiled, data is copied or seeded."""
 
     step: str
 
@@ -173,7 +171,7 @@ class TrialFinished(StoredEvent):
     trial: Trial
 
     def payload(self) -> Mapping[str, Any]:
-        """The trial in short; the whole of it is a row of its own."""
+        """Return the trial in short; its row in the store has the rest."""
         trial = self.trial
         return {
             "number": trial.number,
@@ -186,7 +184,7 @@ class TrialFinished(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class RepetitionFinished:
-    """One repetition of a trial was measured; whether it counts, its measurement says."""
+    """One repetition of a trial was measured; its measurement says whether it is valid."""
 
     trial_number: int
     measurement: Measurement
@@ -194,14 +192,14 @@ class RepetitionFinished:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
-    """A phase of a repetition (render, deploy, load, ...), or of the study between two trials (ask, tell)."""
+    """A phase began: of a repetition (render, deploy, load, ...), or of the study between two trials (ask, tell)."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseStepStarted:
-    """A step within a phase."""
+    """A step within a phase began."""
 
     phase: str
     step: str
@@ -230,21 +228,21 @@ class SweepFinished(StoredEvent):
 
 @dataclass(frozen=True, slots=True)
 class ProfileStepStarted:
-    """A step of a profile outside its windows."""
+    """A step of a profile outside its windows began."""
 
     step: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileWindowStarted:
-    """Window ``number`` (from 1) of ``planned``.  ``beside``: the stressor or the service that runs beside the measured
-    service; empty where that is alone.
+    """Window ``number`` (from 1) of ``planned`` began.  ``neighbour``: the stressor or the service on the same CPUs as
+    the measured service; empty for none.
     """
 
     number: int
     planned: int
     service: str
-    beside: str
+    neighbour: str
 
 
 Event = (
@@ -266,4 +264,4 @@ Event = (
     | ProfileStepStarted
     | ProfileWindowStarted
 )
-"""An event that is watched while it happens."""
+"""An event that ``Watch`` receives while it happens."""

@@ -1,6 +1,6 @@
-"""Ids of studies, as a type of their own: an id is neither a file nor any other text.
+"""Ids of studies as a type: an id is neither a file nor any other text.
 
-What is no id is refused where the id is made, so that nothing behind it has to ask whether it may be a path.
+A text that is no id is refused when a StudyId is made, so that later code never has to check whether it is a path.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class StudyId(str):
 
 
 def is_study_id(text: str) -> bool:
-    """Whether a text has the form of a study's id."""
+    """Return whether a text has the form of a study's id."""
     return _ID.fullmatch(text) is not None
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a text is a name that can be shown and be one part of a path: printable, no slash, not "." nor ".."."""
+    """Return whether a text can be shown and be one part of a path: printable, without slashes, not "." or ".."."""
     return 0 < len(text) <= 128 and text.isprintable() and not set(text) & set("/\\") and text.strip(". ") != ""

@@ -1,4 +1,4 @@
-"""A study that waits for a worker, or that one works on."""
+"""Jobs of the queue, and idempotency keys of launches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ Stop = Literal["", "now", "after trial"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``priority``: higher first.  ``owner``: who asked for it; owners take turns.  ``resource``: what it needs for
-    itself alone while it runs, empty where it needs nothing: an ``ENGINE`` while it waits, then the one that its worker
-    has.  ``worker``: who has it, empty while it waits.  ``stop``: what somebody asked for.
+    """A study that waits for a worker, or that a worker runs.
+
+    ``priority``: higher first.  ``owner``: who launched it; owners take turns.  ``resource``: what the job needs to
+    itself while it runs, empty for nothing: ``ENGINE`` while it waits, then the name of its worker's engine.
+    ``worker``: the one that has it, empty while it waits.  ``stop``: whether, and when, it should stop.
     """
 
     study: str
@@ -27,8 +29,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """``owner``: whose key it is; other owners may use the same text.  ``request``: the SHA-256 of all that the request
-    asks for, 64 hexadecimal digits: a key stands for one request.
+    """A key that stands for one request, so that sending it again launches nothing new.
+
+    ``owner``: whose key it is; other owners may use the same text.  ``request``: SHA-256 of the whole request, 64
+    hexadecimal digits.
     """
 
     owner: str

@@ -1,4 +1,4 @@
-"""The knowledge base: what a file in ``search_spaces/`` says about one type of server."""
+"""The knowledge base: the content of a file in ``search_spaces/``, which describes one type of server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from optimizer.space import Condition, Value
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How one number or word is read from a running service.
+    """A way to read one number or word from a running service.
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
     ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``; "cpus" asks the kernel which CPUs the
     container's first process may use (a knowledge base does not need it).  ``pattern`` is a regular
-    expression with one group; all its matches must agree.  ``multiply`` turns the number found into the parameter's
-    unit; ``words`` maps words found to values; ``absent`` is the value when nothing matches (None: an error).
+    expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
+    ``words`` maps matched words to values; ``absent`` is the value when nothing matches (None: an error).
     """
 
     kind: Literal["command", "tcp", "http", "cpus"]
@@ -38,7 +38,7 @@ class Edit:
 
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
-    parameter's value.  With ``unless`` equal to the value the edit is left out.
+    parameter's value.  Where ``unless`` equals the value, the edit is left out.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """How a parameter's value reaches the service; ``{value}`` stands for it.
+    """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
     environment: variable ``name`` = ``template``.  flag: ``template`` split as a shell would and appended to the
     command.  file: ``edits``.  resource: compose key path ``name`` (dots) = ``template``.  live: ``template`` is
@@ -66,7 +66,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class ParameterDefinition:
-    """One tunable of a service type, as its file in ``search_spaces/`` defines it.  Bounds may refer to the host."""
+    """A tunable parameter of a service type, as its file defines it.  Bounds may refer to the host."""
 
     name: str
     kind: Literal["integer", "real", "categorical", "boolean"]
@@ -78,7 +78,7 @@ class ParameterDefinition:
     high: float | str | None = None
     step: float | None = None
     choices: tuple[Value, ...] = ()
-    special: tuple[float, ...] = ()  # outside low to high, with a meaning of their own
+    special: tuple[float, ...] = ()  # values outside low to high that have a special meaning
     condition: Condition | None = None  # on another parameter of the same type
     towards: str = ""  # the type of the services that its connections lead to; empty: all
     scale: Literal["linear", "log"] = "linear"
@@ -91,7 +91,7 @@ class ParameterDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ServiceType:
-    """What kind of server a service is: one file of the knowledge base."""
+    """A type of server: one file of the knowledge base."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""What a repetition sees and what is concluded from it."""
+"""The data of one repetition: its load, its raw results, and the measurement computed from them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ class LoadPlan:
     window_s: float
     seed: int
     trace: bool = True
-    cpus: str = ""  # where the generator runs; empty: where it chooses
+    cpus: str = ""  # the generator's CPU list; empty: its own choice
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What the generator saw: one element per request, warm-up included.  status 0 means no reply."""
+    """The generator's record of a run: arrays with one element per request, warm-up included, shape (requests,).
+
+    ``status``: of the reply, 0 for no reply.
+    """
 
     started_ns: int  # when the first request could have been due
     warmup_s: float
@@ -71,7 +74,7 @@ class ServiceTime:
 
     ``share``: of the critical path of all requests; the shares of all services add up to one.  ``path_ms``: mean time
     on the path over the requests where it appears.  ``mean_ms``, ``p95_ms``, ``cv``: of its self time in these.
-    ``depth``: mean number of spans above its own, so that sorting by it goes from the front end to the stores.
+    ``depth``: mean number of ancestors of its spans; sorting by it leads from the front end to the stores.
     """
 
     service: str
@@ -87,7 +90,7 @@ class ServiceTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One repetition: its numbers, whether it counts, and if not, why."""
+    """One repetition: its numbers, and the reasons why it is invalid or infeasible, if it is."""
 
     repetition: int
     attempt: int
@@ -113,13 +116,13 @@ class Measurement:
     latencies_ms: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32), compare=False)
     warnings: tuple[str, ...] = ()
     spans: str = ""  # artefact of the window's traces, where they are kept
-    warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window together
-    tick_us: float | None = None  # mean CPU time of a tick: what the machine asked for the same work in this window
+    warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window as one series
+    tick_us: float | None = None  # mean CPU time of a tick, a constant piece of work: the machine's slowness
 
 
 def cpu_us_per_request(windows: Sequence[Measurement]) -> dict[str, float]:
-    """CPU time of each service per request, in microseconds, over all windows; of those that used any."""
-    requests = sum(one.requests for one in windows)
-    names = sorted({name for one in windows for name in one.service_cpu_s})
-    spent_s = {name: math.fsum(one.service_cpu_s.get(name, 0.0) for one in windows) for name in names}
+    """Return service -> CPU time per request [us] over all windows, for services that used any."""
+    requests = sum(window.requests for window in windows)
+    names = sorted({name for window in windows for name in window.service_cpu_s})
+    spent_s = {name: math.fsum(window.service_cpu_s.get(name, 0.0) for window in windows) for name in names}
     return {name: 1e6 * seconds / requests for name, seconds in spent_s.items() if seconds > 0} if requests else {}

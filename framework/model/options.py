@@ -1,7 +1,7 @@
 """Options, declared once: the fields of a request, each annotated with an Option.
 
 The command line, the body of a request over HTTP with its JSON schema, the dashboard's form and the reference page are
-made of this declaration, so that an option has one name, one default and one range wherever it is given.
+made from this declaration, so that an option has one name, one default and one range everywhere.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ STAGES: Mapping[Stage, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option as people see it; the field has its name, type and default.
+    """The presentation and the range of an option; the field has its name, type and default.
 
-    ``help``: a phrase without a full stop that names no flag.  ``stage``: the part of a study that it is of.  ``unit``:
-    of a number; one in s or ms is written as a duration on the command line.
+    ``help``: a phrase without a full stop that names no flag.  ``stage``: the part of a study that it belongs to.
+    ``unit``: of a number; a number in s or ms is written as a duration on the command line.
 
-    ``low``, ``above``, ``high``: the range of a number, ``above`` exclusive.  ``high_over_http``: the most that may be
-    asked for over HTTP, where the command line has no such bound.  ``choices``: of a text, all that are allowed.
-    ``longest``: characters of a text that is more than a name.  ``absent``: what None stands for.
+    ``low``, ``above``, ``high``: the range of a number, ``above`` exclusive.  ``high_over_http``: the upper bound over
+    HTTP, where the command line has none.  ``choices``: all allowed texts.  ``longest``: the number of characters that
+    a text may have, where it is longer than a name.  ``absent``: the meaning of None.
 
-    ``flag``: on the command line, where it is not the field's name with hyphens.  ``written``: an addition to the help
-    that is about text, such as "such as 20s".  ``command``: that takes it.  ``within``: the option behind one of whose
-    choices it is written, as in bottlenecks:FILE; such an option has no flag.  ``hidden``: for experiments only.
+    ``flag``: on the command line, where it differs from the field's name with hyphens.  ``written``: an addition to the
+    help on the form of the text, such as "such as 20s".  ``command``: the one that takes it.  ``within``: an option
+    whose choices include this one's value, as in bottlenecks:FILE; this one then has no flag.  ``hidden``: for
+    experiments only.
 
-    ``label``: in the dashboard's form; empty: not there.  ``kept``: a file of which the service keeps its own, so that
-    over HTTP one says whether to use that.
+    ``label``: in the dashboard's form, empty for no field there.  ``kept``: the service has such a file itself; over
+    HTTP, the option says whether to use that file.
     """
 
     help: str
@@ -58,7 +59,7 @@ class Option:
     kept: bool = False
 
     def range(self, low: float | None = None, *, over_http: bool = False) -> str:
-        """The range in words, empty where there is none; ``low`` in place of the declared one."""
+        """Return the range in words, empty where there is none.  ``low``: in place of the declared one."""
         least = self.low if low is None else low
         most = self.high_over_http if over_http and self.high is None else self.high
         if self.above is not None:
@@ -68,7 +69,7 @@ class Option:
         return f"at least {least:g}" if most is None else f"{least:g} to {most:.10g}"
 
     def contains(self, value: float, low: float | None = None) -> bool:
-        """Whether a number is in the range; NaN never is.  ``low`` in place of the declared one."""
+        """Return whether a number is in the range; NaN never is.  ``low``: in place of the declared one."""
         least = self.low if low is None else low
         return (
             (least is None or value >= least)
@@ -80,7 +81,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """An option with what its field says: name, type and default."""
+    """An option with the name, type and default of its field."""
 
     name: str
     type: Any
@@ -89,27 +90,27 @@ class Declared:
 
     @property
     def flag(self) -> str:
-        """How it is spelled on the command line; empty where it is written within another option."""
+        """The flag on the command line; empty where the option is written within another one."""
         if self.option.within:
             return ""
         return self.option.flag or "--" + self.name.replace("_", "-")
 
     @property
     def is_duration(self) -> bool:
-        """Whether it is a time, which people write with its unit."""
+        """Whether the option is a time, which people write with its unit."""
         return self.option.unit in ("s", "ms")
 
 
 @cache
 def options_of(request: type[Any]) -> Mapping[str, Declared]:
-    """The options of a request by name, in the order of its fields."""
+    """Return name -> option of a request, in the order of its fields."""
     types = get_type_hints(request, include_extras=True)
-    found = {}
+    options = {}
     for field in fields(request):
         if get_origin(types[field.name]) is Annotated:
             kind, option = get_args(types[field.name])
-            found[field.name] = Declared(field.name, kind, _default(field), option)
-    return found
+            options[field.name] = Declared(field.name, kind, _default(field), option)
+    return options
 
 
 def _default(field: Field[Any]) -> Any:

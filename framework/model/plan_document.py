@@ -1,6 +1,6 @@
-"""A study's plan as documents show it: with the decisions of the study as ``extra``.
+"""The document of a study's plan: its decisions are the key ``extra``.
 
-Exports and ``tailor show --json`` have this form, and stores had it before decisions had a column of their own.
+Exports and ``tailor show --json`` have this form, and so had stores before decisions became a column.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ EDIT_FIELDS = ("after", "default")
 
 
 def study_document(study: Study) -> dict[str, Any]:
-    """The whole study as JSON, its plan in this form."""
+    """Return the whole study as a JSON value, its plan in this form."""
     document: dict[str, Any] = encode(study)
     del document["decisions"]
     return {**document, "plan": plan_document(study)}
 
 
 def plan_document(study: Study) -> dict[str, Any]:
-    """The plan as the study follows it, and its decisions."""
+    """Return the effective plan of a study with its decisions."""
     return joined(encode(study.effective_plan), encode(study.decisions))
 
 
 def joined(plan: Mapping[str, Any], decisions: Mapping[str, Any]) -> dict[str, Any]:
-    """Both as ``encode`` gives them; decisions that were not taken are left out."""
+    """Return a plan with its decisions, both as ``encode`` returns them; leave out decisions that were not taken."""
     extra = {}
     for field, value in decisions.items():
         if field == "edits":
@@ -41,7 +41,7 @@ def joined(plan: Mapping[str, Any], decisions: Mapping[str, Any]) -> dict[str, A
 
 
 def separated(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inverse: (plan, decisions), both as ``encode`` gives them.
+    """Return (plan, decisions) of a document, both as ``encode`` returns them.
 
     Raises TypeError, ValueError, KeyError or AttributeError where ``extra`` has another shape.
     """

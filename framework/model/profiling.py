@@ -1,4 +1,4 @@
-"""What somebody asks the profiler for."""
+"""A request to the profiler."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ QUICK_STRESSORS = ("gemm", "l3", "memory-bandwidth")
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """``services``: empty for all that spans show.  ``intensities``: (threads, duty); empty for what fits the place.
+    """A request for a profile: each service under stressors, and pairs of services on the same CPUs.
 
-    ``domains``: two sets of CPUs, or "2": the first is the place, the second the rest.
+    ``services``: empty for all that spans show.  ``intensities``: (threads, duty); empty for those that fit the CPUs.
+    ``domains``: two sets of CPUs, or "2": the first is for the measured service, the second for the others.
     """
 
     application: Path
@@ -33,5 +34,5 @@ class ProfileRequest:
     limits: Mapping[str, float] = field(default_factory=dict)
 
     def quick(self) -> ProfileRequest:
-        """Three stressors at one intensity, one block."""
+        """Return a short profile: three stressors at one intensity, one block, no pairs."""
         return replace(self, stressors=QUICK_STRESSORS, intensities=((1, 1.0),), blocks=1, pairs=0, window_s=3.0)

@@ -1,4 +1,4 @@
-"""A container that runs beside a deployment, on its network: a load generator."""
+"""Side containers, which run on the network of a deployment: load generators, stressors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SideContainer:
-    """What to run.
+    """A container to run on the network of a deployment.
 
-    ``files``: path in the container -> content.  ``cpus``: a list of CPUs, empty for all; ``cpu_shares``: its weight,
-    where a service has 1,024.  ``capabilities``: beyond those that a container has by default.  ``limit_s``: after so
-    long it is killed.
+    ``files``: path in the container -> content.  ``cpus``: a list of CPUs, empty for all; ``cpu_shares``: its CPU
+    weight (a service has 1,024).  ``capabilities``: in addition to a container's defaults.  ``limit_s``: it is killed
+    after so many seconds.
     """
 
     image: str
@@ -30,7 +30,7 @@ class SideContainer:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended: its exit status, what it wrote to standard error, and whether it was killed for its time."""
+    """The end of a side container: exit status, standard error, and whether it was killed at its time limit."""
 
     status: int
     errors: str

@@ -1,4 +1,4 @@
-"""The columnar span table that everything about traces shares.
+"""The columnar span table that all code for traces shares.
 
 One row per span, numpy columns, strings interned: a million spans are a handful of arrays, not a million objects.
 Times are integer nanoseconds.
@@ -28,12 +28,11 @@ COLUMNS: Mapping[str, type[np.generic]] = {
 class SpanTable:
     """Spans as columns, all of shape (n,).
 
-    ``trace``: row's trace, an index into ``traces``.  ``span_id``: 64-bit id (unique in its trace only).
-    ``parent``: row of the CHILD_OF parent in this table, -1 for a root, -2 when the parent is missing.
-    ``follows``: True when the reference is FOLLOWS_FROM.  ``service``, ``operation``, ``peer``: indices into
-    ``strings`` (peer -1: none).  ``host``: the host's id, ``address``: its address or name, indices into ``strings``
-    (-1: not known); they tell whose clock a span's times come from.  ``kind``: index into KINDS.  ``error``: status is
-    error.
+    ``trace``: row's trace, an index into ``traces``.  ``span_id``: 64-bit id (unique in its trace only).  ``parent``:
+    row of the parent in this table, -1 for a root, -2 when the parent is missing.  ``follows``: True when the reference
+    to the parent is FOLLOWS_FROM, not CHILD_OF.  ``service``, ``operation``, ``peer``: indices into ``strings`` (peer
+    -1: none).  ``host``: the host's id, ``address``: its address or name, indices into ``strings`` (-1: not known);
+    they identify the clock of a span's times.  ``kind``: index into KINDS.  ``error``: the span's status is error.
     """
 
     traces: Sequence[str]
@@ -57,12 +56,12 @@ class SpanTable:
 
 
 def no_spans() -> SpanTable:
-    """A table without rows."""
+    """Return a table without rows."""
     return SpanTable((), (), **{name: np.empty(0, kind) for name, kind in COLUMNS.items()})
 
 
 def only_traces(spans: SpanTable, wanted: NDArray[np.bool_]) -> SpanTable:
-    """The table of the traces marked in ``wanted``, shape (traces,), renumbered; parents lie in their child's trace."""
+    """Return the table of the traces marked in ``wanted``, shape (traces,), with traces and parents renumbered."""
     if wanted.all():
         return spans
     keep = wanted[spans.trace]
@@ -74,7 +73,7 @@ def only_traces(spans: SpanTable, wanted: NDArray[np.bool_]) -> SpanTable:
 
 
 def packed(spans: SpanTable, most: int) -> bytes:
-    """The first ``most`` traces of a table, as numpy's npz."""
+    """Return the first ``most`` traces of a table as the bytes of a numpy npz file."""
     kept = only_traces(spans, np.arange(len(spans.traces)) < most)
     buffer = io.BytesIO()
     columns: dict[str, Any] = {name: getattr(kept, name) for name in COLUMNS}
@@ -83,17 +82,17 @@ def packed(spans: SpanTable, most: int) -> bytes:
 
 
 def unpacked(data: bytes) -> SpanTable:
-    """The inverse of ``packed``."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as found:
-        columns = {name: found[name] for name in COLUMNS}
-        return SpanTable(tuple(found["traces"].tolist()), tuple(found["strings"].tolist()), **columns)
+    """Return the table of bytes that ``packed`` wrote."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        columns = {name: arrays[name] for name in COLUMNS}
+        return SpanTable(tuple(arrays["traces"].tolist()), tuple(arrays["strings"].tolist()), **columns)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSet:
-    """What was read from some sources: the spans of sound traces, and what could not be used.
+    """Spans of the sound traces of some sources, with an account of the others.
 
-    ``rejected``: reason -> traces.  ``unreadable``: document -> why.
+    ``rejected``: reason -> number of traces.  ``unreadable``: document -> reason.
     """
 
     sources: tuple[str, ...]

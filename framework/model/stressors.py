@@ -1,4 +1,4 @@
-"""What runs beside a service: stressors, and how the kernel schedules threads."""
+"""Stressors, and the kernel's counters of scheduling."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stressor:
-    """Load on one shared resource.  ``kind``: as `tailor/stressor` knows it.  ``duty``: of the time, to 1.
+    """Load on one shared resource.  ``kind``: a name that `tailor/stressor` knows.  ``cpus``: the list that it may use.
 
-    ``cpus``: the list of CPUs that it may use.
+    ``duty``: the fraction of the time in which it works, above 0 to 1.
     """
 
     kind: str
@@ -20,13 +20,13 @@ class Stressor:
 
     @property
     def intensity(self) -> float:
-        """Threads that work all the time."""
+        """The equivalent number of threads that work all the time."""
         return self.threads * self.duty
 
 
 @dataclass(frozen=True, slots=True)
 class Stressed:
-    """What a stressor did while something was measured."""
+    """The work of a stressor during a measurement: ``per_second``, in ``unit``, from so many ``reports``."""
 
     per_second: float
     unit: str
@@ -34,11 +34,11 @@ class Stressed:
 
 
 Threads = Mapping[int, tuple[int, int]]
-"""Thread -> (nanoseconds that it waited for a CPU, context switches) since it started."""
+"""Id of a thread -> (time that it waited for a CPU [ns], context switches) since it started."""
 
 
 def scheduled(before: Threads, after: Threads) -> tuple[float, int]:
-    """(seconds waited, switches) between two readings, of the threads that were there at both."""
+    """Return (wait for a CPU [s], context switches) between two readings, summed over threads that are in both."""
     both = before.keys() & after.keys()
-    waited = sum(after[one][0] - before[one][0] for one in both)
-    return waited / 1e9, sum(after[one][1] - before[one][1] for one in both)
+    waited = sum(after[thread][0] - before[thread][0] for thread in both)
+    return waited / 1e9, sum(after[thread][1] - before[thread][1] for thread in both)

@@ -16,7 +16,7 @@ from optimizer.space import Configuration, Value
 
 
 class TrialState(StrEnum):
-    """Legal transitions are enforced by the store; only COMPLETED carries a value."""
+    """States of a trial.  The store enforces the legal transitions; only COMPLETED has a value."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -26,7 +26,7 @@ class TrialState(StrEnum):
 
 
 class StudyState(StrEnum):
-    """CREATED -> RUNNING -> (PAUSED -> RUNNING)* -> COMPLETED | FAILED."""
+    """States of a study: CREATED -> RUNNING -> (PAUSED -> RUNNING)* -> COMPLETED | FAILED."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -52,7 +52,7 @@ class Trial:
     ask: int | None = None  # index of the optimizer's ask that suggested it
     value: float | None = None  # geometric mean of the valid repetitions' values
     standard_error: float | None = None  # of log(value)
-    told_value: float | None = None  # after drift correction; what the optimizer was told
+    told_value: float | None = None  # drift-corrected, for the optimizer
     reason: str = ""
     measurements: tuple[Measurement, ...] = ()
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -60,20 +60,20 @@ class Trial:
     standins: tuple[str, ...] = ()
     documents: str = ""  # artefact: the rendered compose documents and files, as JSON
     pair: int | None = None  # verdict: number of the pair
-    label: str = ""  # "default", "best", or the name of a configuration that the best is compared with
+    label: str = ""  # "default", "best", or the name of a configuration compared with the best
     started_at: str = ""
     finished_at: str = ""
-    quantities: Mapping[str, float] = field(default_factory=dict)  # as a client told them that measured elsewhere
-    costs: Mapping[str, float] = field(default_factory=dict)  # the same: group of parameters -> what it took
+    quantities: Mapping[str, float] = field(default_factory=dict)  # told by the client of an external study
+    costs: Mapping[str, float] = field(default_factory=dict)  # told by the client too: group of parameters -> cost
 
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """A trial that is wanted.
+    """A specification of a trial to run.
 
-    ``first_seed``: repetition r drives the arrivals of seed number first_seed + r, equal for every configuration.
-    ``ask``: index of the optimizer's ask; ``ask_s``: seconds that it took.  ``pair``, ``label``: of a comparison.
-    ``give_up_above``: a clear loser, whose first repetition passes this value, is not repeated.
+    ``first_seed``: repetition r draws its arrivals with seed number first_seed + r, equal for every configuration.
+    ``ask``: index of the optimizer's ask; ``ask_s``: its duration [s].  ``pair``, ``label``: place in a comparison.
+    ``give_up_above``: after a repetition with a larger value, a clear loser is not repeated.
     """
 
     configuration: Configuration
@@ -89,7 +89,7 @@ class TrialSpec:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """To whom a trial is offered that is measured elsewhere, and until when."""
+    """The lease of a trial to a client that measures it.  ``expires_ns``: since the Unix epoch."""
 
     client: str
     expires_ns: int
@@ -97,7 +97,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The fresh, interleaved comparison of the best configuration with the default."""
+    """The result of a fresh, interleaved comparison of the best configuration with the default."""
 
     statement: Literal["improvement", "no improvement shown", "worse"]
     pairs: int
@@ -108,14 +108,18 @@ class Verdict:
     no_worse: Literal["no worse", "undecided"]
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
-    scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
+    scale: Literal["ratio", "difference"] = (
+        "ratio"  # "difference": relative to the default's absolute value; gain is then -log_ratio
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """Everything a study was asked to do; it never changes.  ``StudyDecisions`` holds what comes of it."""
+    """The request of a study in full; it never changes.  ``StudyDecisions`` holds what the study decides later."""
 
-    application: str  # see Study.directory and Study.application_name, which say what it is
+    application: (
+        str  # a directory, or an external study's name: read it through Study.directory and Study.application_name
+    )
     optimizer: str
     optimizer_options: Mapping[str, Any]
     iterations: int
@@ -134,7 +138,7 @@ class StudyPlan:
     drift_every: int = 5
     quick: bool = False
     trace: bool = True
-    limits: Mapping[str, float] = field(default_factory=dict)  # what differs from the application's own Limits
+    limits: Mapping[str, float] = field(default_factory=dict)  # only those that differ from the application's Limits
     rivals: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> configuration to compare with
     reduce: str = "none"
     thresholds: Mapping[str, float] = field(default_factory=dict)
@@ -168,7 +172,7 @@ class Study:
 
     @property
     def effective_plan(self) -> StudyPlan:
-        """The plan with the warm-up, the number of configurations and the edits that the study decided on."""
+        """The plan with the study's decisions on warm-up, number of configurations and edits of the space."""
         decided, plan = self.decisions, self.plan
         if decided.warmup_s is not None:
             plan = replace(plan, warmup_s=decided.warmup_s)
@@ -180,7 +184,7 @@ class Study:
 
     @property
     def model(self) -> str:
-        """What the numbers of a modelled study come from, as a phrase; empty where they were measured."""
+        """The model behind the study's numbers, as a phrase; empty where they were measured."""
         if not self.modelled:
             return ""
         digest = self.versions.get("twin.json")
@@ -188,24 +192,24 @@ class Study:
 
     @property
     def directory(self) -> Path:
-        """The application's directory.  Raises MeasuredElsewhere where there is none: that study has a name only."""
+        """The application's directory.  Raises MeasuredElsewhere for an external study, which has only a name."""
         self.check_measured_here()
         return Path(self.plan.application)
 
     def check_measured_here(self) -> None:
-        """Raises MeasuredElsewhere where clients measure this study."""
+        """Raise MeasuredElsewhere where clients measure this study."""
         if self.testbed == EXTERNAL:
             raise MeasuredElsewhere(f"study {self.id} is measured elsewhere: it has no application here")
 
     @property
     def application_name(self) -> str:
-        """What people call the application: its directory's name, or the name that an external study was given."""
+        """The application's name: that of its directory, or the one that an external study was given."""
         return self.plan.application if self.testbed == EXTERNAL else self.directory.name
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rate of a sweep; ``p95`` (ms) is None where the trial has no value, and ``reason`` says why."""
+    """One rate of a sweep.  ``p95`` [ms] is None where the trial has no value; ``reason`` says why."""
 
     rate_rps: float
     p95: Estimate | None
@@ -215,23 +219,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep's steps by rate; ``knee_rps`` is the highest rate that held, None when the first did not."""
+    """Steps of a sweep by rate.  ``knee_rps`` is the highest rate that held, None where none did."""
 
     application: str
     limit_ms: float
     steps: tuple[Step, ...]
     knee_rps: float | None
-    passed: bool  # whether a rate that does not hold was found
+    passed: bool  # whether a measured rate did not hold
     proposed_rps: float | None
     statement: str
     modelled: bool = False
 
 
 def project_name(study: str) -> str:
-    """The compose project of a study: every container, network and volume of it carries this prefix."""
+    """Return the compose project of a study, the prefix of all its containers, networks and volumes."""
     return f"tailor-{study}"
 
 
-def said(study: Study) -> str:
-    """A study's name wherever its numbers go: with a word where they were not measured."""
+def display_name(study: Study) -> str:
+    """Return a study's id for people to read, marked where its numbers are modelled and not measured."""
     return f"{study.id} (modelled, not measured)" if study.modelled else study.id

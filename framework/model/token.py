@@ -1,4 +1,4 @@
-"""A bearer token of the service, as it is kept."""
+"""A bearer token of the service, as the store keeps it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``digest``: SHA-256 of the token itself, which is kept nowhere."""
+    """A bearer token.  ``digest``: SHA-256 of the token itself, which is stored nowhere."""
 
     name: str
     digest: str

@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 from framework.model.identity import StudyId
 from framework.model.options import Option
 
-DEFAULT_OPTIMIZER = "tailor"  # what the benchmark says: experiments/bench/optimizers
+DEFAULT_OPTIMIZER = "tailor"  # the winner of the benchmark: experiments/bench/optimizers
 REDUCTIONS = ("none", "critical-path", "variability", "bottlenecks", "path+variability", "soft", "screening")
 PLACEMENTS = ("none", "also", "only")
 PRIORS = ("none", "twin")
-MOST_SMALLER = 3  # recommendations with less changed; each more is one more that may pass by chance
+MOST_SMALLER = 3  # recommendations with fewer changes; each further one could pass by chance
 
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """What a person asks for; None means the application's or the protocol's own value."""
+    """A request for a study; None means the value of the application or of the protocol."""
 
     application: Path
     optimizer: Annotated[

@@ -1,4 +1,4 @@
-"""The twin of an application: a queueing model as data, one ``twin.json``.  What comes from it is modelled."""
+"""The twin of an application: a queueing model as data, one ``twin.json``.  Its results are modelled, not measured."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BACKGROUND = "background"
-"""The service and operation of the computing that no span explains, which nobody waits for."""
+"""Name of a service and operation: computing that no span explains, and that no request waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwinCall:
     """A call that an operation makes.
 
-    ``probability``: per occurrence of the operation.  ``mode``: wait; parallel: together with the call before; spawn:
-    nobody waits for the answer.  ``times``: how often on average, where ``loop`` says that this varies.  ``miss``: the
-    cache whose misses lead to it; its probability is then that of the calibration, and follows the hit ratio.
+    ``probability``: per occurrence of the operation.  ``mode``: wait; parallel: at the same time as the call before;
+    spawn: nobody waits for the answer.  ``times``: number of calls, the mean where ``loop`` says that it varies.
+    ``miss``: the cache whose misses cause the call; ``probability`` is then the calibration's, and follows the hit
+    ratio.
     """
 
     service: str
@@ -45,7 +46,7 @@ class TwinOperation:
 
 @dataclass(frozen=True, slots=True)
 class TwinCache:
-    """What a cache holds: ``items`` of ``item_kib`` each, asked for by a Zipf law with this ``exponent``."""
+    """The contents of a cache: ``items`` of ``item_kib`` each, requested by a Zipf law with this ``exponent``."""
 
     items: int
     item_kib: float
@@ -54,16 +55,16 @@ class TwinCache:
 
 @dataclass(frozen=True, slots=True)
 class TwinService:
-    """``cpu_share``: of its own time at low load that it computes; the rest it waits for a disk, a wake-up, a lock.
+    """A service of the model.  Its "own time" is its self time at low load.
 
-    ``io_share``: of its own time that it reads what its ``cache`` (a buffer pool) did not have; grows with the misses.
-    ``queue``: requests that may wait for a worker, 0 any number.  ``quota``: cores that it may use, 0 all.
-    ``pressure``, ``sensitivity``: resource (such as memory bandwidth) -> what it takes of it, and the log of the
-    slowdown of its computing for each unit that neighbours take.
-    ``traced``: it sends spans of its own; otherwise it is seen in its callers' only.  ``gc_share``: of its computing at
-    the default that collects garbage, where no ``effects`` of the twin tell.  ``cache_ratio``: hits of its requests at
-    the calibration, where it is a cache.  ``background_us``: CPU per request that no span explains; it is part of the
-    background operation.
+    ``cpu_share``: fraction of its own time in which it computes; in the rest it waits for a disk, a wake-up, a lock.
+    ``io_share``: fraction of its own time in which it reads what its ``cache`` (a buffer pool) lacks; grows with
+    misses.  ``queue``: requests that may wait for a worker, 0 for any number.  ``quota``: cores that it may use, 0 for
+    all.  ``pressure``: resource (such as memory bandwidth) -> the units that it takes.  ``sensitivity``: resource ->
+    log of the slowdown of its computing per unit that neighbours take.  ``traced``: whether it sends spans; otherwise
+    only its callers' spans show it.  ``gc_share``: fraction of its computing that collects garbage at the default, for
+    types without ``effects``.  ``cache_ratio``: hit ratio at the calibration, where it is a cache.  ``background_us``:
+    CPU time per request that no span explains, part of the background operation.
     """
 
     name: str
@@ -83,11 +84,11 @@ class TwinService:
 
 @dataclass(frozen=True, slots=True)
 class TwinEdge:
-    """Calls from one service to another: ``way_us`` one way, ``timeout_ms`` that the caller waits (0: as long as it
-    takes), and how often it ``retries`` then.
+    """Calls from one service to another: ``way_us`` one way, ``timeout_ms`` of the caller (0 for none), and its number
+    of ``retries`` after a timeout.
 
-    ``setup_us``: what a new connection takes, computing as far as the caller's own time is computing.  ``fresh``: part
-    of the calibration's calls that opened one, so that this much of it is in the caller's pieces.
+    ``setup_us``: time to open a connection; the caller's ``cpu_share`` of it is computing.  ``fresh``: fraction of the
+    calibration's calls that opened a connection, so that the caller's pieces contain this much of ``setup_us``.
     """
 
     caller: str
@@ -101,11 +102,13 @@ class TwinEdge:
 
 @dataclass(frozen=True, slots=True)
 class TwinHost:
-    """``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that are not there.
-    ``sharing``: slowdown of a core while all others compute too (they share its units, its caches or its clock).
+    """A host of the model.
 
-    ``nodes``: of memory, each with a last-level cache and as many of the cores, in the order of their numbers.
-    ``memory_mib``: what bounds and defaults in search_spaces/ refer to.
+    ``switching``: slowdown per runnable thread and core beyond the first.  ``others``: cores that other programs keep
+    busy.  ``sharing``: slowdown of a core while all others compute too (they share its units, its caches or its clock).
+
+    ``nodes``: number of memory nodes; each has a last-level cache and an equal part of the cores, in their order.
+    ``memory_mib``: the memory that bounds and defaults in search_spaces/ refer to.
     """
 
     name: str
@@ -119,15 +122,17 @@ class TwinHost:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """``network_us``: one way between two hosts, beside an edge's own.
+    """A whole application as a queueing model.
 
-    ``classes``: (service, operation) that requests begin with, as "service operation" -> share of the requests.
+    ``network_us``: one way between two hosts, in addition to an edge's ``way_us``.
 
-    ``effects``: type of service -> parameter -> exponent; the CPU time of such a service's calls goes with (value /
-    default) to the power of it, beside what the parameter's role means.
+    ``classes``: first operation of a request, as "service operation" -> share of the requests.
 
-    ``run_spread``: standard deviation of the logarithm between runs of one configuration, as measured.  ``fit``: what
-    the calibration says of itself: sources, errors on what it used and on what it kept for validation.
+    ``effects``: type of service -> parameter -> exponent: the CPU time of such a service's calls is multiplied by
+    (value / default) ** exponent, in addition to the effect of the parameter's role.
+
+    ``run_spread``: measured standard deviation of the logarithm between runs of one configuration.  ``fit``: quality of
+    the calibration: its sources, and its errors on the data that it used and on the data kept for validation.
     """
 
     application: str

@@ -106,7 +106,7 @@ def placement_alone(
     )
 
 
-def with_wishes(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:
+def with_rules(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:
     """Add constraints for placement solvers.  ``pins``: "service=CPUs".  ``apart``: "service:service".
 
     Raises InputError on another form of text, UnknownName on a service that is not placed or an unknown domain.

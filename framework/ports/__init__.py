@@ -1,1 +1,1 @@
-"""What Tailor needs from the outside: one protocol, one file.  Only ``framework.bootstrap`` names who provides it."""
+"""Protocols of everything outside Tailor, one per file.  Only ``framework.bootstrap`` names the adapters."""

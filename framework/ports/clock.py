@@ -1,4 +1,4 @@
-"""Time."""
+"""The clock."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time, so that tests can bend it."""
+    """Time as a dependency, so that tests can use virtual time."""
 
-    def now_ns(self) -> int: ...
-    def monotonic(self) -> float: ...
+    def now_ns(self) -> int:
+        """Return the time since the Unix epoch [ns]."""
+
+    def monotonic(self) -> float:
+        """Return the time of a clock that is never set back [s]."""
+
     def sleep(self, seconds: float) -> None: ...

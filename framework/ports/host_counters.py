@@ -1,4 +1,4 @@
-"""What the host's kernel and processor count of services."""
+"""Counters that the host's kernel and processor keep of services."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from framework.model.stressors import Threads
 
 
 class HostCounters(Protocol):
-    """Reads counters of services that run."""
+    """Reads counters of running services."""
 
     def threads(self, running: Running) -> Mapping[str, Threads]:
-        """Service -> how its threads were scheduled so far; empty where nobody can tell."""
+        """Return service -> scheduling of its threads since they started; empty where that is unknown."""
 
     def memory_mib(self, running: Running) -> Mapping[str, float]:
-        """Service -> the memory that it holds, without what the kernel could drop [MiB]; nothing where nobody knows."""
+        """Return service -> its memory, without caches that the kernel could drop [MiB]; without unknown services."""
 
     def without_hardware(self) -> str:
-        """Why there are no hardware counters; empty where there are."""
+        """Return why there are no hardware counters; empty where there are."""
 
     def counted(self, running: Running, service: str) -> AbstractContextManager[Callable[[], Mapping[str, float]]]:
-        """The service's hardware counters inside the block, told afterwards; nothing where there are none."""
+        """Count the service's hardware events inside the block.
+
+        After the block, the callable returns counter -> value; empty where there are no counters.
+        """
 
     def pipeline(
         self, running: Running, service: str
     ) -> AbstractContextManager[Callable[[], Mapping[str, float]]] | None:
-        """The shares of the service's pipeline slots inside the block, three levels deep; None: nobody can tell."""
+        """Measure the service's pipeline slots inside the block; None where they cannot be measured.
+
+        After the block, the callable returns category -> share of the slots, three levels deep.
+        """

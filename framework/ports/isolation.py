@@ -1,4 +1,4 @@
-"""Who shares CPUs with whom while a deployment runs."""
+"""CPU pinning of services while a deployment runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from framework.model import Running
 
 
 class Isolation(Protocol):
-    """Moves services that run."""
+    """Moves running services to other CPUs."""
 
     def pin(self, running: Running, cpus: Mapping[str, str]) -> None:
-        """Move services to lists of CPUs; they go on running.  Raises DeploymentFailed."""
+        """Move services to CPUs, given as service -> list of CPUs; they keep running.  Raises DeploymentFailed."""

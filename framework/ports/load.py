@@ -1,4 +1,4 @@
-"""What drives the load."""
+"""The load generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.ports.testbed import Progress
 
 
 class LoadGenerator(Protocol):
-    """Drives the open-loop load and reports every request."""
+    """Drives an open-loop load and reports every request."""
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
-        """Calls ``usage`` at the start and the end of the window.  Raises LoadFailed."""
+        """Drive warm-up and window; call ``usage`` at the start and the end of the window.  Raises LoadFailed."""

@@ -1,4 +1,4 @@
-"""What a model of the application says before anything is measured."""
+"""Predictions of a model of the application, before anything is measured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from optimizer.models.simulator_prior import Modelled
 from optimizer.space import SearchSpace
 
 Screen = Callable[[SearchSpace, float, int, Callable[[int, int], None]], Sequence[Modelled]]
-"""What a model of the application says of configurations of a space: at a rate (requests/s), with a seed; told how many
-it has asked of how many.
+"""(space, rate [requests/s], seed, progress) -> the model's predictions for configurations of the space.
+
+``progress`` is called with (computed, total) numbers of configurations.
 """

@@ -1,4 +1,4 @@
-"""What the service keeps beside studies."""
+"""Stores of the service: its job queue and its tokens."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from framework.model.token import Token
 
 
 class JobQueue(Protocol):
-    """Studies that wait for workers.  Every method is one transaction; raises StoreError's family."""
+    """Studies that wait for workers.  Every method is one transaction, and raises StoreError and its subclasses."""
 
     def put(self, study: str, *, priority: int = 0, owner: str = "", resource: str = "") -> None:
-        """Let a study wait; a stop that was asked for is taken back.  Raises NotFound, IllegalTransition."""
+        """Queue a study; cancel a stop that was requested.  Raises NotFound, IllegalTransition."""
 
     def take(self, worker: str, engine: str, seconds: float) -> Job | None: ...
     def done(self, study: str, worker: str | None = None) -> None: ...
     def stopped(self, study: str, worker: str) -> bool:
-        """A worker paused a study: it leaves the queue where that is still wanted (True), else it waits again."""
+        """Remove a study that a worker paused; queue it again if the stop was cancelled.  Return whether it left."""
 
     def stop(self, study: str, how: Stop) -> Job: ...
     def stop_wanted(self, study: str) -> Stop: ...
@@ -28,7 +28,7 @@ class JobQueue(Protocol):
 
 
 class TokenStore(Protocol):
-    """Bearer tokens by name; raises StoreError's family."""
+    """Bearer tokens by name.  Every method raises StoreError and its subclasses."""
 
     def add(self, name: str, digest: str, scope: Literal["read", "run", "admin"]) -> None: ...
     def remove(self, name: str) -> None: ...

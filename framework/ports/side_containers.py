@@ -1,4 +1,4 @@
-"""Containers beside a deployment."""
+"""Side containers of a deployment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from framework.model.side_container import Ended, SideContainer
 
 
 class SideContainers(Protocol):
-    """Runs containers beside a deployment, on its network."""
+    """Runs containers on the network of a deployment."""
 
     def has_image(self, name: str) -> bool: ...
+
     def cores(self) -> int:
-        """Of the machine that they run on."""
+        """Return the number of cores of the machine on which the containers run."""
 
     def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
-        """To its end; ``each`` gets every line of its output as it comes, and nothing of the container is left.
+        """Run a container to its end and remove it; call ``each`` with every line of its output as it is written.
 
         Raises DeploymentFailed, TestbedUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Where studies are kept."""
+"""Stores of studies, of external trials, of launches and of artefacts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from framework.model.job import IdempotencyKey, Job
 
 
 class StudyStore(Protocol):
-    """Studies, trials and measurements.  Every method is one transaction; raises StoreError's family."""
+    """Studies, trials and measurements.  Every method is one transaction, and raises StoreError and its subclasses."""
 
     def create(self, study: Study) -> None: ...
     def get(self, study: str) -> Study: ...
@@ -36,31 +36,30 @@ class StudyStore(Protocol):
         optimizer: str | None = None,
         testbed: str | None = None,
     ) -> Sequence[Study]:
-        """The newest first."""
+        """Return at most ``limit`` studies, the newest first, from the one that follows ``before`` (an id)."""
 
     def delete(self, study: str) -> None: ...
     def set_state(self, study: str, state: StudyState, message: str = "") -> None: ...
     def set_best(self, study: str, trial: int) -> None: ...
     def set_decisions(self, study: str, decisions: StudyDecisions) -> None: ...
     def set_space(self, study: str, space: Mapping[str, Any], decisions: StudyDecisions) -> None:
-        """Another search space, with the decisions that say since when, in one transaction."""
+        """Replace the search space, and the decisions, which hold the edit."""
 
     def set_verdict(self, study: str, verdict: Verdict | None, rivals: Mapping[str, Verdict]) -> None: ...
 
     def begin_trial(self, trial: Trial) -> Trial:
-        """Records a trial as RUNNING under the next number of its study, which the returned trial carries."""
+        """Record a trial as RUNNING; return it with its number, the next one of its study."""
 
     def begin_trials(self, wanted: Sequence[Trial], offered: Sequence[Offer] = ()) -> Sequence[Trial]:
-        """As begin_trial, several of one study in one transaction.
+        """Record several trials of one study as RUNNING, in one transaction.
 
-        With ``offered``, one for each, they are measured elsewhere and offered from the beginning; their study has to
-        run.  Raises IllegalTransition.
+        ``offered``: a lease for each trial of an external study, which has to run.  Raises IllegalTransition.
         """
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None: ...
 
     def finish_trial(self, trial: Trial) -> Trial:
-        """RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED, with value, reason, phases, images; no offer any more.
+        """Record RUNNING -> COMPLETED | FAILED | INFEASIBLE | ABORTED with all fields of the trial; end its offer.
 
         Raises NotFound, IllegalTransition.
         """
@@ -68,25 +67,25 @@ class StudyStore(Protocol):
     def finish_trials(
         self, wanted: Sequence[Trial], *, best: int | None = None, offered: bool = False
     ) -> Sequence[Trial]:
-        """As finish_trial, several of one study in one transaction: all or none.
+        """Finish several trials of one study in one transaction: all or none.
 
-        ``best``: the number of the trial that is its study's best from now on.  ``offered``: they were measured
-        elsewhere; their study has to run.
+        ``best``: the number of the study's new best trial.  ``offered``: the trials belong to an external study, which
+        has to run.  Raises NotFound, IllegalTransition.
         """
 
     def annotate_trial(self, trial: Trial) -> None:
-        """Records phases that end after a trial is finished (tell)."""
+        """Record the phases of a finished trial again, for those that end later (tell).  Raises NotFound."""
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]: ...
 
     def trial_count(self, study: str) -> int:
-        """The number of trials, those that run included."""
+        """Return the number of trials, running ones included."""
 
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
-        """The trials of these numbers that there are, in order, without their measurements."""
+        """Return the existing trials of these numbers, in order, without their measurements."""
 
     def trial(self, study: str, number: int) -> Trial:
-        """One trial with its measurements.  Raises NotFound."""
+        """Return one trial with its measurements.  Raises NotFound."""
 
     def trial_page(
         self,
@@ -97,69 +96,72 @@ class StudyStore(Protocol):
         state: TrialState | None = None,
         purpose: Purpose | None = None,
     ) -> Sequence[Trial]:
-        """In order from the one after this number, without their measurements."""
+        """Return at most ``limit`` trials in order, from the one after this number, without their measurements."""
 
     def add_event(self, study: str, event: StoredEvent) -> int:
-        """Records that something happened now; returns the id of the record."""
+        """Record an event with the current time; return the id of the record."""
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
-        """In order, from the one after this id: id, at (ISO 8601), kind, and the keys of the payload."""
+        """Return events in order, from the one after this id: id, at (ISO 8601), kind, and the keys of the payload."""
 
     def revision(self, study: str) -> tuple[int, int]:
-        """(its last event's id, its last measurement's); what is computed of a study is good while this is the same."""
+        """Return (id of the last event, id of the last measurement); results cached for a revision are valid for it."""
 
     def acquire(self, study: str, holder: str, seconds: float) -> bool:
-        """Take or renew the lease on a study; False when another holder's lease is alive."""
+        """Take or renew the lease on a study; return False where another holder's lease has not expired."""
 
     def release(self, study: str, holder: str) -> None: ...
+
     def leased(self) -> Sequence[tuple[str, str]]:
-        """(study, holder) of every lease that has not run out."""
+        """Return (study, holder) of every lease that has not expired."""
 
     def close(self) -> None: ...
 
 
 class OfferStore(Protocol):
-    """Trials that clients measure elsewhere."""
+    """Trials of external studies, leased to the clients that measure them."""
 
-    def stand(self, study: str) -> tuple[StudyState, bool]:
-        """The study's state, and whether trials wait whose leases ran out.  Raises NotFound."""
+    def status(self, study: str) -> tuple[StudyState, bool]:
+        """Return the study's state, and whether leases of its trials expired.  Raises NotFound."""
 
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
-        """Up to ``count`` trials whose leases ran out are this client's now; their numbers."""
+        """Lease up to ``count`` trials with expired leases to this client; return their numbers."""
 
-    def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]: ...
+    def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]:
+        """Renew the leases that this client still has on these trials; return their numbers."""
 
 
 class LaunchStore(Protocol):
     """New studies with their jobs and idempotency keys.  Every method is one transaction."""
 
     def made_by(self, key: IdempotencyKey) -> str | None:
-        """The study that this key stands for, None where it is new.  Raises InputError after another request."""
+        """Return the study of a known key, None for a new one.  Raises InputError where the requests differ."""
 
     def launch(self, study: Study, job: Job | None, key: IdempotencyKey | None) -> str:
-        """Record a study, and let it wait with ``job``; its id, or the id of what the key stands for already."""
+        """Record a study and queue its ``job``; return its id, or the id of the study that a known key stands for."""
 
 
 class ArtefactStore(Protocol):
-    """Large things by content hash: compose documents, mounted files, latency samples, traces."""
+    """Large objects by content hash: compose documents, mounted files, latency samples, traces."""
 
     def put(self, data: bytes) -> str: ...
     def get(self, digest: str) -> bytes: ...
+
     def remove_but(self, referred: Collection[str], before_ns: int) -> int:
-        """Remove those that were last put before a time and are not ``referred`` to; returns how many."""
+        """Remove artefacts that were last put before a time and are not ``referred`` to; return how many."""
 
 
 class StudyArchive(Protocol):
-    """Whole studies: those that nobody works on any more, and those that come from elsewhere."""
+    """Import and retention of whole studies."""
 
     def restore(self, study: Study, trials: Sequence[Trial], events: Sequence[Mapping[str, Any]]) -> None:
-        """Record a study as it was elsewhere, in one transaction.  Raises InputError where there is one of its id."""
+        """Record an imported study, in one transaction.  Raises InputError where there is a study of its id."""
 
     def idle_since(self, at: str) -> Sequence[str]:
-        """Studies to which nothing happened after a time (ISO 8601, UTC), and that nobody runs."""
+        """Return idle studies: without an event since a time (ISO 8601, UTC), neither running nor queued."""
 
     def forget_samples(self, study: str) -> int:
-        """Drop each request's latency and the traces; all that was computed stays.  Returns how many were dropped."""
+        """Drop latency samples and traces, and keep all computed results; return the number of dropped artefacts."""
 
     def referred(self) -> Collection[str]:
-        """Digests of all artefacts that some study refers to."""
+        """Return the digests of all artefacts that any study refers to."""

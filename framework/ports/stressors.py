@@ -1,4 +1,4 @@
-"""Load on one shared resource beside a deployment."""
+"""Load on one shared resource of a deployment's machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from framework.model.stressors import Stressed, Stressor
 
 
 class Stressors(Protocol):
-    """Runs stressors beside a deployment."""
+    """Runs stressors on the machine of a deployment."""
 
     def check(self) -> None:
-        """Raises MissingPrerequisite with the remedy."""
+        """Raise MissingPrerequisite, with the remedy, where stressors cannot run."""
 
     def beside(self, running: Running, stressor: Stressor) -> AbstractContextManager[Callable[[], Stressed]]:
-        """A stressor runs inside the block; the callable that is yielded tells, after the block, what it did.
+        """Run a stressor inside the block; after the block, the callable returns the work that it did.
 
         Raises DeploymentFailed.
         """

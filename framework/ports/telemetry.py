@@ -1,4 +1,4 @@
-"""Where spans of Tailor's own work go."""
+"""The sink of spans of Tailor's own work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class SpanSink(Protocol):
-    """Where spans of Tailor's own work go; it never keeps a study waiting, nor fails."""
+    """Receives spans of Tailor's own work; it never blocks a study and never raises."""
 
     def begin(self, study: str, name: str, parent: object | None, attributes: Mapping[str, Any]) -> object: ...
     def end(self, span: object, attributes: Mapping[str, Any], error: str) -> None: ...

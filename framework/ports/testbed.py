@@ -1,4 +1,4 @@
-"""Where a deployment is run."""
+"""The testbed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from framework.model import (
 )
 
 Progress = Callable[[str], None]
-"""Called with a short phrase on each step of something long."""
+"""Receives a short phrase at each step of a long operation."""
 
 
 class Testbed(Protocol):
-    """Where a deployment is run.  Level-based: it makes what runs equal to what is wanted, from any state."""
+    """Runs deployments.  Level-based: from any state, it changes only the differences to the wanted deployment."""
 
     name: str
     modelled: bool  # True: its numbers are modelled, not measured
@@ -28,36 +28,39 @@ class Testbed(Protocol):
     def machine(self) -> Machine: ...
 
     def check(self, application: Application) -> None:
-        """Raises MissingPrerequisite (engine, compose, images) with the remedy."""
+        """Raise MissingPrerequisite, with the remedy, where engine, compose or images are missing."""
 
     def notes(self, application: Application) -> Sequence[str]:
-        """What is other in a study than in the user's own deployment, in sentences."""
+        """Return the differences of a study to the user's own deployment, in sentences."""
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Fill the volumes once and keep them; does nothing when data of this ``content_hash`` are kept."""
+        """Fill the volumes and keep a copy; do nothing where data of this ``content_hash`` are kept already."""
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
-        """Equal state, up, healthy, parameters read back.  Raises DeploymentFailed, ParameterNotApplied."""
+        """Deploy from equal state; return when it is healthy and its parameters are read back.
+
+        Raises DeploymentFailed, ParameterNotApplied.
+        """
 
     def run_hook(self, running: Running, hook: Hook) -> str:
-        """Run a one-shot command; returns its output.  Raises TrialFailed with it on a non-zero exit."""
+        """Run a one-shot command; return its output.  Raises TrialFailed with the output where its status is not 0."""
 
     def usage(self, running: Running) -> Usage: ...
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
-        """Hits, misses, evictions, items per service, as far as its type defines them."""
+        """Return service -> name -> count of hits, misses, evictions and items, where its type defines them."""
 
     def alive(self, running: Running) -> None:
-        """Raises DeploymentFailed when a container of the deployment is not running any more."""
+        """Raise DeploymentFailed where a container of the deployment no longer runs."""
 
     def projects(self) -> Collection[str]:
-        """Every project of which something is there, whoever's it is."""
+        """Return every project on the testbed, those of other TAILOR_HOMEs included."""
 
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
-        """Remove what runs for ``project``, with ``data`` its copies of the user's data too; says what was removed."""
+        """Remove a project, with ``data`` its copies of the user's data too; return the names of what was removed."""
 
     def clean_datasets(self) -> Sequence[str]:
-        """Remove the kept data volumes."""
+        """Remove the kept data volumes; return their names."""
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
-        """What this machine can do for this testbed and these applications, what is missing and how to get it."""
+        """Return what this machine offers this testbed and these applications, what is missing, and its remedy."""

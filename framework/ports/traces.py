@@ -1,4 +1,4 @@
-"""Where spans are read."""
+"""The reader of traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ class TraceReader(Protocol):
     """Reads the spans of a window."""
 
     def created(self, running: Running) -> int | None:
-        """Spans that the services created in the window, after their exporters are flushed; None: not counted."""
+        """Return how many spans the services have created, after a flush of their exporters; None: not counted."""
 
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
-        """All spans of traces whose root starts in the window.  Raises TracesMissing."""
+        """Return all spans of traces whose root starts in [start_ns, end_ns).  Raises TracesMissing.
+
+        ``expected``: the number of spans to wait for; None: unknown.
+        """

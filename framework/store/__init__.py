@@ -1,1 +1,1 @@
-"""Where studies are kept: SQLite by default; large artefacts as files named by their content."""
+"""The store of studies: a SQL database, SQLite by default; large artefacts are files named by their content."""

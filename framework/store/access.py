@@ -1,4 +1,4 @@
-"""Tokens, kept as digests."""
+"""The store of tokens, kept as digests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SqlTokenStore:
         self._clock = clock
 
     def add(self, name: str, digest: str, scope: Literal["read", "run", "admin"]) -> None:
-        """Raises InputError where the name is taken."""
+        """Record a token.  Raises InputError where the name is taken."""
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds")
         with self._database.transaction() as connection:
             if connection.execute(tokens.select().where(tokens.c.name == name)).first() is not None:
@@ -30,12 +30,12 @@ class SqlTokenStore:
             connection.execute(tokens.insert().values(row))
 
     def remove(self, name: str) -> None:
-        """Raises NotFound."""
+        """Remove a token.  Raises NotFound."""
         with self._database.transaction() as connection:
             if connection.execute(tokens.delete().where(tokens.c.name == name)).rowcount != 1:
                 raise NotFound(f"no token {name!r}")
 
     def tokens(self) -> Sequence[Token]:
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(tokens.select().order_by(tokens.c.name))
             return [Token(row.name, row.digest, row.scope, row.created_at) for row in rows]

@@ -1,4 +1,4 @@
-"""Whole studies: those that nobody works on any more, and those that come from elsewhere."""
+"""Import and retention of whole studies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.errors import InputError
 from framework.model import Study, StudyState, Trial
 from framework.ports.store import ArtefactStore
 from framework.store.database import Database
-from framework.store.rows import kept_latencies, measurement_row, study_row, trial_row
+from framework.store.rows import keep_latencies, measurement_row, study_row, trial_row
 from framework.store.schema import events, jobs, leases, measurements, studies, trials
 
 
@@ -23,13 +23,13 @@ class SqlArchive:
         self._artefacts = artefacts
 
     def restore(self, study: Study, trials_: Sequence[Trial], events_: Sequence[Mapping[str, Any]]) -> None:
-        """Record a study as it was elsewhere, in one transaction.  Raises InputError where there is one of its id."""
-        rows = [
-            measurement_row(study.id, trial.number, one, kept_latencies(self._artefacts, one))
+        """Record an imported study, in one transaction.  Raises InputError where there is a study of its id."""
+        measurement_rows = [
+            measurement_row(study.id, trial.number, measurement, keep_latencies(self._artefacts, measurement))
             for trial in trials_
-            for one in trial.measurements
+            for measurement in trial.measurements
         ]
-        noted = [
+        event_rows = [
             {
                 "study": study.id,
                 "at": event["at"],
@@ -42,12 +42,13 @@ class SqlArchive:
             if connection.execute(sa.select(studies.c.id).where(studies.c.id == study.id)).first() is not None:
                 raise InputError(f"study {study.id} is here already; delete it first to import it again")
             connection.execute(studies.insert().values(study_row(study)))
-            for table, found in ((trials, [trial_row(one) for one in trials_]), (measurements, rows), (events, noted)):
-                if found:
-                    connection.execute(table.insert(), found)
+            trial_rows = [trial_row(trial) for trial in trials_]
+            for table, rows in ((trials, trial_rows), (measurements, measurement_rows), (events, event_rows)):
+                if rows:
+                    connection.execute(table.insert(), rows)
 
     def idle_since(self, at: str) -> Sequence[str]:
-        """Studies to which nothing happened after a time (ISO 8601, UTC), and that nobody runs nor waits for."""
+        """Return idle studies: without an event since a time (ISO 8601, UTC), neither running nor queued."""
         last = (
             sa.select(sa.func.max(events.c.at))
             .where(events.c.study == studies.c.id)
@@ -65,7 +66,7 @@ class SqlArchive:
             return list(connection.execute(wanted.order_by(studies.c.id)).scalars())
 
     def forget_samples(self, study: str) -> int:
-        """Drop each request's latency and the traces; all that was computed stays.  Returns how many were dropped."""
+        """Drop latency samples and traces, and keep all computed results; return the number of dropped artefacts."""
         dropped = 0
         with self._database.transaction() as connection:
             for row in connection.execute(measurements.select().where(measurements.c.study == study)).all():
@@ -77,10 +78,10 @@ class SqlArchive:
         return dropped
 
     def referred(self) -> Collection[str]:
-        """Digests of all artefacts that some study refers to."""
+        """Return the digests of all artefacts that any study refers to."""
         spans = measurements.c.document["spans"].as_string()
         with self._database.reading() as connection:
-            found = set(connection.execute(sa.select(measurements.c.latencies).distinct()).scalars())
-            found |= set(connection.execute(sa.select(spans).distinct()).scalars())
-            found |= set(connection.execute(sa.select(trials.c.documents).distinct()).scalars())
-        return {digest for digest in found if digest}
+            digests = set(connection.execute(sa.select(measurements.c.latencies).distinct()).scalars())
+            digests |= set(connection.execute(sa.select(spans).distinct()).scalars())
+            digests |= set(connection.execute(sa.select(trials.c.documents).distinct()).scalars())
+        return {digest for digest in digests if digest}

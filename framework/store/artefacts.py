@@ -1,5 +1,6 @@
-"""Large things by the SHA-256 of their content, compressed: as files where one machine works, in the database where
-several do.
+"""Stores of artefacts, compressed and named by the SHA-256 of their content.
+
+Files for one machine, a table for several machines.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class FileArtefacts:
-    """ArtefactStore in a directory: two-letter folders, one zlib file each."""
+    """ArtefactStore in a directory: one zlib file per artefact, in folders of two hexadecimal digits."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def put(self, data: bytes) -> str:
-        """Keep ``data``; returns its digest.  Raises StoreError when the disk refuses."""
+        """Keep ``data``; return its digest.  Raises StoreError where the disk refuses."""
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         try:
             if path.exists():
-                path.touch()  # whoever removes what is old and not referred to leaves it alone
+                path.touch()  # now young, so that remove_but leaves it alone
                 return digest
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Written aside and renamed, so that a crash never leaves half a file under a digest.
+            # Written to a temporary file and renamed, so that a crash never leaves half a file under a digest.
             handle, temporary = tempfile.mkstemp(dir=path.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(zlib.compress(data, 6))
@@ -47,7 +48,7 @@ class FileArtefacts:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """The data of a digest.  Raises NotFound, or StoreError when the file is damaged."""
+        """Return the data of a digest.  Raises NotFound, and StoreError where the file is damaged."""
         try:
             compressed = self._path(digest).read_bytes()
         except (OSError, ValueError) as error:
@@ -55,7 +56,7 @@ class FileArtefacts:
         return _checked(digest, compressed)
 
     def remove_but(self, referred: Collection[str], before_ns: int) -> int:
-        """Remove those that were last put before a time and are not ``referred`` to; returns how many.
+        """Remove artefacts that were last put before a time and are not ``referred`` to; return how many.
 
         Raises StoreError.
         """
@@ -64,15 +65,15 @@ class FileArtefacts:
             try:
                 if path.name not in referred and path.stat().st_mtime_ns < before_ns:
                     path.unlink()
-                    removed += len(path.name) == 64  # what a crash left behind is no artefact
-            except FileNotFoundError:  # somebody else removed it
+                    removed += len(path.name) == 64  # a temporary file of a crash has another length
+            except FileNotFoundError:  # another process removed it
                 continue
             except OSError as error:
                 raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
         return removed
 
     def _path(self, digest: str) -> Path:
-        """Raises ValueError for what is no digest: it may come from elsewhere, and would be a way out of here."""
+        """Return the file of a digest.  Raises ValueError for other text, which could lead out of the directory."""
         if not DIGEST.fullmatch(digest):
             raise ValueError(f"{digest[:80]!r} is no digest")
         return self._directory / digest[:2] / digest
@@ -86,8 +87,8 @@ class SqlArtefacts:
         self._clock = clock
 
     def put(self, data: bytes) -> str:
-        """Keep ``data``; returns its digest.  Raises StoreBusy, StoreError."""
-        from sqlalchemy.dialects import postgresql, sqlite  # here: whoever keeps artefacts as files loads neither
+        """Keep ``data``; return its digest.  Raises StoreBusy, StoreError."""
+        from sqlalchemy.dialects import postgresql, sqlite  # here: artefacts in files need neither
 
         digest = hashlib.sha256(data).hexdigest()
         row = {"digest": digest, "data": zlib.compress(data, 6), "put_ns": self._clock.now_ns()}
@@ -100,7 +101,7 @@ class SqlArtefacts:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """The data of a digest.  Raises NotFound, StoreBusy, or StoreError when they are damaged."""
+        """Return the data of a digest.  Raises NotFound, StoreBusy, and StoreError where they are damaged."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(artefacts.c.data).where(artefacts.c.digest == digest)).first()
         if row is None:
@@ -108,12 +109,12 @@ class SqlArtefacts:
         return _checked(digest, row.data)
 
     def remove_but(self, referred: Collection[str], before_ns: int) -> int:
-        """Remove those that were last put before a time and are not ``referred`` to; returns how many."""
+        """Remove artefacts that were last put before a time and are not ``referred`` to; return how many."""
         with self._database.transaction() as connection:
             old = artefacts.c.put_ns < before_ns
-            found = connection.execute(sa.select(artefacts.c.digest).where(old)).scalars().all()
-            unused = [digest for digest in found if digest not in referred]
-            for first in range(0, len(unused), 500):  # a statement has a bounded number of parameters
+            digests = connection.execute(sa.select(artefacts.c.digest).where(old)).scalars().all()
+            unused = [digest for digest in digests if digest not in referred]
+            for first in range(0, len(unused), 500):  # a statement takes a limited number of parameters
                 some = artefacts.c.digest.in_(unused[first : first + 500])
                 connection.execute(artefacts.delete().where(old & some))
         return len(unused)

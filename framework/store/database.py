@@ -1,4 +1,4 @@
-"""The database that everything recorded shares: its connection, its migrations, its errors."""
+"""The database of the store: its connections, its migrations, its errors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from framework.errors import StoreBusy, StoreError
 
 WRITES = "tailor_writes"
-RESTS = "tailor_rests"
-RESTED_S = 1.0
-MIGRATION_LOCK = 7_461_205  # any number, the same for every process: one of them migrates, the others wait
+IDLE_SINCE = "tailor_idle_since"
+IDLE_S = 1.0
+MIGRATION_LOCK = 7_461_205  # an arbitrary number, equal in every process: one migrates, the others wait
 MIGRATIONS = Path(__file__).parent / "migrations"
-VERSION = sa.table("alembic_version", sa.column("version_num"))  # a single row, which Alembic writes
+VERSION = sa.table("alembic_version", sa.column("version_num"))  # one row, written by Alembic
 
 
 class Database:
-    """``url`` such as ``sqlite:////home/me/.tailor/tailor.db`` or ``postgresql+psycopg://user:password@host/tailor``.
+    """A database by its URL, such as ``sqlite:////home/me/.tailor/tailor.db`` or ``postgresql+psycopg://host/tailor``.
 
     Raises StoreError where it cannot be opened.
     """
@@ -36,12 +36,12 @@ class Database:
         if self.is_sqlite:
             sa.event.listen(self._engine, "connect", _sqlite_settings)
             sa.event.listen(self._engine, "begin", _sqlite_begin)
-            self._reading = self._glancing = self._engine
+            self._reading = self._single = self._engine
         else:
-            sa.event.listen(self._engine, "checkin", _rests)
-            sa.event.listen(self._engine, "checkout", self._still_there)
+            sa.event.listen(self._engine, "checkin", _note_idle)
+            sa.event.listen(self._engine, "checkout", self._check_alive)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ")
-            self._glancing = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._migrate()
 
     def close(self) -> None:
@@ -49,31 +49,30 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """Where a SQLite database lies; None for one in memory, and for a server's."""
+        """The file of a SQLite database; None for one in memory, and for a server."""
         name = self._engine.url.database if self.is_sqlite else None
         return Path(name).absolute() if name and name != ":memory:" else None
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """One moment of the database, for looking only.  Raises StoreBusy, StoreError."""
+        """Open a read-only transaction that sees one snapshot.  Raises StoreBusy, StoreError."""
         return self._begun(self._reading)
 
-    def glance(self) -> AbstractContextManager[sa.Connection]:
-        """For a single statement that looks: a server is spared the begin and the end of a transaction.
+    def single_read(self) -> AbstractContextManager[sa.Connection]:
+        """Open a connection for a single SELECT: on a server, without the round trips of BEGIN and COMMIT.
 
         Raises StoreBusy, StoreError.
         """
-        return self._begun(self._glancing)
+        return self._begun(self._single)
 
     def transaction(self) -> AbstractContextManager[sa.Connection]:
-        """All or nothing, one after the other.  Raises StoreBusy, StoreError."""
+        """Open a transaction that may write: all or nothing, one writer at a time.  Raises StoreBusy, StoreError."""
         return self._begun(self._writing)
 
     @contextmanager
-    def ending(self, connection: sa.Connection) -> Iterator[None]:
-        """What a transaction writes last: sent to a server with its end, without waiting for each statement's answer,
-        which nobody may read.
+    def pipelined_commit(self, connection: sa.Connection) -> Iterator[None]:
+        """Send the statements of the block and the COMMIT to a server without waiting for each answer.
 
-        What was wrong with one of them is raised at the end, as by the statement itself.
+        The block must not read results.  An error of a statement is raised at the end of the block.
         """
         psycopg: Any = self._engine.dialect.loaded_dbapi
         if self.is_sqlite or not psycopg.Pipeline.is_supported():
@@ -83,8 +82,8 @@ class Database:
         try:
             with driver.pipeline():
                 yield
-                driver.commit()  # SQLAlchemy's own finds nothing left to commit
-        except psycopg.Error as error:  # SQLAlchemy did not see it
+                driver.commit()  # SQLAlchemy's own COMMIT then has nothing to do
+        except psycopg.Error as error:  # raised past SQLAlchemy
             raise DBAPIError.instance(None, None, error, psycopg.Error, dialect=self._engine.dialect) from error
 
     @contextmanager
@@ -95,18 +94,18 @@ class Database:
         except IntegrityError as error:
             raise StoreError(f"the store refused a row: {error.orig}") from error
         except OperationalError as error:
-            if "locked" in str(error.orig) or not self.is_sqlite:  # a database server that is away comes back
+            if "locked" in str(error.orig) or not self.is_sqlite:  # a database server that is away may come back
                 raise StoreBusy(f"the store does not answer: {_first_line(error)}") from error
             raise StoreError(f"the store cannot be used ({self._engine.url!r}): {error.orig}") from error
         except DBAPIError as error:
             raise StoreError(f"the store failed: {error.orig}") from error
 
-    def _still_there(self, connection: Any, record: Any, _: Any) -> None:
-        """A connection that has rested is tried before it is used: the server may have been away in between.
+    def _check_alive(self, connection: Any, record: Any, _: Any) -> None:
+        """Ping a connection that was idle before it is used: the server may have restarted in between.
 
-        Not one that was used a moment ago, where trying would double what a statement costs.
+        A connection that was used a moment ago is not pinged, because that would double the cost of a statement.
         """
-        if time.monotonic() - record.info.get(RESTS, math.inf) < RESTED_S:
+        if time.monotonic() - record.info.get(IDLE_SINCE, math.inf) < IDLE_S:
             return
         try:
             self._engine.dialect.do_ping(connection)
@@ -114,10 +113,10 @@ class Database:
             raise sa.exc.InvalidatePoolError from error
 
     def _migrate(self) -> None:
-        """Bring the schema to its newest version, unless it is there already, as it nearly always is."""
+        """Bring the schema to its newest version, if it is older."""
         if self._version() == newest_version():
             return
-        from alembic import command  # here: only a new or an older database pays for it
+        from alembic import command  # here: only a new or an old database needs it
         from alembic.config import Config
 
         config = Config()
@@ -129,15 +128,15 @@ class Database:
             command.upgrade(config, "head")
 
     def _version(self) -> str | None:
-        """The schema's version, None where there is no schema yet."""
-        with self.glance() as connection:
+        """Return the schema's version, None where there is no schema yet."""
+        with self.single_read() as connection:
             if not self._engine.dialect.has_table(connection, VERSION.name):
                 return None
             return connection.execute(sa.select(VERSION)).scalar()
 
 
 def newest_version() -> str:
-    """The number of the newest migration, which begins the name of its file."""
+    """Return the number of the newest migration, with which the name of its file begins."""
     return max(path.name for path in (MIGRATIONS / "versions").glob("*.py")).partition("_")[0]
 
 
@@ -145,7 +144,7 @@ Row = Mapping[str, Any]
 
 
 def one_or_many(rows: Sequence[Row]) -> Row | Sequence[Row]:
-    """One row alone is spared the protocol of many."""
+    """Return a single row by itself, so that the driver does not execute it as many."""
     return rows if len(rows) > 1 else rows[0]
 
 
@@ -153,20 +152,20 @@ def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().splitlines()[0]
 
 
-def _rests(_: Any, record: Any) -> None:
-    record.info[RESTS] = time.monotonic()
+def _note_idle(_: Any, record: Any) -> None:
+    record.info[IDLE_SINCE] = time.monotonic()
 
 
 def _sqlite_begin(connection: sa.Connection) -> None:
-    """A writer takes its turn when it begins: one that read first could not become a writer while another writes."""
+    """Take the write lock at the start of a writing transaction: SQLite refuses it later if another one wrote."""
     writes = connection.get_execution_options().get(WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _sqlite_settings(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions are begun here and not by the driver
+    connection.isolation_level = None  # transactions are begun by _sqlite_begin, not by the driver
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
+    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for a writer
     cursor.execute("PRAGMA synchronous=FULL")  # a finished trial survives a power cut
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA busy_timeout=10000")

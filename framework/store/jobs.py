@@ -1,10 +1,10 @@
-"""The queue of studies: who is next, and who has what.
+"""The job queue: studies that wait for workers, and those that workers have.
 
-A worker takes a study and its lease in one transaction, so that no two have the same.  Owners take turns: the next job
-is the one of the highest priority, among these of the owner with the fewest running, among these the oldest.
+A worker takes a study and its lease in one transaction, so that no two workers have the same study.  Owners take turns:
+the next job has the highest priority, among these an owner with the fewest running jobs, among these the longest wait.
 
-Of a stop and a resumption at the same time the one that is committed last holds: to put a study takes a stop back, and
-a worker that ends looks, in the transaction in which it gives its job away, whether somebody asked for it again.
+Where a stop and a resumption come at the same time, the last commit wins: ``put`` cancels a stop, and a worker that
+ends checks, in the transaction in which it gives its job away, whether the study was queued again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class SqlJobQueue:
         self._clock = clock
 
     def put(self, study: str, *, priority: int = 0, owner: str = "", resource: str = "") -> None:
-        """Let a study wait for a worker; one that waits or runs already keeps its turn, and nobody wants it to stop.
+        """Queue a study; one that waits or runs already keeps its turn, and its stop is cancelled.
 
-        Raises NotFound, and IllegalTransition for one that is completed.
+        Raises NotFound, and IllegalTransition for a completed study.
         """
         wanted = sa.select(studies.c.state).where(studies.c.id == study)
         with self._database.transaction() as connection:
-            # Locked, so that two do not put the same; a lease may refer to it meanwhile.
+            # Locked, so that two transactions do not queue one study; key_share: a lease may refer to it meanwhile.
             state = connection.execute(wanted.with_for_update(key_share=True)).scalar()
             if state is None:
                 raise NotFound(f"no study {study!r}")
@@ -50,33 +50,33 @@ class SqlJobQueue:
                     jobs.insert().values(job_row(study, priority, owner, resource, self._clock.now_ns()))
                 )
                 return
-            # Its worker may be about to give away a study that is paused or failed: then it is nobody's, and waits.
+            # The worker of a paused or failed study may be about to give it away: then it has no worker, and waits.
             ends = state in (StudyState.PAUSED.value, StudyState.FAILED.value)
             values = {"stop": "", "worker": "" if ends else row.worker}
             connection.execute(jobs.update().where(jobs.c.study == study).values(values))
 
     def take(self, worker: str, engine: str, seconds: float) -> Job | None:
-        """The next job that this worker can do, leased to it; None where there is none.
+        """Lease the next job that this worker can do to it, for ``seconds``, and return it; None where there is none.
 
-        ``engine``: the one that the worker has, empty for none.  A job whose worker's lease ran out waits again, and
-        may go to another engine.
+        ``engine``: the worker's engine, empty for none.  A job whose worker's lease expired waits again, and may go to
+        another engine.
         """
         now = self._clock.now_ns()
         with self._database.transaction() as connection:
             waiting = [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.study).with_for_update())]
-            # After the jobs are locked: who waited for the lock sees the leases that were taken meanwhile.
-            held = {row.study for row in connection.execute(leases.select().where(alive(now)))}
-            busy = [job for job in waiting if job.study in held]
+            # Read after the jobs are locked: a worker that waited for the lock sees the leases taken meanwhile.
+            leased = {row.study for row in connection.execute(leases.select().where(alive(now)))}
+            busy = [job for job in waiting if job.study in leased]
             taken = {job.resource for job in busy if job.resource}
             running = {owner: sum(job.owner == owner for job in busy) for owner in {job.owner for job in waiting}}
             free = [
                 job
                 for job in waiting
-                if job.study not in held and (not job.resource or (engine and engine not in taken))
+                if job.study not in leased and (not job.resource or (engine and engine not in taken))
             ]
             if not free:
                 return None
-            job = min(free, key=lambda one: (-one.priority, running[one.owner], one.queued_ns, one.study))
+            job = min(free, key=lambda job: (-job.priority, running[job.owner], job.queued_ns, job.study))
             connection.execute(leases.delete().where(leases.c.study == job.study))
             row = {"study": job.study, "holder": worker, "expires_ns": now + int(seconds * 1e9)}
             connection.execute(leases.insert().values(row))
@@ -86,34 +86,36 @@ class SqlJobQueue:
         return job
 
     def done(self, study: str, worker: str | None = None) -> None:
-        """The study no longer waits nor runs: it ended or failed.  ``worker``: only where this one still has it."""
-        here = jobs.c.study == study
+        """Remove a study that ended or failed from the queue.  ``worker``: only if this worker still has it."""
+        condition = jobs.c.study == study
         with self._database.transaction() as connection:
-            connection.execute(jobs.delete().where(here if worker is None else here & (jobs.c.worker == worker)))
+            connection.execute(
+                jobs.delete().where(condition if worker is None else condition & (jobs.c.worker == worker))
+            )
 
     def stopped(self, study: str, worker: str) -> bool:
-        """This worker paused the study: it leaves the queue where that is still wanted, else it waits again.
+        """Remove a study that this worker paused; queue it again if the stop was cancelled meanwhile.
 
-        Returns whether it left.  What another worker took over is that one's.
+        Return whether the study is out of the queue.  A study that another worker took over is left alone.
         """
         with self._database.transaction() as connection:
             row = connection.execute(jobs.select().where(jobs.c.study == study).with_for_update()).first()
             if row is None or row.worker not in ("", worker):
                 return row is None
-            here = jobs.c.study == study
+            condition = jobs.c.study == study
             if row.stop:
-                connection.execute(jobs.delete().where(here))
+                connection.execute(jobs.delete().where(condition))
             else:
-                connection.execute(jobs.update().where(here).values(worker=""))
+                connection.execute(jobs.update().where(condition).values(worker=""))
             return bool(row.stop)
 
     def stop(self, study: str, how: Stop) -> Job:
-        """Ask whoever has it to stop; one that only waits leaves the queue.  Raises NotFound for none of both."""
+        """Ask a study's worker to stop; remove a study that only waits.  Raises NotFound for a study without a job."""
         with self._database.transaction() as connection:
             row = connection.execute(jobs.select().where(jobs.c.study == study).with_for_update()).first()
             if row is None:
                 raise NotFound(f"study {study} neither waits nor runs")
-            # One that was asked for again while its worker was ending may run still, or again, though nobody has it.
+            # A study that was queued again while its worker was ending may run although it has no worker here.
             runs = sa.select(leases.c.study).where(leases.c.study == study, alive(self._clock.now_ns()))
             if row.worker or connection.execute(runs).first() is not None:
                 connection.execute(jobs.update().where(jobs.c.study == study).values(stop=how))
@@ -124,11 +126,11 @@ class SqlJobQueue:
     def stop_wanted(self, study: str) -> Stop:
         with self._database.reading() as connection:
             row = connection.execute(sa.select(jobs.c.stop).where(jobs.c.study == study)).first()
-        found: Stop = row.stop if row is not None else ""
-        return found
+        stop: Stop = row.stop if row is not None else ""
+        return stop
 
     def set_progress(self, study: str, progress: Mapping[str, Any]) -> None:
-        """What a worker is at, for whoever looks."""
+        """Record a worker's progress, for readers."""
         with self._database.transaction() as connection:
             connection.execute(jobs.update().where(jobs.c.study == study).values(progress=dict(progress)))
 
@@ -138,13 +140,13 @@ class SqlJobQueue:
         return row.progress if row is not None else None
 
     def jobs(self) -> Sequence[Job]:
-        """All that wait or run, in the order in which they were put."""
+        """Return all jobs that wait or run, in the order in which they were queued."""
         with self._database.reading() as connection:
             return [_job(row) for row in connection.execute(jobs.select().order_by(jobs.c.queued_ns, jobs.c.study))]
 
 
 def job_row(study: str, priority: int, owner: str, resource: str, queued_ns: int) -> dict[str, Any]:
-    """A job that waits."""
+    """Return the row of a waiting job."""
     row = {"study": study, "priority": priority, "owner": owner, "resource": resource, "worker": "", "stop": ""}
     return row | {"queued_ns": queued_ns}
 

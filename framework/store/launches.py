@@ -1,6 +1,6 @@
-"""A launch: the study, its job and the idempotency key of the request that made it, written together or not at all.
+"""Launches: a study, its job and the idempotency key of its request, written in one transaction.
 
-Whoever sends a request again, because no answer came or because of a second click, gets the study of the first one.
+A request that is sent again, after a lost answer or by a second click, returns the study of the first request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from framework.store.jobs import job_row
 from framework.store.schema import jobs, keys
 from framework.store.studies import insert_study
 
-KEPT_NS = 24 * 3600 * 10**9  # a request that is repeated later is another request
+KEPT_NS = 24 * 3600 * 10**9  # a request that is repeated later counts as a new one
 
 
 class SqlLaunches:
@@ -28,13 +28,15 @@ class SqlLaunches:
         self._clock = clock
 
     def made_by(self, key: IdempotencyKey) -> str | None:
-        """The study that this key stands for, None where it is new.  Raises InputError after another request."""
+        """Return the study of a known key, None for a new one.  Raises InputError where the requests differ."""
         with self._database.reading() as connection:
             return _study_of(connection, key, self._clock.now_ns())
 
     def launch(self, study: Study, job: Job | None, key: IdempotencyKey | None) -> str:
-        """Record a study, and let it wait with ``job``; returns its id, or the id of the study that the key stands for
-        already, and then nothing is written.  Raises InputError where the key came with another request.
+        """Record a study and queue its ``job``; return its id.
+
+        Where the key is known, write nothing and return the id of the study that it stands for.  Raises InputError
+        where the key came with another request before.
         """
         now = self._clock.now_ns()
         with self._database.transaction() as connection:
@@ -42,7 +44,7 @@ class SqlLaunches:
                 connection.execute(keys.delete().where(keys.c.created_ns < now - KEPT_NS))
                 insert = sqlite.insert(keys) if self._database.is_sqlite else postgresql.insert(keys)
                 row = {"owner": key.owner, "key": key.key, "request": key.request, "study": study.id, "created_ns": now}
-                # Another transaction with this key is waited for; what it wrote is seen by the next statement.
+                # This waits for another transaction with the same key; the next statement sees what it wrote.
                 connection.execute(insert.values(row).on_conflict_do_nothing())
                 first = _study_of(connection, key, now)
                 if first is not None and first != study.id:
@@ -54,8 +56,8 @@ class SqlLaunches:
 
 
 def _study_of(connection: sa.Connection, key: IdempotencyKey, now_ns: int) -> str | None:
-    here = (keys.c.owner == key.owner) & (keys.c.key == key.key) & (keys.c.created_ns >= now_ns - KEPT_NS)
-    row = connection.execute(keys.select().where(here)).first()
+    condition = (keys.c.owner == key.owner) & (keys.c.key == key.key) & (keys.c.created_ns >= now_ns - KEPT_NS)
+    row = connection.execute(keys.select().where(condition)).first()
     if row is None:
         return None
     if row.request != key.request:

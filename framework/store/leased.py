@@ -1,4 +1,4 @@
-"""When a lease holds."""
+"""The condition under which a lease is valid."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from framework.store.schema import leases
 
-LONGEST_S = 600.0  # a lease is given for less; one that would hold for longer was given before the clock was set back
+LONGEST_S = 600.0  # no lease lasts longer; a later expiry dates from before the clock was set back
 
 
 def alive(now_ns: int) -> sa.ColumnElement[bool]:
-    """The leases that hold at a time."""
+    """Return the condition of leases that are valid at a time [ns since 1970]."""
     return (leases.c.expires_ns > now_ns) & (leases.c.expires_ns <= now_ns + int(LONGEST_S * 1e9))

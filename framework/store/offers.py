@@ -1,4 +1,4 @@
-"""Trials that clients measure elsewhere, with their leases."""
+"""The store of offers: trials of external studies, leased to clients."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ class SqlOfferStore:
         self._database = database
         self._clock = clock
 
-    def stand(self, study: str) -> tuple[StudyState, bool]:
-        here = {"its_study": study, "its_now": self._clock.now_ns()}
-        with self._database.glance() as connection:  # nearly always nothing has lapsed, and then nothing is written
-            row = connection.execute(statements.STAND, here).first()
+    def status(self, study: str) -> tuple[StudyState, bool]:
+        parameters = {"its_study": study, "its_now": self._clock.now_ns()}
+        with self._database.single_read() as connection:  # expired leases are rare, so that this mostly saves a write
+            row = connection.execute(statements.STATUS, parameters).first()
         if row is None:
             raise NotFound(f"no study {study!r}")
         return StudyState(row[0]), bool(row[1])
 
     def take_over(self, study: str, client: str, count: int, seconds: float) -> Sequence[int]:
         now = self._clock.now_ns()
-        lapsed = (offers.c.study == study) & (offers.c.expires_ns <= now)
-        wanted = sa.select(offers.c.trial).where(lapsed).order_by(offers.c.trial).limit(count)
+        expired = (offers.c.study == study) & (offers.c.expires_ns <= now)
+        wanted = sa.select(offers.c.trial).where(expired).order_by(offers.c.trial).limit(count)
         with self._database.transaction() as connection:
             numbers = [row.trial for row in connection.execute(wanted.with_for_update())]
-            here = (offers.c.study == study) & offers.c.trial.in_(numbers)
+            condition = (offers.c.study == study) & offers.c.trial.in_(numbers)
             values = {"client": client, "expires_ns": now + int(seconds * 1e9)}
-            connection.execute(offers.update().where(here).values(values))
+            connection.execute(offers.update().where(condition).values(values))
         return numbers
 
     def renew(self, study: str, client: str, trials: Sequence[int], seconds: float) -> Sequence[int]:
-        """Of these trials those that are still this client's, now for longer."""
+        """Renew the leases that this client still has on these trials; return their numbers."""
         expires = self._clock.now_ns() + int(seconds * 1e9)
-        here = (offers.c.study == study) & (offers.c.client == client) & offers.c.trial.in_(list(trials))
+        condition = (offers.c.study == study) & (offers.c.client == client) & offers.c.trial.in_(list(trials))
         with self._database.transaction() as connection:
-            numbers = [row.trial for row in connection.execute(sa.select(offers.c.trial).where(here).order_by("trial"))]
-            connection.execute(offers.update().where(here).values(expires_ns=expires))
+            numbers = [
+                row.trial for row in connection.execute(sa.select(offers.c.trial).where(condition).order_by("trial"))
+            ]
+            connection.execute(offers.update().where(condition).values(expires_ns=expires))
         return numbers

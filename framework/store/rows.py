@@ -1,4 +1,4 @@
-"""Studies, trials and measurements as rows of their tables, and back."""
+"""Conversion of studies, trials and measurements to rows of their tables, and back."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def trial_of(row: sa.Row[Any], repetitions: tuple[Measurement, ...] = ()) -> Tri
 
 
 def measurement_row(study: str, trial: int, measurement: Measurement, latencies: str) -> dict[str, Any]:
-    """``latencies``: the digest of the artefact that holds the samples, empty where there are none."""
+    """Return the row of a measurement.  ``latencies``: digest of the artefact with its samples, empty for none."""
     return {
         "study": study,
         "trial": trial,
@@ -80,7 +80,7 @@ def measurement_row(study: str, trial: int, measurement: Measurement, latencies:
 
 
 def measurement_of(row: sa.Row[Any], artefacts: ArtefactStore) -> Measurement:
-    """With its samples, where they are kept."""
+    """Return the measurement of a row, with its samples where they are kept."""
     measurement = decode(Measurement, row.document)
     if not row.latencies:
         return measurement
@@ -88,7 +88,7 @@ def measurement_of(row: sa.Row[Any], artefacts: ArtefactStore) -> Measurement:
     return replace(measurement, latencies_ms=samples.astype(np.float32))
 
 
-def kept_latencies(artefacts: ArtefactStore, measurement: Measurement) -> str:
-    """The digest under which a measurement's samples are kept, empty where there are none."""
+def keep_latencies(artefacts: ArtefactStore, measurement: Measurement) -> str:
+    """Keep a measurement's samples; return the digest of their artefact, empty where there are none."""
     samples = measurement.latencies_ms.astype("<f4").tobytes()
     return artefacts.put(zlib.compress(samples)) if samples else ""

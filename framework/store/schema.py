@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-# Named constraints, so that a later migration can address them on every database.
+# Constraints have names, so that a later migration can address them on every database.
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -120,7 +120,7 @@ tokens = Table(
     "tokens",
     metadata,
     Column("name", String(64), primary_key=True),
-    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which is kept nowhere
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
     Column("scope", String(8), nullable=False),
     Column("created_at", String(40), nullable=False),
 )
@@ -134,7 +134,7 @@ offers = Table(  # trials that clients measure elsewhere
     Column("expires_ns", BigInteger, nullable=False),
 )
 
-keys = Table(  # idempotency keys: a request that is sent again finds what the first one made
+keys = Table(  # idempotency keys: a repeated request returns the study of the first one
     "keys",
     metadata,
     Column("owner", String(64), primary_key=True),

@@ -1,6 +1,6 @@
-"""What every ask and every tell says to the database, built once: to build a statement costs more than to send it.
+"""SQL statements of every ask and tell, built once, because building a statement costs more than sending it.
 
-Names of parameters begin with ``its_`` where a column of that name may be written by the same statement.
+Names of bind parameters begin with ``its_`` where the statement may also write a column of the same name.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _STUDY: sa.BindParameter[str] = sa.bindparam("its_study")
 _NUMBERS: sa.BindParameter[int] = sa.bindparam("its_numbers", expanding=True)
 _THESE = (trials.c.study == _STUDY) & trials.c.number.in_(_NUMBERS)
 
-# Looking.
-_LAPSED = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= sa.bindparam("its_now"))
-STAND = sa.select(studies.c.state, _LAPSED).where(studies.c.id == _STUDY)
-REVISION = sa.select(  # each of the two is the end of an index
+# Reads.
+_EXPIRED = sa.exists().where(offers.c.study == studies.c.id, offers.c.expires_ns <= sa.bindparam("its_now"))
+STATUS = sa.select(studies.c.state, _EXPIRED).where(studies.c.id == _STUDY)
+REVISION = sa.select(  # each is the last entry of an index
     sa.select(sa.func.max(events.c.id)).where(events.c.study == _STUDY).scalar_subquery(),
     sa.select(sa.func.max(measurements.c.id)).where(measurements.c.study == _STUDY).scalar_subquery(),
 )
@@ -42,5 +42,5 @@ STUDY_CHANGES = studies.update().where(studies.c.id == _STUDY)
 
 @cache
 def inserting(table: sa.Table) -> sa.Insert:
-    """For rows whose keys, where the database makes them, nobody wants to know."""
+    """Return an INSERT that does not read generated keys back."""
     return table.insert().inline()

@@ -24,7 +24,7 @@ from framework.store import statements
 from framework.store.database import Database, one_or_many
 from framework.store.leased import alive
 from framework.store.rows import (
-    kept_latencies,
+    keep_latencies,
     measurement_of,
     measurement_row,
     study_of,
@@ -34,7 +34,7 @@ from framework.store.rows import (
 )
 from framework.store.schema import events, jobs, leases, measurements, offers, studies, trials
 
-# The life cycles; everything else is refused.
+# Legal transitions; all others are refused.
 STUDY_TRANSITIONS: Mapping[StudyState, frozenset[StudyState]] = {
     StudyState.CREATED: frozenset({StudyState.RUNNING, StudyState.FAILED}),
     StudyState.RUNNING: frozenset({StudyState.PAUSED, StudyState.COMPLETED, StudyState.FAILED, StudyState.RUNNING}),
@@ -45,7 +45,7 @@ STUDY_TRANSITIONS: Mapping[StudyState, frozenset[StudyState]] = {
 
 
 def allowed_transition(old: TrialState | StudyState, new: TrialState | StudyState) -> bool:
-    """Whether a state may follow another: the one place that knows the life cycles."""
+    """Return whether ``new`` may follow ``old``; this function alone knows the life cycles."""
     if isinstance(old, StudyState):
         return new in STUDY_TRANSITIONS[old]
     return old is TrialState.RUNNING and new is not TrialState.RUNNING
@@ -70,19 +70,19 @@ class SqlStudyStore:
             insert_study(connection, study, self._clock.now_ns())
 
     def get(self, study: str) -> Study:
-        """The study of this id, or of this unique beginning of an id.  Raises NotFound."""
-        if not study.isprintable():  # a server takes no NUL
+        """Return the study of this id, or of this unique beginning of an id.  Raises NotFound."""
+        if not study.isprintable():  # PostgreSQL takes no NUL
             raise NotFound(f"no study {study!r}")
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(studies.select().where(studies.c.id.startswith(study, autoescape=True))).all()
         exact = [row for row in rows if row.id == study]
         if len(exact or rows) != 1:
-            what = "no study" if not rows else f"{len(rows)} studies begin with"
-            raise NotFound(f"{what} {study!r}; `tailor studies` lists them")
+            problem = "no study" if not rows else f"{len(rows)} studies begin with"
+            raise NotFound(f"{problem} {study!r}; `tailor studies` lists them")
         return study_of((exact or rows)[0])
 
     def studies(self) -> Sequence[Study]:
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             return [study_of(row) for row in connection.execute(studies.select().order_by(studies.c.created_at))]
 
     def page(
@@ -95,7 +95,7 @@ class SqlStudyStore:
         optimizer: str | None = None,
         testbed: str | None = None,
     ) -> Sequence[Study]:
-        """The newest first, from the one after ``before`` (an id); ids begin with the time of their creation."""
+        """Return studies, the newest first, from the one after ``before``; ids begin with the time of creation."""
         wanted: list[sa.ColumnElement[bool]] = []
         if before:
             wanted.append(studies.c.id < before)
@@ -107,16 +107,16 @@ class SqlStudyStore:
             wanted.append(studies.c.plan["optimizer"].as_string() == optimizer)
         if application is not None:
             wanted.append(studies.c.plan["application"].as_string().endswith(f"/{application}", autoescape=True))
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(studies.select().where(*wanted).order_by(studies.c.id.desc()).limit(limit))
             return [study_of(row) for row in rows]
 
     def delete(self, study: str) -> None:
         """Remove a study with all that belongs to it.  Raises NotFound."""
         with self._transaction() as connection:
-            # Before its job, as the queue locks them; not for update, because a lease that is given refers to it.
+            # Locked before its job, as in the queue; key_share, because a lease may refer to the study meanwhile.
             connection.execute(sa.select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
-            for table in (measurements, trials, events, leases, jobs, offers):  # children first, also without cascades
+            for table in (measurements, trials, events, leases, jobs, offers):  # children first
                 connection.execute(table.delete().where(table.c.study == study))
             if connection.execute(studies.delete().where(studies.c.id == study)).rowcount != 1:
                 raise NotFound(f"no study {study!r}")
@@ -158,22 +158,22 @@ class SqlStudyStore:
             last = connection.execute(statements.LAST, {"its_study": study}).scalar()
             now = self._now()
             begun = [
-                replace(one, number=number, state=TrialState.RUNNING, started_at=now)
-                for number, one in enumerate(wanted, start=(last or 0) + 1)
+                replace(trial, number=number, state=TrialState.RUNNING, started_at=now)
+                for number, trial in enumerate(wanted, start=(last or 0) + 1)
             ]
-            with self._database.ending(connection):
-                connection.execute(statements.inserting(trials), one_or_many([trial_row(one) for one in begun]))
+            with self._database.pipelined_commit(connection):
+                connection.execute(statements.inserting(trials), one_or_many([trial_row(trial) for trial in begun]))
                 if offered:
                     rows = [
-                        {"study": study, "trial": one.number, "client": offer.client, "expires_ns": offer.expires_ns}
-                        for one, offer in zip(begun, offered, strict=True)
+                        {"study": study, "trial": trial.number, "client": offer.client, "expires_ns": offer.expires_ns}
+                        for trial, offer in zip(begun, offered, strict=True)
                     ]
                     connection.execute(statements.inserting(offers), one_or_many(rows))
-                self._note(connection, study, *(TrialStarted(one.number, one.purpose) for one in begun))
+                self._note(connection, study, *(TrialStarted(trial.number, trial.purpose) for trial in begun))
         return begun
 
     def add_measurement(self, study: str, trial: int, measurement: Measurement) -> None:
-        row = measurement_row(study, trial, measurement, kept_latencies(self._artefacts, measurement))
+        row = measurement_row(study, trial, measurement, keep_latencies(self._artefacts, measurement))
         with self._transaction() as connection:
             connection.execute(measurements.insert().values(row))
 
@@ -184,25 +184,25 @@ class SqlStudyStore:
     def finish_trials(
         self, wanted: Sequence[Trial], *, best: int | None = None, offered: bool = False
     ) -> Sequence[Trial]:
-        study, numbers = wanted[0].study, [one.number for one in wanted]
-        these = {"its_study": study, "its_numbers": numbers}
+        study, numbers = wanted[0].study, [trial.number for trial in wanted]
+        parameters = {"its_study": study, "its_numbers": numbers}
         with self._transaction() as connection:
-            found = connection.execute(statements.STATES, these).all()
-            states = {row.number: TrialState(row.state) for row in found}
-            if offered and found:
-                _expect_running(study, found[0].study_state)
-            for one in wanted:
-                if one.number not in states:
-                    raise NotFound(f"study {study} has no trial {one.number}")
-                if not allowed_transition(states[one.number], one.state):
-                    said = f"{states[one.number].value} -> {one.state.value}"
-                    raise IllegalTransition(f"trial {one.number} of {study}: {said}")
+            recorded = connection.execute(statements.STATES, parameters).all()
+            states = {row.number: TrialState(row.state) for row in recorded}
+            if offered and recorded:
+                _expect_running(study, recorded[0].study_state)
+            for trial in wanted:
+                if trial.number not in states:
+                    raise NotFound(f"study {study} has no trial {trial.number}")
+                if not allowed_transition(states[trial.number], trial.state):
+                    transition = f"{states[trial.number].value} -> {trial.state.value}"
+                    raise IllegalTransition(f"trial {trial.number} of {study}: {transition}")
             now = self._now()
-            finished = [replace(one, finished_at=now) for one in wanted]
-            rows = [trial_row(one) | {"its_study": study, "its_number": one.number} for one in finished]
-            with self._database.ending(connection):
+            finished = [replace(trial, finished_at=now) for trial in wanted]
+            rows = [trial_row(trial) | {"its_study": study, "its_number": trial.number} for trial in finished]
+            with self._database.pipelined_commit(connection):
                 connection.execute(statements.TRIAL_ENDS, one_or_many(rows))
-                connection.execute(statements.OFFERS_END, these)
+                connection.execute(statements.OFFERS_END, parameters)
                 if best is not None:
                     connection.execute(statements.STUDY_CHANGES, {"its_study": study, "best": best})
                 self._note(connection, study, *map(TrialFinished, finished))
@@ -211,8 +211,8 @@ class SqlStudyStore:
     def annotate_trial(self, trial: Trial) -> None:
         values = {"phases": encode(trial.phases)}
         with self._transaction() as connection:
-            here = (trials.c.study == trial.study) & (trials.c.number == trial.number)
-            if connection.execute(trials.update().where(here).values(**values)).rowcount != 1:
+            condition = (trials.c.study == trial.study) & (trials.c.number == trial.number)
+            if connection.execute(trials.update().where(condition).values(**values)).rowcount != 1:
                 raise NotFound(f"study {trial.study} has no trial {trial.number}")
 
     def trials(self, study: str, states: Iterable[TrialState] | None = None) -> Sequence[Trial]:
@@ -230,28 +230,28 @@ class SqlStudyStore:
         return [trial_of(row, tuple(by_trial.get(row.number, ()))) for row in rows]
 
     def trial_count(self, study: str) -> int:
-        """The number of trials, those that run included."""
+        """Return the number of trials, running ones included."""
         count = sa.select(sa.func.count()).select_from(trials).where(trials.c.study == study)
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             return int(connection.execute(count).scalar_one())
 
     def numbered(self, study: str, numbers: Sequence[int]) -> Sequence[Trial]:
-        """The trials of these numbers that there are, in order, without their measurements."""
-        these = {"its_study": study, "its_numbers": list(numbers)}
-        with self._database.glance() as connection:
-            return [trial_of(row) for row in connection.execute(statements.NUMBERED, these)]
+        """Return the existing trials of these numbers, in order, without their measurements."""
+        parameters = {"its_study": study, "its_numbers": list(numbers)}
+        with self._database.single_read() as connection:
+            return [trial_of(row) for row in connection.execute(statements.NUMBERED, parameters)]
 
     def trial(self, study: str, number: int) -> Trial:
-        """One trial with its measurements.  Raises NotFound."""
-        here = (measurements.c.study == study) & (measurements.c.trial == number)
+        """Return one trial with its measurements.  Raises NotFound."""
+        condition = (measurements.c.study == study) & (measurements.c.trial == number)
         with self._database.reading() as connection:
             row = connection.execute(
                 trials.select().where((trials.c.study == study) & (trials.c.number == number))
             ).first()
-            measured = connection.execute(measurements.select().where(here).order_by(measurements.c.id)).all()
+            measured = connection.execute(measurements.select().where(condition).order_by(measurements.c.id)).all()
         if row is None:
             raise NotFound(f"study {study} has no trial {number}")
-        return trial_of(row, tuple(measurement_of(one, self._artefacts) for one in measured))
+        return trial_of(row, tuple(measurement_of(measurement, self._artefacts) for measurement in measured))
 
     def trial_page(
         self,
@@ -262,13 +262,13 @@ class SqlStudyStore:
         state: TrialState | None = None,
         purpose: Purpose | None = None,
     ) -> Sequence[Trial]:
-        """In order from the one after this number, without their measurements."""
+        """Return trials in order, from the one after this number, without their measurements."""
         wanted = (trials.c.study == study) & (trials.c.number > after)
         if state is not None:
             wanted &= trials.c.state == state.value
         if purpose is not None:
             wanted &= trials.c.purpose == purpose
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(trials.select().where(wanted).order_by(trials.c.number).limit(limit))
             return [trial_of(row) for row in rows]
 
@@ -281,7 +281,7 @@ class SqlStudyStore:
         return int(number)
 
     def _note(self, connection: sa.Connection, study: str, *happened: StoredEvent) -> None:
-        """An event belongs to the transaction of what it tells of."""
+        """Record events in the transaction of the change that they describe."""
         rows = [self._event(study, event) for event in happened]
         connection.execute(statements.inserting(events), one_or_many(rows))
 
@@ -290,12 +290,12 @@ class SqlStudyStore:
 
     def events(self, study: str, after: int = 0) -> Sequence[Mapping[str, Any]]:
         wanted = (events.c.study == study) & (events.c.id > after)
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             rows = connection.execute(events.select().where(wanted).order_by(events.c.id))
             return [{"id": row.id, "at": row.at, "kind": row.kind, **row.data} for row in rows]
 
     def revision(self, study: str) -> tuple[int, int]:
-        with self._database.glance() as connection:
+        with self._database.single_read() as connection:
             last = connection.execute(statements.REVISION, {"its_study": study}).one()
         return last[0] or 0, last[1] or 0
 
@@ -316,12 +316,12 @@ class SqlStudyStore:
             connection.execute(leases.delete().where((leases.c.study == study) & (leases.c.holder == holder)))
 
     def leased(self) -> Sequence[tuple[str, str]]:
-        """(study, holder) of every lease that has not run out."""
-        with self._database.glance() as connection:
+        """Return (study, holder) of every lease that has not expired."""
+        with self._database.single_read() as connection:
             rows = connection.execute(leases.select().where(alive(self._clock.now_ns())))
             return [(row.study, row.holder) for row in rows]
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ helpers
 
     def _update(self, study: str, **values: Any) -> None:
         with self._transaction() as connection:
@@ -333,7 +333,7 @@ class SqlStudyStore:
 
 
 def insert_study(connection: sa.Connection, study: Study, now_ns: int) -> None:
-    """A new study as part of a transaction; one that runs from its beginning says so in its events."""
+    """Insert a new study in a transaction, with an event of its state where it is not CREATED."""
     connection.execute(studies.insert().values(study_row(study)))
     if study.state is not StudyState.CREATED:
         changed = StateChanged(study.state, study.message)
@@ -341,7 +341,7 @@ def insert_study(connection: sa.Connection, study: Study, now_ns: int) -> None:
 
 
 def event_row(study: str, now_ns: int, event: StoredEvent) -> dict[str, Any]:
-    """Something that happened to a study at a time [ns since 1970]."""
+    """Return the row of an event at a time [ns since 1970]."""
     return {"study": study, "at": _time(now_ns), "kind": event.kind, "data": encode(event.payload())}
 
 
@@ -350,6 +350,6 @@ def _time(now_ns: int) -> str:
 
 
 def _expect_running(study: str, state: str | None) -> None:
-    """Raises IllegalTransition."""
+    """Raise IllegalTransition where a study does not run."""
     if state != StudyState.RUNNING.value:
         raise IllegalTransition(f"study {study} is {state}")

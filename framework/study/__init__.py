@@ -2,13 +2,13 @@
 
 | question                                             | where                                      |
 |------------------------------------------------------|--------------------------------------------|
-| what was asked for, and is it sound?                 | planning, warm_start                       |
+| which study does a request describe, is it sound?    | planning, warm_start                       |
 | in which order is it measured?                       | procedure, sweep, verdict                  |
 | what does it decide on the way?                      | deciding                                   |
-| who measures its trials, and keeps them at hand?     | trial_runner, recorded_trials              |
+| who measures its trials and keeps them in memory?    | trial_runner, recorded_trials              |
 | which optimizer asks, and what is it told?           | new_optimizer, observations                |
-| who runs it, here or elsewhere, and only once?       | runner, external, external_session, locks, lease, batching |
-| what mattered?                                       | importance                                 |
-| what becomes of it?                                  | export, retention                          |
-| may what comes from elsewhere be taken in?           | archive_*, parquet_pages, imported         |
+| who runs it, here or elsewhere, one at a time?       | runner, external, external_session, locks, lease, batching |
+| which parameters mattered?                           | importance                                 |
+| how is it shared, and when is it deleted?            | export, retention                          |
+| is a study from elsewhere safe to import?            | archive_*, parquet_pages, imported         |
 """

@@ -1,8 +1,7 @@
-"""The file of a study, read with care: it may come from anybody.
+"""A reader of exported studies that trusts nothing in the file, which may come from anybody.
 
-Nothing that the file says of itself is believed: what is unpacked is counted while it is unpacked, part by part and in
-all; a part is one of those that an export writes, once and under a name that leads nowhere else; a document is of a
-bounded number of values and depth before it is taken for anything.
+Unpacked bytes are counted, for each part and in all, whatever the file declares.  Only parts that an export writes are
+allowed, each once and with a name inside the archive.  The number of values in a document and their depth are bounded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from framework.model.identity import is_plain_name
 
 FORMAT, VERSION = "tailor study", 1
 MOST_PARTS = 100_000
-MOST_DIRECTORY_BYTES = 8 * MIB  # of the list of parts, which the zip library reads as a whole
+MOST_DIRECTORY_BYTES = 8 * MIB  # of the list of parts, which the zip library reads at once
 MOST_BYTES = 4096 * MIB  # of all parts that are read, unpacked
 DOCUMENT_BYTES = 128 * MIB  # of study.json, unpacked
 TABLE_BYTES = 256 * MIB  # of latencies.parquet, unpacked
@@ -41,7 +40,7 @@ _BRACKETS = (b"[", b"{", b",")
 
 
 class _Bounded:
-    """A file whose reader cannot ask for much at once: a zip file says itself how long its list of parts is."""
+    """A file that refuses long reads: a zip file declares itself how long its list of parts is."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -55,15 +54,15 @@ class _Bounded:
 
 
 class Parts:
-    """What is in a file.  Raises InputError where it is no file of a study; nothing of it is unpacked yet."""
+    """The parts of an exported study, their names checked, nothing unpacked.  Raises InputError for another file."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
-        self._left = MOST_BYTES
+        self._bytes_left = MOST_BYTES
         try:
             self._zip = zipfile.ZipFile(_Bounded(file))
             parts = self._zip.infolist()
-        # What the library raises on damaged files; the names of parts may be damaged too.
+        # The library raises any of these on damaged files; the names of parts may be damaged too.
         except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
             raise self._error(f"{error}; allowed: a file that `tailor export` wrote") from error
         if len(parts) > MOST_PARTS:
@@ -85,40 +84,41 @@ class Parts:
             known = DIGEST.fullmatch(name.removeprefix(ARTEFACTS)) is not None
         elif name.startswith(APPLICATION):
             pieces = name.removeprefix(APPLICATION).split("/")
-            known = len(pieces) <= 8 and all(is_plain_name(one) and len(one.encode()) <= 255 for one in pieces)
+            known = len(pieces) <= 8 and all(is_plain_name(piece) and len(piece.encode()) <= 255 for piece in pieces)
         if not known:
             raise self._error(f"{name!r} is no name of a file of a study")
 
     def _check_description(self) -> None:
-        names = self.description()
+        names = self.description_names()
         if len(names) > MOST_FILES:
             raise self._error(f"{len(names)} files of an application; allowed: at most {MOST_FILES}")
         for name in names:
             if any(other.startswith(f"{name}/") for other in names):
                 raise self._error(f"{APPLICATION}{name} is a file and a directory")
 
-    def _error(self, said: str) -> InputError:
-        return InputError(f"{self._path}: {said}")
+    def _error(self, problem: str) -> InputError:
+        return InputError(f"{self._path}: {problem}")
 
-    # ------------------------------------------------------------------ what is in it
+    # ------------------------------------------------------------------ the parts
 
-    def description(self) -> list[str]:
-        """Names of what came of the application: relative paths that stay below its directory."""
+    def description_names(self) -> list[str]:
+        """Return the files of the application's description: relative paths that stay below its directory."""
         return [name.removeprefix(APPLICATION) for name in self._parts if name.startswith(APPLICATION)]
 
     def has(self, name: str) -> bool:
+        """Return whether there is a part of this name."""
         return name in self._parts
 
     def read(self, name: str, most: int) -> bytes:
-        """A part.  Raises InputError where it is not there, damaged or larger than ``most`` bytes."""
+        """Return a part, unpacked.  Raises InputError where it is missing, damaged or larger than ``most`` bytes."""
         return b"".join(self._chunks(name, most))
 
-    def described(self, name: str) -> bytes:
-        """A file of the application's description.  Raises InputError."""
+    def description_file(self, name: str) -> bytes:
+        """Return a file of the application's description.  Raises InputError."""
         return self.read(f"{APPLICATION}{name}", CONFIGURATION_BYTES)
 
     def artefact(self, digest: str) -> bytes:
-        """Raises InputError where its content has another digest."""
+        """Return an artefact.  Raises InputError where its content has another digest."""
         data = self.read(f"{ARTEFACTS}{digest}", ARTEFACT_BYTES)
         if hashlib.sha256(data).hexdigest() != digest:
             raise self._error(f"{ARTEFACTS}{digest} is damaged: its content has another digest")
@@ -127,18 +127,18 @@ class Parts:
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
         if name not in self._parts:
             raise self._error(f"{name} is missing; allowed: a file that `tailor export` wrote")
-        left = most
+        part_left = most
         try:
             with self._zip.open(self._parts[name]) as part:
                 while chunk := part.read(CHUNK_BYTES):
-                    left -= len(chunk)
-                    self._left -= len(chunk)
-                    if left < 0:
+                    part_left -= len(chunk)
+                    self._bytes_left -= len(chunk)
+                    if part_left < 0:
                         raise self._error(f"{name} is larger than {most} bytes when unpacked")
-                    if self._left < 0:
+                    if self._bytes_left < 0:
                         raise self._error(f"its parts are larger than {MOST_BYTES} bytes when unpacked")
                     yield chunk
-        # Damaged; an unknown method; encrypted; a damaged header.
+        # Damaged data; an unknown method; encryption; a damaged header.
         except (
             zlib.error,
             NotImplementedError,
@@ -150,14 +150,14 @@ class Parts:
         ) as error:
             raise self._error(f"{name} cannot be unpacked ({error})") from error
 
-    def again(self) -> None:
-        """What was checked is read once more, to be written."""
-        self._left = MOST_BYTES
+    def reset_budget(self) -> None:
+        """Allow ``MOST_BYTES`` again: parts that were checked are read a second time to be written."""
+        self._bytes_left = MOST_BYTES
 
     def document(self) -> Mapping[str, Any]:
-        """study.json.  Raises InputError where it is not a study's."""
+        """Return study.json as a dictionary.  Raises InputError where it is not a study's."""
         data = self.read("study.json", DOCUMENT_BYTES)
-        if sum(data.count(one) for one in _BRACKETS) > MOST_VALUES:
+        if sum(data.count(bracket) for bracket in _BRACKETS) > MOST_VALUES:
             raise self._error(f"study.json: more than {MOST_VALUES} values")
         try:
             document = msgspec.json.decode(data)
@@ -171,7 +171,7 @@ class Parts:
         return document
 
     def _check_values(self, document: Any) -> None:
-        """By levels, because Python itself follows a nested value only so far."""
+        """Check level by level, because Python's recursion is limited.  Raises InputError."""
         level = [document]
         for _ in range(MOST_DEPTH):
             below: list[Any] = []

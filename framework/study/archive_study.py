@@ -1,4 +1,4 @@
-"""From the parts of a study's file to the study, every value checked: what is not as an export writes it is refused."""
+"""From the parts of an exported file to the study; a value that no export writes is refused."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from framework.study.archive_tables import NotATable, read_latencies
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 
-MOST_NUMBER = 2**31 - 1  # of trials and the like: what every database takes
-# Characters that a database has room for.
+MOST_NUMBER = 2**31 - 1  # of trials and the like: the largest that every database stores
+# Lengths of the database's columns, in characters.
 STUDY_TEXTS = {"created_at": 40, "application_hash": 64, "testbed": 32}
 TRIAL_TEXTS = {"label": 64, "started_at": 40, "finished_at": 40}
 
 Events = Sequence[Mapping[str, Any]]
-MODELS = frozenset({"twin"})  # testbeds of exports from before studies said whether they were modelled
+MODELS = frozenset({"twin"})  # modelled testbeds of old exports, which have no ``modelled`` field
 
 
 def whole_study(path: Path, parts: Parts) -> tuple[Study, list[Trial], Events]:
-    """The study, its trials with their measurements, and its events.  Raises InputError; nothing is written."""
+    """Return the study, its trials with their measurements, and its events; write nothing.  Raises InputError."""
     document = parts.document()
     try:
         study = _study(document["study"])
         trials = _trials(study, document["trials"])
-        measurements = _measurements(document["measurements"], {one.number for one in trials})
+        measurements = _measurements(document["measurements"], {trial.number for trial in trials})
         events = _events(document["events"])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, TailorError, OptimizerError) as error:
-        said = f"{type(error).__name__}: {f'{error}'[:300]}"
-        raise InputError(f"{path}: study.json cannot be read ({said})") from error
+        reason = f"{type(error).__name__}: {f'{error}'[:300]}"
+        raise InputError(f"{path}: study.json cannot be read ({reason})") from error
     samples: Mapping[tuple[int, ...], np.ndarray] = {}
     if parts.has("latencies.parquet"):
         try:
@@ -83,26 +83,26 @@ def _trials(study: Study, documents: Any) -> list[Trial]:
 
 
 def _measurements(documents: Any, numbers: Collection[int]) -> list[tuple[int, Measurement]]:
-    found = []
+    numbered = []
     for document in documents:
         number = document["trial"]
-        one = decode(Measurement, {name: value for name, value in document.items() if name != "trial"})
-        conform(Measurement, one, "measurement")
+        measurement = decode(Measurement, {name: value for name, value in document.items() if name != "trial"})
+        conform(Measurement, measurement, "measurement")
         if isinstance(number, bool) or not isinstance(number, int) or number not in numbers:
             raise ValueError("a measurement of no trial")
-        _check_numbers(one.repetition, one.attempt)
-        _check_digest(one.spans)
-        found.append((number, one))
-    return found
+        _check_numbers(measurement.repetition, measurement.attempt)
+        _check_digest(measurement.spans)
+        numbered.append((number, measurement))
+    return numbered
 
 
 def _events(documents: Any) -> Events:
     events: Events = documents
-    for one in events:
-        if not isinstance(one, dict) or not isinstance(one["at"], str) or not isinstance(one["kind"], str):
+    for event in events:
+        if not isinstance(event, dict) or not isinstance(event["at"], str) or not isinstance(event["kind"], str):
             raise TypeError("an event without its time and kind")
-        if len(one["at"]) > 40 or len(one["kind"]) > 32:
-            raise ValueError("an event with a longer time or kind than there are")
+        if len(event["at"]) > 40 or len(event["kind"]) > 32:
+            raise ValueError("an event with too long a time or kind")
     return events
 
 
@@ -113,12 +113,12 @@ def _check_texts(value: Study | Trial, most: Mapping[str, int]) -> None:
 
 
 def _check_numbers(*numbers: int | None) -> None:
-    if any(abs(one) > MOST_NUMBER for one in numbers if one is not None):
+    if any(abs(number) > MOST_NUMBER for number in numbers if number is not None):
         raise ValueError(f"a number above {MOST_NUMBER}")
 
 
 def _check_digest(digest: str) -> None:
-    """Raises ValueError: a digest becomes the name of a file."""
+    """Raise ValueError where a text is no digest: a digest becomes the name of a file."""
     if digest and not DIGEST.fullmatch(digest):
         raise ValueError(f"{digest[:80]!r} is no digest")
 
@@ -129,7 +129,7 @@ def _with_measurements(
     samples: Mapping[tuple[int, ...], np.ndarray],
 ) -> list[Trial]:
     by_trial: dict[int, list[Measurement]] = {}
-    for number, one in measurements:
-        latencies = samples.get((number, one.repetition, one.attempt), np.empty(0, np.float32))
-        by_trial.setdefault(number, []).append(replace(one, latencies_ms=latencies))
-    return [replace(one, measurements=tuple(by_trial.get(one.number, ()))) for one in trials]
+    for number, measurement in measurements:
+        latencies = samples.get((number, measurement.repetition, measurement.attempt), np.empty(0, np.float32))
+        by_trial.setdefault(number, []).append(replace(measurement, latencies_ms=latencies))
+    return [replace(trial, measurements=tuple(by_trial.get(trial.number, ()))) for trial in trials]

@@ -1,7 +1,7 @@
-"""The tables of a study's file: Parquet for whoever analyses, and the samples, which are read back.
+"""The Parquet tables of a study's export; the latency samples are read back at an import.
 
-What is read may come from anybody.  A few kilobytes can hold billions of rows, so that the number of rows, the columns'
-types and the size of every page are looked at before anything is unpacked; rows are then read in batches.
+A file to import may come from anybody, and a few kilobytes can unpack to billions of rows.  Therefore the number of
+rows, the types of the columns and the size of every page are checked first; rows are then read in batches.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MOST_PAGES = 100_000
 
 
 class NotATable(ValueError):
-    """A table is not what an export writes; says why."""
+    """A table is not as an export writes it; the message says why."""
 
 
 def read_latencies(data: bytes) -> dict[tuple[int, ...], np.ndarray]:
-    """Samples [ms] of each (trial, repetition, attempt).  Raises NotATable."""
+    """Return (trial, repetition, attempt) -> samples [ms], shape (n,).  Raises NotATable."""
     try:
         file = parquet.ParquetFile(pa.BufferReader(data))
         _check(file)
@@ -61,18 +61,18 @@ def _samples(file: parquet.ParquetFile) -> dict[tuple[int, ...], np.ndarray]:
         samples = batch.column(LATENCY).to_numpy().astype(np.float32, copy=True)
         starts = np.flatnonzero(np.any(np.diff(keys, axis=0), axis=1)) + 1
         if len(pieces) + len(starts) > MOST_WINDOWS:
-            raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not together")
-        for first, some in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
+            raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not contiguous")
+        for first, window in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
             key = tuple(int(part) for part in keys[first])
             if key != last and key in pieces:
-                raise NotATable(f"the rows of trial {key[0]} are not together")
-            pieces.setdefault(key, []).append(some)
+                raise NotATable(f"the rows of trial {key[0]} are not contiguous")
+            pieces.setdefault(key, []).append(window)
             last = key
     return {key: np.concatenate(pieces[key]) for key in list(pieces)}
 
 
 def _check(file: parquet.ParquetFile) -> None:
-    """What can be known before a row is read.  Raises NotATable."""
+    """Raise NotATable where the number of rows or the columns are wrong; read no row."""
     about, schema = file.metadata, file.schema_arrow
     if about.num_rows > MOST_ROWS:
         raise NotATable(f"{about.num_rows} rows; allowed: at most {MOST_ROWS}")
@@ -88,14 +88,14 @@ def _check(file: parquet.ParquetFile) -> None:
 
 
 def parquet_of(columns: Mapping[str, Sequence[Any]] | Mapping[str, np.ndarray]) -> bytes:
-    """A Parquet file of these columns."""
+    """Return a Parquet file of these columns (name -> values of all rows)."""
     sink = io.BytesIO()
     parquet.write_table(pa.table({name: _array(values) for name, values in columns.items()}), sink, compression="zstd")
     return sink.getvalue()
 
 
 def _array(values: Any) -> pa.Array:
-    """A parameter whose values are of several kinds (a special value among numbers) becomes a column of JSON."""
+    """Return a column; values of several types (a special value among numbers) are written as JSON."""
     if isinstance(values, np.ndarray):
         return pa.array(values)
     kinds = {type(value) for value in values if value is not None}
@@ -105,44 +105,50 @@ def _array(values: Any) -> pa.Array:
 
 
 def trial_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
+    """Return the columns of trials.parquet, one row per trial."""
     names = ("number", "purpose", "label", "state", "value", "standard_error", "told_value", "reason", "pair", "ask",
              "started_at", "finished_at")  # fmt: skip
-    columns: dict[str, list[Any]] = {name: [encode(getattr(one, name)) for one in trials] for name in names}
-    for name in dict.fromkeys(name for one in trials for name in one.configuration):
-        columns[f"configuration.{name}"] = [one.configuration.get(name) for one in trials]
+    columns: dict[str, list[Any]] = {name: [encode(getattr(trial, name)) for trial in trials] for name in names}
+    for name in dict.fromkeys(name for trial in trials for name in trial.configuration):
+        columns[f"configuration.{name}"] = [trial.configuration.get(name) for trial in trials]
     return columns
 
 
 def measurement_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
-    found = [(trial.number, one) for trial in trials for one in trial.measurements]
+    """Return the columns of measurements.parquet, one row per repetition."""
+    numbered = [(trial.number, measurement) for trial in trials for measurement in trial.measurements]
+    measurements = [measurement for _, measurement in numbered]
     plain = ("repetition", "attempt", "value", "requests", "failed_requests", "achieved_rps", "wanted_rps",
              "lag_p99_ms", "generator_p95_ms", "spans_created", "spans_read", "stolen_cpu", "pressure_cpu",
              "tick_us")  # fmt: skip
-    columns: dict[str, list[Any]] = {"trial": [number for number, _ in found]}
-    columns |= {name: [getattr(one, name) for _, one in found] for name in plain}
-    columns["invalid"] = ["; ".join(one.invalid) for _, one in found]
-    columns["infeasible"] = ["; ".join(one.infeasible) for _, one in found]
-    for name in dict.fromkeys(name for _, one in found for name in one.quantities):
-        known = [one.quantities.get(name) for _, one in found]
+    columns: dict[str, list[Any]] = {"trial": [number for number, _ in numbered]}
+    columns |= {name: [getattr(m, name) for m in measurements] for name in plain}
+    columns["invalid"] = ["; ".join(m.invalid) for m in measurements]
+    columns["infeasible"] = ["; ".join(m.infeasible) for m in measurements]
+    for name in dict.fromkeys(name for m in measurements for name in m.quantities):
+        estimates = [m.quantities.get(name) for m in measurements]
         for side in ("value", "low", "high"):
-            columns[f"{name}.{side}"] = [None if k is None else getattr(k, side) for k in known]
-    for part in dict.fromkeys(part for _, one in found for part in one.cpu):
-        columns[f"cpu.{part}"] = [one.cpu.get(part) for _, one in found]
-    for phase in dict.fromkeys(phase for _, one in found for phase in one.phases):
-        columns[f"seconds.{phase}"] = [one.phases.get(phase) for _, one in found]
+            columns[f"{name}.{side}"] = [
+                None if estimate is None else getattr(estimate, side) for estimate in estimates
+            ]
+    for part in dict.fromkeys(part for m in measurements for part in m.cpu):
+        columns[f"cpu.{part}"] = [m.cpu.get(part) for m in measurements]
+    for phase in dict.fromkeys(phase for m in measurements for phase in m.phases):
+        columns[f"seconds.{phase}"] = [m.phases.get(phase) for m in measurements]
     return columns
 
 
 def latency_columns(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
-    found = [(trial.number, one) for trial in trials for one in trial.measurements]
-    counts = [len(one.latencies_ms) for _, one in found]
+    """Return the columns of latencies.parquet, one row per request, each of shape (requests,)."""
+    numbered = [(trial.number, measurement) for trial in trials for measurement in trial.measurements]
+    counts = [len(m.latencies_ms) for _, m in numbered]
     columns = {
         name: np.repeat(np.array(keys, np.int32), counts)
         for name, keys in zip(
             KEY,
-            ([number for number, _ in found], [m.repetition for _, m in found], [m.attempt for _, m in found]),
+            ([number for number, _ in numbered], [m.repetition for _, m in numbered], [m.attempt for _, m in numbered]),
             strict=True,
         )
     }
-    samples = [one.latencies_ms for _, one in found]
+    samples = [m.latencies_ms for _, m in numbered]
     return {**columns, "latency_ms": np.concatenate(samples).astype(np.float32) if samples else np.empty(0, np.float32)}

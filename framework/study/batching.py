@@ -1,4 +1,4 @@
-"""What several threads ask for at the same time is answered together, as databases commit groups of transactions."""
+"""Group commit: questions that several threads ask at the same time are answered in one batch."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-Asked = TypeVar("Asked")
+Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
-class _Waiting(Generic[Asked, Answer]):
-    """One caller's question, and its answer once there is one."""
+class _Waiting(Generic[Question, Answer]):
+    """A caller's question, and its answer once there is one."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, question: Question) -> None:
+        self.question = question
         self.answers: list[Answer | BaseException] = []  # none or one
 
 
-class GroupCommit(Generic[Asked, Answer]):
-    """Callable by many threads: while one of them works, the questions of the others pile up for the next.
+class GroupCommit(Generic[Question, Answer]):
+    """Answers questions in batches: while one thread works, the questions of the others wait for the next batch.
 
-    ``work`` gets questions in the order in which they came and gives an answer, or an error to be raised, for each;
-    it is never called by two threads at a time.
+    ``work`` receives questions in the order in which they were asked, and returns an answer, or an error to be raised,
+    for each.  Only one thread at a time calls it.
     """
 
-    def __init__(self, work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]]) -> None:
+    def __init__(self, work: Callable[[Sequence[Question]], Sequence[Answer | Exception]]) -> None:
         self._work = work
-        self._waiting: list[_Waiting[Asked, Answer]] = []
+        self._waiting: list[_Waiting[Question, Answer]] = []
         self._guard = threading.Lock()  # of the list
         self._turn = threading.Lock()
 
-    def __call__(self, asked: Asked) -> Answer:
-        """Raises what ``work`` gave or raised; an error that it raised is everybody's who was in it."""
-        mine: _Waiting[Asked, Answer] = _Waiting(asked)
+    def __call__(self, question: Question) -> Answer:
+        """Return the answer.  Raises the error that ``work`` returned; one that it raised reaches the whole batch."""
+        mine: _Waiting[Question, Answer] = _Waiting(question)
         with self._guard:
             self._waiting.append(mine)
         with self._turn:
@@ -46,12 +46,12 @@ class GroupCommit(Generic[Asked, Answer]):
             raise answer
         return answer
 
-    def _settle(self, batch: Sequence[_Waiting[Asked, Answer]]) -> None:
+    def _settle(self, batch: Sequence[_Waiting[Question, Answer]]) -> None:
         try:
-            answers = self._work([one.asked for one in batch])
-        except BaseException as error:  # also of an interrupted thread: nobody waits for ever
-            for one in batch:
-                one.answers.append(error)
+            answers = self._work([waiting.question for waiting in batch])
+        except BaseException as error:  # an interrupt too, so that no caller waits for ever
+            for waiting in batch:
+                waiting.answers.append(error)
             return
-        for one, answer in zip(batch, answers, strict=True):
-            one.answers.append(answer)
+        for waiting, answer in zip(batch, answers, strict=True):
+            waiting.answers.append(answer)

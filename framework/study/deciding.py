@@ -1,4 +1,4 @@
-"""Decisions of a study that runs: each is taken once and recorded, so that a resumed study does not take another."""
+"""Decisions of a running study.  Each is taken once and recorded, so that a resumed study keeps it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from optimizer.analysis.backward_elimination import smaller
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-Decided = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallerFound
+Decision = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallerFound
 
 
-class Deciding:
-    """``study``: as its decisions leave it."""
+class Decider:
+    """Takes and records the decisions of one study.  ``study``: the study with the decisions taken so far."""
 
     def __init__(self, bench: Bench, study: Study) -> None:
         self._bench = bench
@@ -43,9 +43,9 @@ class Deciding:
         return self.study.decisions
 
     def warmup(self, default: Trial) -> bool:
-        """Whether the default needs a longer warm-up, decided now: it has to be measured again.
+        """Lengthen the warm-up if the default needs it; return whether it was, so that the default is measured again.
 
-        One length for the whole study, taken from runs of the default (measurement.md); lengthened once.
+        The whole study has one length, taken from runs of the default (measurement.md) and lengthened at most once.
         Raises TrialFailed where the default does not settle.
         """
         needed = warmup_needed(default, self._bench.application.limits.unsettled)
@@ -56,7 +56,7 @@ class Deciding:
         return True
 
     def reduction(self, default: Trial, space: SearchSpace) -> SearchSpace:
-        """The space of the services that the default's traces say are worth tuning."""
+        """Return the space of the services that are worth tuning according to the default's traces."""
         plan = self.plan
         if plan.reduce == "none":
             return space
@@ -77,14 +77,14 @@ class Deciding:
         return space.subset(parameter.name for parameter in space.parameters if parameter.group in kept)
 
     def prior(self, space: SearchSpace) -> None:
-        """What the application's twin predicts for the space that is searched.  Raises InputError where it has none."""
+        """Ask the application's twin for its predictions over ``space``.  Raises InputError where it has no twin."""
         plan, screen = self.plan, self._bench.screen
         if plan.prior == "none" or self.decisions.prior is not None:
             return
         if screen is None:
             raise InputError(FieldName("prior"), f" {plan.prior}: {self._bench.application.name} has no twin.json")
 
-        def asked(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             self._bench.watch(TwinAsked(done, total))
 
         default = space.default()
@@ -93,27 +93,27 @@ class Deciding:
                 {name: value for name, value in point.configuration.items() if value != default[name]},
                 point.log_ratio,
             )
-            for point in screen(space, plan.rate_rps, plan.seed, asked)
+            for point in screen(space, plan.rate_rps, plan.seed, report)
         )
         self._record(replace(self.decisions, prior=points), PriorComputed(points))
 
     def budget(self, default: Trial, elapsed_s: float) -> None:
-        """As many configurations as the time limit leaves room for after ``elapsed_s`` seconds."""
+        """Freeze the number of configurations to those that the time limit leaves room for after ``elapsed_s``."""
         plan = self.plan
         if plan.time_limit_s is None or self.decisions.iterations is not None:
             return
         per_trial = default.phases["total"]
         per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
-        left = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
+        left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
-        affordable = max(1, int(left / (per_trial * drift)))
+        affordable = max(1, int(left_s / (per_trial * drift)))
         iterations = min(plan.iterations, affordable)
         self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
 
     def smaller(
         self, space: SearchSpace, observations: Sequence[Observation], best: Configuration
     ) -> Sequence[Configuration]:
-        """Candidates that change less than the best, the smallest first."""
+        """Return candidates that change less than the best, the smallest first."""
         candidates = self.decisions.minimal
         if candidates is None:
             proposed = smaller(space, observations, best, most=self.plan.minimal)
@@ -121,7 +121,7 @@ class Deciding:
             self._record(replace(self.decisions, minimal=candidates), SmallerFound(candidates))
         return [Configuration(values) for values in candidates]
 
-    def _record(self, decisions: StudyDecisions, event: Decided) -> None:
+    def _record(self, decisions: StudyDecisions, event: Decision) -> None:
         self.study = replace(self.study, decisions=decisions)
         self._bench.store.set_decisions(self.study.id, decisions)
         self._bench.store.add_event(self.study.id, event)
@@ -129,10 +129,10 @@ class Deciding:
 
 
 def warmup_needed(default: Trial, most_unsettled: float) -> float:
-    """Median over the default's repetitions of the truncation that MSER chooses, in seconds.
+    """Return the median over the default's repetitions of the truncation that MSER chooses [s].
 
-    MSER is a noisy estimate on one run, so one unsettled repetition says nothing.  Raises TrialFailed when there are
-    several and more than this share of them had not settled by the middle of warm-up and window together.
+    MSER is a noisy estimate on one run, so that one unsettled repetition says nothing.  Raises TrialFailed when there
+    are several, and more than the share ``most_unsettled`` of them had not settled by the middle of warm-up and window.
     """
     valid = [m.warmup_needed_s for m in default.measurements if not m.invalid]
     settled = [needed for needed in valid if needed is not None]

@@ -1,13 +1,13 @@
-"""A whole study as one file that can be sent to somebody: JSON to come back from, Parquet to analyse.
+"""Export and import of a whole study as one zip file: JSON to import, Parquet to analyse.
 
     study.json            the study, its trials with their measurements, its events
-    trials.parquet        a row a trial: what it was for, what came out, a column for each parameter
-    measurements.parquet  a row a repetition
-    latencies.parquet     a row a request of a measured window [ms]
+    trials.parquet        a row per trial: purpose, result, a column for each parameter
+    measurements.parquet  a row per repetition
+    latencies.parquet     a row per request of a measured window [ms]
     artefacts/DIGEST      compose documents, traces
-    application/...       what a report needs of the application: its description, compose file and workload
+    application/...       the application's description, compose file and workload, for reports
 
-Values that look like secrets are taken out, and of paths only the last name is kept.
+Values that look like secrets are removed, and of paths only the last name is kept.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
 from framework.study.archive_reader import ARTEFACTS, FORMAT, VERSION, Parts
 from framework.study.archive_study import whole_study
 from framework.study.archive_tables import latency_columns, measurement_columns, parquet_of, trial_columns
-from framework.study.imported import arriving, description
+from framework.study.imported import description, staged_description
 
 
 @dataclass(frozen=True)
 class StudyExport:
-    """``home``: below it the descriptions of applications from elsewhere are kept."""
+    """Exports and imports studies.  ``home``: directory below which descriptions of imported applications lie."""
 
     store: StudyStore
     archive: StudyArchive
@@ -53,17 +53,17 @@ class StudyExport:
     home: Path
 
     def pack(self, study_id: str) -> bytes:
-        """The file of a study.  Raises NotFound, and InputError where its application cannot be read."""
+        """Return the file of a study.  Raises NotFound, and InputError where its application cannot be read."""
         study = self.store.get(study_id)
-        here = None if study.testbed == EXTERNAL else study.directory
-        trials, kept = self._cleaned(self.store.trials(study.id), here)
+        directory = None if study.testbed == EXTERNAL else study.directory
+        trials, artefacts = self._cleaned(self.store.trials(study.id), directory)
         document = {
             "format": FORMAT,
             "version": VERSION,
             "tailor": framework.__version__,
             "study": study_document(_shareable(study)),
-            "trials": encode([replace(one, measurements=()) for one in trials]),
-            "measurements": [{**encode(one), "trial": trial.number} for trial in trials for one in trial.measurements],
+            "trials": encode([replace(trial, measurements=()) for trial in trials]),
+            "measurements": [{**encode(m), "trial": trial.number} for trial in trials for m in trial.measurements],
             "events": list(self.store.events(study.id)),
         }
         buffer = io.BytesIO()
@@ -72,90 +72,89 @@ class StudyExport:
             file.writestr("trials.parquet", parquet_of(trial_columns(trials)))
             file.writestr("measurements.parquet", parquet_of(measurement_columns(trials)))
             file.writestr("latencies.parquet", parquet_of(latency_columns(trials)))
-            for digest, data in sorted(kept.items()):
+            for digest, data in sorted(artefacts.items()):
                 file.writestr(f"artefacts/{digest}", data)
-            if here is not None:
-                for name, text in _described(here).items():
+            if directory is not None:
+                for name, text in _description_files(directory).items():
                     file.writestr(f"application/{name}", text)
         return buffer.getvalue()
 
     def unpack(self, path: Path, application: Path | None = None) -> Study:
-        """Record the study of such a file as it was.  Raises InputError for a file that is none, or a study that is
-        here already: then nothing is written.
+        """Record the study of an exported file, and return it.
 
-        ``application``: the directory of the application here, so that the study can be resumed; without it a study
-        that was not finished can be looked at, and compared, only.
+        ``application``: the application's directory on this machine; only with it can the study be resumed.  Raises
+        InputError, and writes nothing, where the file is no export or a study of its id is here already.
         """
         with open_regular(path, STUDY_BYTES) as file:
             parts = Parts(path, file)
             study, trials, events = whole_study(path, parts)
             self._check_new(study)
-            kept = [digest for digest in sorted(_digests(trials)) if parts.has(f"{ARTEFACTS}{digest}")]
-            for digest in kept:  # read twice, and never all at once
+            digests = [digest for digest in sorted(_digests(trials)) if parts.has(f"{ARTEFACTS}{digest}")]
+            for digest in digests:  # checked now and read again to be written: never all of them in memory
                 parts.artefact(digest)
-            parts.again()
+            parts.reset_budget()
             if study.testbed == EXTERNAL:
-                if application is not None or parts.description():
+                if application is not None or parts.description_names():
                     raise InputError(f"{path}: study {study.id} is measured elsewhere; allowed: without an application")
-                return self._recorded(study, trials, events, parts, kept)
+                return self._record(study, trials, events, parts, digests)
             if application is not None:
                 study = _located(study, application.absolute())
-                return self._recorded(study, trials, events, parts, kept)
-            names, name = parts.description(), study.application_name
+                return self._record(study, trials, events, parts, digests)
+            names, name = parts.description_names(), study.application_name
             study = _located(study, description(self.home, study.id) / name)
             if not names:
-                return self._recorded(study, trials, events, parts, kept)
-            for one in names:
-                parts.described(one)
-            with arriving(self.home, study.id, name, names, parts.described) as arrive:
-                self._recorded(study, trials, events, parts, kept)
+                return self._record(study, trials, events, parts, digests)
+            for file_name in names:
+                parts.description_file(file_name)
+            with staged_description(self.home, study.id, name, names, parts.description_file) as publish:
+                self._record(study, trials, events, parts, digests)
                 try:
-                    arrive()
+                    publish()
                 except StoreError:
                     self.store.delete(study.id)
                     raise
         return study
 
-    def _recorded(
+    def _record(
         self,
         study: Study,
         trials: Sequence[Trial],
         events: Sequence[Mapping[str, Any]],
         parts: Parts,
-        kept: Sequence[str],
+        digests: Sequence[str],
     ) -> Study:
-        for digest in kept:
+        for digest in digests:
             self.artefacts.put(parts.artefact(digest))
         self.archive.restore(study, trials, events)
         return study
 
     def _check_new(self, study: Study) -> None:
-        """Raises InputError where a study of this id is here."""
+        """Raise InputError where a study of this id is here."""
         with suppress(NotFound):
             if self.store.get(study.id).id == study.id:
                 raise InputError(f"study {study.id} is here already; delete it first to import it again")
 
     def _cleaned(self, trials: Sequence[Trial], directory: Path | None) -> tuple[list[Trial], dict[str, bytes]]:
-        """Trials whose compose documents may be sent, and all artefacts that they refer to.
+        """Return trials whose compose documents are free of secrets, and digest -> content of all their artefacts.
 
-        ``directory``: of the application, which they mount files of; here it becomes the current one.
+        ``directory``: of the application, whose files the documents mount; paths below it become relative.
         """
-        kept = {m.spans: self.artefacts.get(m.spans) for one in trials for m in one.measurements if m.spans}
+        kept = {m.spans: self.artefacts.get(m.spans) for trial in trials for m in trial.measurements if m.spans}
         changed = {"": ""}
-        for digest in {one.documents for one in trials if one.documents}:
+        for digest in {trial.documents for trial in trials if trial.documents}:
             documents = without_directory(msgspec.json.decode(self.artefacts.get(digest)), str(directory or ""))
             data = documents_artefact(documents["documents"], documents["files"])
             changed[digest] = hashlib.sha256(data).hexdigest()
             kept[changed[digest]] = data
-        return [replace(one, documents=changed[one.documents]) for one in trials], kept
+        return [replace(trial, documents=changed[trial.documents]) for trial in trials], kept
 
 
 def without_directory(value: Any, directory: str) -> Any:
-    """The same document where paths below ``directory`` are relative."""
+    """Return a document in which paths below ``directory`` are relative."""
     if isinstance(value, dict):
-        return {key: without_directory(one, directory) for key, one in value.items()}
+        return {key: without_directory(item, directory) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_directory(one, directory) for one in value]
+        return [without_directory(item, directory) for item in value]
     if isinstance(value, str) and directory:
         return re.sub(rf"(?<![\w./-]){re.escape(directory)}/", "./", value)  # not the end of a longer path
     return value
@@ -168,18 +167,18 @@ def _shareable(study: Study) -> Study:
     return replace(study, plan=plan, machine=replace(study.machine, hostname=""))
 
 
-def _described(directory: Path) -> dict[str, str]:
-    """What a report needs of an application, without its secrets.  Raises FileError."""
+def _description_files(directory: Path) -> dict[str, str]:
+    """Return name -> text of the files of an application that reports need, without secrets.  Raises FileError."""
     _, about = load(directory / FILE, ApplicationFile)
     names = [FILE, about.compose, about.workload.file]
     return {name: to_yaml(without_secrets(read_document(directory / name).data)) for name in names}
 
 
 def _located(study: Study, directory: Path) -> Study:
-    """The study, whose application is here: never where the file says."""
+    """Return the study with this directory of its application, never the one that the file names."""
     return replace(study, plan=replace(study.plan, application=str(directory)))
 
 
 def _digests(trials: Sequence[Trial]) -> set[str]:
-    found = {one.documents for one in trials} | {m.spans for one in trials for m in one.measurements}
-    return {digest for digest in found if digest}
+    digests = {trial.documents for trial in trials} | {m.spans for trial in trials for m in trial.measurements}
+    return digests - {""}

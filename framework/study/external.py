@@ -1,8 +1,7 @@
-"""Studies that are measured elsewhere: a team asks for configurations and tells what it found, in its own way.
+"""External studies: clients ask for configurations, measure them in their own way and tell the results.
 
-What is asked is a trial with a lease.  A client that vanishes lets it run out, and its trial is offered again.  The
-order of asks and tells is in the store's events, so that another process brings the optimizer to the same place by
-replay.
+An ask returns trials with leases.  When a client vanishes, its lease expires and its trial is offered again.  The order
+of asks and tells is in the store's events, so that another process restores the optimizer by replay.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from optimizer.space import SearchSpace
 MOST_ASKED = 1_000
 LONGEST_LEASE_S = 7 * 24 * 3600.0
 KEPT_PARAMETERS = 5_000
-"""Of all studies whose optimizers a process keeps: those of hyperopt take 9 kB for each, and the garbage collector,
-which stops the process, 0.1 ms."""
+"""Parameters of all studies whose optimizers a process caches.  With hyperopt, each takes 9 kB of memory and 0.1 ms of
+every garbage collection, which stops the process."""
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A study's session, with how many threads use it, and its weight when the last one left."""
+class _CachedSession:
+    """A study's session, the number of threads that use it, and its weight when the last one left."""
 
     session: ExternalSession
     users: int = 0
@@ -45,10 +44,10 @@ class _Kept:
 
 
 class External:
-    """All such studies of one store, in this process.
+    """All external studies of one store, in this process.
 
-    ``kept_parameters``: the optimizers of studies that have so many together are kept, those used last; another one is
-    brought to its place again by replay.
+    ``kept_parameters``: the most recently used optimizers stay in memory as long as they have at most so many
+    parameters in all; others are restored by replay.
     """
 
     def __init__(
@@ -62,8 +61,8 @@ class External:
         self._store, self._offers, self._clock, self._machine = store, offers, clock, machine
         self._lease = Lease(store)
         self._kept_parameters = kept_parameters
-        self._desks: OrderedDict[str, _Kept] = OrderedDict()  # those used last at the end
-        self._weight = 0  # of them
+        self._sessions: OrderedDict[str, _CachedSession] = OrderedDict()  # the most recently used last
+        self._weight = 0  # of all sessions
         self._guard = threading.Lock()
 
     def create(
@@ -78,7 +77,7 @@ class External:
         subject_to: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Study:
-        """A study of a space of one's own, recorded: see ``prepared``.  Raises InputError."""
+        """Record a study of the caller's own space, and return it: see ``prepared``.  Raises InputError."""
         study = self.prepared(name, space, optimizer, budget, seed, options, subject_to=subject_to, also=also)
         self._store.create(study)
         return study
@@ -95,22 +94,22 @@ class External:
         subject_to: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Study:
-        """A study of a space of one's own (``SearchSpace.to_dict``) that runs from its beginning, not recorded yet.
+        """Return a running study of the caller's own ``space`` (``SearchSpace.to_dict``), not recorded yet.
 
-        ``subject_to``: limits such as ``errors <= 0.01`` on quantities that clients tell beside the value; ``also``:
-        those that are wanted low too (``throughput`` high).  Raises InputError.
+        ``subject_to``: limits such as ``errors <= 0.01`` on quantities that clients tell with the value; ``also``:
+        quantities to minimise too (``throughput`` is maximised).  Raises InputError.
         """
         if not is_plain_name(name):
             raise InputError(f"name: found {name[:128]!r}; allowed: at most 128 printable characters, no slashes")
         try:
-            known = SearchSpace.from_dict(space)
+            search_space = SearchSpace.from_dict(space)
         except (OptimizerError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"space: {error}") from error
         plan = StudyPlan(name, optimizer, dict(options), budget, 1, 0.0, 0.0, 0.0, seed, 0, minimal=0)
         plan = replace(plan, subject_to=tuple(subject_to), also=tuple(also))
-        if VALUE in objective_of(plan).beside:
+        if VALUE in objective_of(plan).secondary_quantities:
             raise InputError(f"subject_to, also: {VALUE} is what is minimised; allowed: other quantities")
-        new_optimizer(plan, StudyDecisions(), known)
+        new_optimizer(plan, StudyDecisions(), search_space)
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)
         return Study(
             id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
@@ -118,14 +117,14 @@ class External:
             state=StudyState.RUNNING,
             plan=plan,
             application_hash="",
-            space=known.to_dict(),
+            space=search_space.to_dict(),
             machine=self._machine(),
             versions={},
             testbed=EXTERNAL,
         )
 
     def ask(self, study: str, count: int, client: str, seconds: float) -> Sequence[Trial]:
-        """Trials to measure: first those whose clients vanished, then new ones; fewer when the space or budget ends.
+        """Return trials: first those whose leases expired, then new ones; fewer when the space or budget is exhausted.
 
         Raises InputError, NotFound, IllegalTransition.
         """
@@ -135,74 +134,77 @@ class External:
             return session.ask(AskRequest(count, client, seconds))
 
     def heartbeat(self, study: str, trials: Sequence[int], client: str, seconds: float) -> Sequence[int]:
-        """Renew the leases that this client still has; returns their trials.  A lost one was offered to another."""
+        """Renew the leases that this client still has; return their trials.
+
+        A trial that is missing there may be another client's by now.  Raises IllegalTransition, NotFound.
+        """
         with self._session(study) as session:
             session.running()
         return self._offers.renew(study, client, trials, seconds)
 
-    def tell(self, study: str, found: Sequence[TrialResult]) -> None:
-        """Results, in any order, all of them or none; telling the same again changes nothing.
+    def tell(self, study: str, results: Sequence[TrialResult]) -> None:
+        """Record results, in any order, all of them or none; a result that is told again changes nothing.
 
         Raises NotFound for a trial that was never asked, IllegalTransition for another result than the first,
         InputError.
         """
         with self._session(study) as session:
-            session.tell(found)
+            session.tell(results)
 
     def finish(self, study: str) -> None:
-        """Nothing more is asked."""
+        """Complete a study: nothing more can be asked.  Raises IllegalTransition where it does not run, NotFound."""
         with self._session(study) as session:
             session.running()
         self._store.set_state(study, StudyState.COMPLETED)
         self.leave(study)
 
     def leave(self, study: str) -> None:
-        """This process has nothing to do with a study any more."""
+        """Release the lease of a study and drop its session from memory."""
         self._lease.release(study)
         with self._guard:
-            self._forget(study)
+            self._drop(study)
 
     @contextmanager
     def _session(self, study: str) -> Iterator[ExternalSession]:
-        """Raises NotFound."""
+        """Yield the session of a study, from the cache or new.  Raises NotFound."""
         with self._guard:
-            known = self._desks.get(study)
-            if known is not None:
-                known.users += 1
-        if known is None:
-            made = _Kept(self._made(study))
+            cached = self._sessions.get(study)
+            if cached is not None:
+                cached.users += 1
+        if cached is None:
+            new = _CachedSession(self._new_session(study))
             with self._guard:
-                known = self._desks.setdefault(study, made)
-                known.users += 1
+                cached = self._sessions.setdefault(study, new)
+                cached.users += 1
         try:
-            yield known.session
+            yield cached.session
         finally:
             with self._guard:
-                known.users -= 1
-                if self._desks.get(study) is known:  # else the study was left meanwhile
-                    self._desks.move_to_end(study)
-                    self._weight += known.session.weight - known.weight
-                    known.weight = known.session.weight
-                    self._make_room()
+                cached.users -= 1
+                if self._sessions.get(study) is cached:  # else the study was left meanwhile
+                    self._sessions.move_to_end(study)
+                    self._weight += cached.session.weight - cached.weight
+                    cached.weight = cached.session.weight
+                    self._evict()
 
-    def _made(self, study: str) -> ExternalSession:
-        """Raises NotFound."""
-        found = self._store.get(study)
-        if found.id != study or found.testbed != EXTERNAL:
-            raise NotFound(f"no external study {study!r}")
-        return ExternalSession(found, self._store, self._offers, self._lease, self._clock)
+    def _new_session(self, name: str) -> ExternalSession:
+        """Return a session without an optimizer yet.  Raises NotFound."""
+        study = self._store.get(name)
+        if study.id != name or study.testbed != EXTERNAL:
+            raise NotFound(f"no external study {name!r}")
+        return ExternalSession(study, self._store, self._offers, self._lease, self._clock)
 
-    def _make_room(self) -> None:
-        """Forget what was used longest ago and is not used now; never the one that was used last.
+    def _evict(self) -> None:
+        """Drop the least recently used sessions that no thread uses; never the most recently used one.
 
-        Leases end by themselves: to give one back here could take it from a thread that has just begun anew.
+        Their leases expire by themselves: releasing one here could take it from a thread with a new session.
         """
         if self._weight > self._kept_parameters:
-            for study in [name for name, kept in self._desks.items() if not kept.users][:-1]:
-                self._forget(study)
+            for study in [name for name, cached in self._sessions.items() if not cached.users][:-1]:
+                self._drop(study)
                 if self._weight <= self._kept_parameters:
                     return
 
-    def _forget(self, study: str) -> None:
-        found = self._desks.pop(study, None)
-        self._weight -= found.weight if found is not None else 0
+    def _drop(self, study: str) -> None:
+        cached = self._sessions.pop(study, None)
+        self._weight -= cached.weight if cached is not None else 0

@@ -1,4 +1,4 @@
-"""What mattered in a study: effects of a screening design, else what a forest makes of the finished trials."""
+"""Importance of a study's parameters: effects of a screening design, else a forest over the finished trials."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SCREENING = "morris"
 
 
 def importance(study: Study, trials: Sequence[Trial]) -> Explained | None:
-    """Of the study's parameters and services; None where there are too few trials to say anything.
+    """Return the importance of a study's parameters and services; None where there are too few trials.
 
     Values are the drift-corrected ones that the optimizer was told.
     """
     space = SearchSpace.from_dict(study.space)
     finished = [t for t in trials if t.purpose in ("default", "search") and t.told_value is not None]
-    known = [(in_space(trial, space, study.decisions.edits, space.default()), trial) for trial in finished]
-    results = [(one, float(trial.told_value or 0.0)) for one, trial in known if one is not None]
+    points = [(in_space(trial, space, study.decisions.edits, space.default()), trial) for trial in finished]
+    results = [(point, float(trial.told_value or 0.0)) for point, trial in points if point is not None]
     if study.plan.optimizer == SCREENING:
-        found = effects(space, results)
-        return Explained(len(results), 1.0, (), found) if found else None
+        groups = effects(space, results)
+        return Explained(len(results), 1.0, (), groups) if groups else None
     return permutation(space, results, seed=study.plan.seed)

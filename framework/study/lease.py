@@ -1,4 +1,4 @@
-"""A study is run by one process at a time: the process holds a lease that it renews at every step."""
+"""Leases: one process at a time runs a study, and renews its lease at every step."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from framework.errors import InputError, Interrupted, StoreBusy, StoreError
 from framework.model.events import Event
 from framework.ports.store import StudyStore
 
-LEASE_S = 120.0  # renewed at every step; the longest step without one is a hook (a seed is announced in steps)
+LEASE_S = 120.0  # renewed at every step of a study; the longest step is a hook
 
 
 class Lease:
-    """What this process holds of a store."""
+    """Leases of this process on studies of one store."""
 
     def __init__(self, store: StudyStore) -> None:
         self._store = store
         self.holder = f"{_host()}:{os.getpid()}"
 
     def take(self, study: str) -> None:
-        """Raises InputError where another process runs the study."""
+        """Take or renew the lease of a study.  Raises InputError where another process runs it."""
         self.release_dead()
         if not self._store.acquire(study, self.holder, LEASE_S):
             holder = dict(self._store.leased()).get(study, "another process")
             raise InputError(f"study {study} is being run by {holder}")
 
     def take_alone(self, study: str) -> None:
-        """Raises InputError also where this process itself runs the study (a service's worker does)."""
+        """Take the lease of a study.  Raises InputError also where this process runs it (a service's worker does)."""
         self.release_dead()
         holder = dict(self._store.leased()).get(study)
         if holder is not None:
@@ -38,7 +38,7 @@ class Lease:
         self.take(study)
 
     def renewing(self, study: str, watch: Watch) -> Watch:
-        """``watch``, renewing the lease on the way.  It raises Interrupted when another process took over."""
+        """Return ``watch`` extended: it also renews the lease, and raises Interrupted where another process has it."""
 
         def renewed(event: Event) -> None:
             if not self._store.acquire(study, self.holder, LEASE_S):
@@ -48,12 +48,12 @@ class Lease:
         return renewed
 
     def release(self, study: str) -> None:
-        """Where the store cannot be written, the lease of a process that is gone ends by itself."""
+        """Release a lease; where the store cannot be written, it expires by itself."""
         with suppress(StoreError, StoreBusy):
             self._store.release(study, self.holder)
 
     def release_dead(self) -> None:
-        """Leases of processes of this host that are gone (kill -9) end at once."""
+        """Release the leases of processes of this host that were killed."""
         host = _host()
         for study, holder in self._store.leased():
             name, _, pid = holder.rpartition(":")
@@ -62,17 +62,17 @@ class Lease:
 
 
 def _host() -> str:
-    """Where process numbers mean something: a container that shares its machine's name has numbers of its own."""
+    """Return the host's name with its PID namespace: a container may share the name, but has PIDs of its own."""
     try:
-        space = str(Path("/proc/self/ns/pid").readlink())  # pid:[4026531836]
+        namespace = str(Path("/proc/self/ns/pid").readlink())  # pid:[4026531836]
     except OSError:
-        space = ""
-    return f"{socket.gethostname()}:{''.join(filter(str.isdigit, space))}"
+        namespace = ""
+    return f"{socket.gethostname()}:{''.join(filter(str.isdigit, namespace))}"
 
 
 def _is_alive(pid: int) -> bool:
     try:
-        with suppress(PermissionError):  # somebody else's
+        with suppress(PermissionError):  # it runs, as another user
             os.kill(pid, 0)
     except ProcessLookupError:
         return False

@@ -1,4 +1,4 @@
-"""What a process of this TAILOR_HOME runs without a study: a lock that ends with the process, however that ends."""
+"""Locks on compose projects that belong to no study, such as profiles.  The kernel drops them when the process ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DIRECTORY = "running"
 
 @contextmanager
 def process_lock(home: Path, project: str) -> Iterator[None]:
-    """Nobody else runs ``project`` meanwhile.  Raises InputError where somebody does.
+    """Keep other processes of this TAILOR_HOME from running ``project``.  Raises InputError where one runs it.
 
-    The file stays: were it removed, one process could hold a file that another has replaced.
+    The file stays: if it were removed, two processes could lock two files of one name.
     """
     path = home / DIRECTORY / f"{project}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,6 +28,6 @@ def process_lock(home: Path, project: str) -> Iterator[None]:
         yield
 
 
-def known(home: Path) -> list[str]:
-    """The projects that were ever held, whether they are or not."""
+def known_projects(home: Path) -> list[str]:
+    """Return the projects that were ever locked, running or not."""
     return sorted(path.stem for path in (home / DIRECTORY).glob("*.lock"))

@@ -1,4 +1,4 @@
-"""What the optimizer is told: a trial as an observation, and results that were measured elsewhere."""
+"""Observations for the optimizer: of a study's own trials, of imported results, of a model's predictions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ _OBSERVED = {
 def observation(
     trial: Trial, configuration: Configuration, space: SearchSpace, objective: Objective, *, guided: bool
 ) -> Observation:
-    """A finished trial as of ``configuration`` (what the optimizer knows of it); ``guided``: and where time went."""
+    """Return the observation of a finished trial.
+
+    ``configuration``: the trial's, as a point of ``space``.  ``guided``: add priors of the services from the traces.
+    """
     if trial.told_value is None:
         return Observation(configuration, _OBSERVED[trial.state], ask=trial.ask, reason=trial.reason)
-    beside = others(trial, objective)
-    if len(beside) < len(objective.also):  # failed requests reach into a further objective
-        reason = f"no finite value of {', '.join(name for name in objective.also if name not in beside)}"
+    secondary = others(trial, objective)
+    if len(secondary) < len(objective.also):  # failed requests made a further objective infinite
+        reason = f"no finite value of {', '.join(name for name in objective.also if name not in secondary)}"
         return Observation(configuration, ObservationState.INFEASIBLE, ask=trial.ask, reason=reason)
-    windows = [m.services for m in trial.measurements if not m.invalid]
+    valid = [measurement for measurement in trial.measurements if not measurement.invalid]
     return Observation(
         configuration,
         _OBSERVED[trial.state],
@@ -43,24 +46,26 @@ def observation(
         None if trial.standard_error is None else abs(trial.told_value) * trial.standard_error,
         trial.ask,
         constraints=constraints(trial, objective),
-        priors=priors(evidence_of(windows), space.groups) if guided else {},
-        others=beside,
-        costs=trial.costs or cpu_us_per_request([one for one in trial.measurements if not one.invalid]),
+        priors=priors(evidence_of([measurement.services for measurement in valid]), space.groups) if guided else {},
+        others=secondary,
+        costs=trial.costs or cpu_us_per_request(valid),
     )
 
 
-def imported(history: Sequence[ImportedResults], space: SearchSpace, default_value: float) -> list[Observation]:
-    """Results from elsewhere that are points of ``space``, on the scale of the default measured here."""
+def imported_observations(
+    history: Sequence[ImportedResults], space: SearchSpace, default_value: float
+) -> list[Observation]:
+    """Return the results from elsewhere that are points of ``space``, scaled to the default's value measured here."""
     observations: dict[Configuration, Observation] = {}
-    for configuration, known in _carried(history, space, Counter()):
-        observations.setdefault(configuration, observed(configuration, known, default_value))
+    for configuration, result in _in_this_space(history, space, Counter()):
+        observations.setdefault(configuration, observed(configuration, result, default_value))
     return [point for configuration, point in observations.items() if configuration != space.default()]
 
 
-def believed(prior: Sequence[ModelledPoint], space: SearchSpace) -> list[Modelled]:
-    """A model's predictions for configurations of ``space``, which may have been edited since.
+def modelled_points(prior: Sequence[ModelledPoint], space: SearchSpace) -> list[Modelled]:
+    """Return a model's predictions for configurations of ``space``, which may have been edited since.
 
-    Empty where fewer than two finite predictions are left: one alone tells no configuration from another.
+    Empty where fewer than two finite predictions are left: a single one cannot rank configurations.
     """
     default = space.default()
     modelled = []
@@ -75,9 +80,9 @@ def believed(prior: Sequence[ModelledPoint], space: SearchSpace) -> list[Modelle
 def in_space(
     trial: Trial, space: SearchSpace, edits: Sequence[SpaceEdit], default: Mapping[str, Value]
 ) -> Configuration | None:
-    """A trial's configuration in the space that is searched now; None where an edit of the space left it out.
+    """Return a trial's configuration in the space that is searched now; None where it is no point of that space.
 
-    ``default``: of the whole space of now; a trial from before an edit has the default that was then.
+    ``default``: the default of the whole current space.  A trial from before an edit had the default of its own time.
     """
     then = next((edit.default for edit in edits if trial.number <= edit.after), default)
     try:
@@ -87,17 +92,17 @@ def in_space(
 
 
 def left_out(history: Sequence[ImportedResults], space: SearchSpace) -> tuple[int, Counter[str]]:
-    """How many results from elsewhere can be used, and why the others cannot: reason -> number."""
+    """Return how many results from elsewhere can be used, and why the others cannot: reason -> number."""
     reasons: Counter[str] = Counter()
-    return len(list(_carried(history, space, reasons))), reasons
+    return len(list(_in_this_space(history, space, reasons))), reasons
 
 
-def _carried(
+def _in_this_space(
     history: Sequence[ImportedResults], space: SearchSpace, reasons: Counter[str]
 ) -> Iterator[tuple[Configuration, Known]]:
     for source in history:
-        for known in source.results:
+        for result in source.results:
             try:
-                yield carried(space, known.values, source.default), known
+                yield carried(space, result.values, source.default), result
             except NotOfThisSpace as error:
                 reasons[str(error)] += 1

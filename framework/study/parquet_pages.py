@@ -1,6 +1,6 @@
-"""How large the pages of a Parquet file are when they are unpacked, from their headers, before one is.
+"""Unpacked sizes of the pages of a Parquet file, read from the page headers before any page is unpacked.
 
-A reader unpacks a page as a whole, whatever the file's footer says of rows and sizes: 200 kB can be a page of 2 GB.
+A reader unpacks a whole page, whatever the file's footer says of rows and sizes: 200 kB can unpack to 2 GB.
 Page headers are Thrift structures in the compact protocol (parquet-format, PageHeader: field 2 is the size unpacked,
 field 3 the size in the file); everything else in them is skipped.
 """
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_DEPTH = 8
-UNPACKED, PACKED = 2, 3  # fields of a page header
+UNPACKED, PACKED = 2, 3  # numbers of fields in a page header
 STOP, TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(13)
 
 
 class DamagedPages(ValueError):
-    """A page header that cannot be followed."""
+    """A page header that cannot be read."""
 
 
 def page_sizes(data: bytes, metadata: Any) -> Iterator[int]:
-    """The bytes of each page when unpacked, of every column.  ``metadata``: as pyarrow reads it from the footer.
+    """Yield the unpacked size [bytes] of every page of every column.  ``metadata``: the footer, read by pyarrow.
 
     Raises DamagedPages.
     """
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(column)
-            start = chunk.data_page_offset  # as Arrow computes where a column begins
-            if start <= 0:  # of a group without rows, which no file with rows needs
+            start = chunk.data_page_offset  # Arrow computes the start of a column in this way
+            if start <= 0:  # a group without rows, which no file with rows needs
                 raise DamagedPages("a column without a beginning")
             if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
                 start = chunk.dictionary_page_offset
@@ -49,20 +49,20 @@ def _pages(data: bytes, at: int, end: int) -> Iterator[int]:
 
 
 class _Compact:
-    """Reads one structure; ``at``: where it goes on."""
+    """Reader of one Thrift structure; ``at``: the position of the next byte."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data, self.at = data, at
 
     def numbers(self) -> dict[int, int]:
-        """The integers among the fields of a structure, by their numbers.  Raises DamagedPages."""
-        found: dict[int, int] = {}
+        """Return field number -> value of the integers in a structure.  Raises DamagedPages."""
+        numbers: dict[int, int] = {}
         for field, kind in self._fields():
             if kind in (I16, I32, I64):
-                found[field] = self._integer()
+                numbers[field] = self._integer()
             else:
                 self._skip(kind, 1)
-        return found
+        return numbers
 
     def _fields(self) -> Iterator[tuple[int, int]]:
         field = 0

@@ -1,4 +1,4 @@
-"""From what a person asks for to the plan of a study, with every value checked first."""
+"""From a request to the plan of a study; every value is checked."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from framework.placement.space import (
     own_memory_mib,
     placement_alone,
     with_placement,
-    with_wishes,
+    with_rules,
 )
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
-# A first look also on a machine that others use: disturbance that a study to publish would not accept.
+# A first look works on a busy machine too: these limits allow disturbance that a full study rejects.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 QUICK_ON_MODEL = 60  # configurations
 
 
 def quick(request: TuneRequest) -> TuneRequest:
-    """The quick study: a first look in about ten minutes, labelled wherever it is shown."""
+    """Return the request as a quick study: a first look in about ten minutes, labelled wherever it is shown."""
     limits = {**QUICK_LIMITS, **request.limits}
     return replace(
         request,
@@ -64,7 +64,7 @@ def quick(request: TuneRequest) -> TuneRequest:
 
 
 def quick_on_model(request: TuneRequest) -> TuneRequest:
-    """The quick study where a model answers: there the full protocol with more configurations is quick too."""
+    """Return the request as a quick study on a model, where the full protocol with more configurations is quick too."""
     full = TuneRequest(request.application)
     return replace(
         request,
@@ -87,7 +87,7 @@ def space_of(
     machine: Machine,
     topology: Callable[[], Topology],
 ) -> SearchSpace:
-    """What a request tunes on a machine.  Raises InputError, UnknownName."""
+    """Return the search space of a request on a machine.  Raises InputError, UnknownName."""
     if request.placement not in PLACEMENTS:
         raise UnknownName(FieldName("placement"), request.placement, PLACEMENTS)
     if request.profile is not None and request.placement == "none":
@@ -105,7 +105,7 @@ def space_of(
         domains = domains_of(request.domains, topology())
         memory_mib = own_memory_mib(domains, topology())
         alone = placement_alone(application, domains, profile, memory_mib, request.only)
-        return with_wishes(alone, domains, request.pin, request.apart)
+        return with_rules(alone, domains, request.pin, request.apart)
     space = search_space(
         application,
         types,
@@ -119,22 +119,22 @@ def space_of(
         return space
     domains = domains_of(request.domains, topology())
     both = with_placement(space, domains, profile, own_memory_mib(domains, topology()))
-    return with_wishes(both, domains, request.pin, request.apart)
+    return with_rules(both, domains, request.pin, request.apart)
 
 
 def check_request(request: TuneRequest, application: Application) -> None:
-    """Raises UnknownName, InputError: what was found, and what is allowed."""
+    """Raise UnknownName or InputError, with field, found and allowed value, where a request cannot be planned."""
     if request.optimizer not in optimizer_names():
         raise UnknownName("optimizer", request.optimizer, optimizer_names(), field="optimizer")
     _check_reduction(request)
-    for what, field, names, known in (
+    for noun, field, names, known in (
         ("limit", "limits", request.limits, {limit.name for limit in fields(Limits)}),
         ("threshold", "thresholds", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
         ("service", "only", request.only, {service.name for service in application.services}),
     ):
         for name in names:
             if name not in known:
-                raise UnknownName(what, name, known, field=field)
+                raise UnknownName(noun, name, known, field=field)
     if request.prior not in PRIORS:
         raise UnknownName("prior", request.prior, PRIORS, field="prior")
     if request.prior != "none" and not twin_path(application.directory).exists():
@@ -151,7 +151,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
 
 
 def _check_ranges(request: TuneRequest) -> None:
-    """Every number is in the range that is declared for it.  Raises InputError."""
+    """Raise InputError where a number is outside the range that is declared for it."""
     least = {
         "iterations": 0 if request.rivals else 1,  # 0: only the comparison
         "pairs": 2 if request.pairs else 0,  # 0: no verdict, so that the study claims nothing
@@ -166,8 +166,8 @@ def _check_reduction(request: TuneRequest) -> None:
     if request.reduce not in REDUCTIONS:
         raise UnknownName("reduction", request.reduce, REDUCTIONS, field="reduce")
     given = {"bottlenecks": bool(request.bottlenecks), "screening": request.screening is not None}
-    if any(there != (kind == request.reduce) for kind, there in given.items()):
-        others = ", ".join(one for one in REDUCTIONS if one not in given)
+    if any(is_given != (kind == request.reduce) for kind, is_given in given.items()):
+        others = ", ".join(kind for kind in REDUCTIONS if kind not in given)
         raise FieldError("reduce", request.reduce, f"bottlenecks:FILE, screening:STUDY, {others}")
 
 
@@ -177,7 +177,7 @@ def study_plan(
     space: SearchSpace,
     screened: Mapping[str, float] | None = None,
 ) -> StudyPlan:
-    """What the study is frozen to; named configurations are read and checked against ``space``.  Raises InputError.
+    """Return the plan of a study; read the rivals' files and check them against ``space``.  Raises InputError.
 
     ``screened``: each service's importance in the study that the request names.
     """
@@ -217,16 +217,16 @@ def study_plan(
 def first_decisions(
     request: TuneRequest, space: SearchSpace, history: tuple[ImportedResults, ...], inert: Collection[str]
 ) -> StudyDecisions:
-    """Decisions that a study begins with; the configuration to start from is read here.  Raises FileError, InputError.
+    """Return the decisions that a study begins with; read the file of its start.  Raises FileError, InputError.
 
-    ``inert``: parameters that mean nothing to the testbed's model.
+    ``inert``: parameters without an effect in the testbed's model.
     """
     initial = load_configuration(request.initial, space).to_dict() if isinstance(request.initial, Path) else None
     return StudyDecisions(initial, tuple(name for name in inert if name in space), history)
 
 
 def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
-    """The services that are named as bottlenecks.  Raises FileError, UnknownName."""
+    """Return the services that are named as bottlenecks.  Raises FileError, UnknownName."""
     if isinstance(request.bottlenecks, Path):
         return load_bottlenecks(request.bottlenecks, space)
     for service in request.bottlenecks:
@@ -236,7 +236,7 @@ def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:
 
 
 def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) -> StudyDecisions:
-    """The decisions of a study whose space becomes another one after trial ``last``.  Raises InputError."""
+    """Return a study's decisions with an edit to ``space`` after trial ``last``.  Raises InputError."""
     if study.verdict is not None or study.state in (StudyState.COMPLETED, StudyState.RUNNING):
         raise InputError(
             f"study {study.id} is {study.state}; only a study that was stopped before its verdict can be edited "
@@ -250,7 +250,7 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
 
 
 def planned(application: Application, plan: StudyPlan) -> Application:
-    """The application as a study measures it: with the plan's limits on disturbance and on the outcome."""
+    """Return the application as a study measures it: with the plan's limits on disturbance and on the outcome."""
     objective = replace(
         application.objective,
         subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
@@ -274,28 +274,28 @@ def _quantities(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str, Value]]:
-    """The configurations of files by name: the file's, or its directory's where ``tailor best`` wrote it."""
-    found: dict[str, Mapping[str, Value]] = {}
+    """Return name -> configuration of files, named by the file, or by its directory where ``tailor best`` wrote it."""
+    rivals: dict[str, Mapping[str, Value]] = {}
     for path in paths:
         name = path.resolve().parent.name if path.stem == "configuration" else path.stem
-        if name in found or name in ("default", "best"):
+        if name in rivals or name in ("default", "best"):
             raise InputError(
                 FieldName("rivals"),
                 f": found a second configuration called {name!r}; allowed: another name for {path}",
             )
-        found[name] = load_configuration(path, space).to_dict()
-    return found
+        rivals[name] = load_configuration(path, space).to_dict()
+    return rivals
 
 
 def expected_repetitions(plan: StudyPlan) -> int:
-    """How many repetitions a study makes if nothing fails and nothing stops it early."""
+    """Return how many repetitions a study makes if nothing fails and nothing stops it early."""
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
-    # Whether a smaller recommendation is tried shows only in the end; it is counted where it is begun.
+    # Not counted: smaller recommendations, which are tried only after an improvement.
     return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
 
 
 def versions() -> dict[str, str]:
-    """What decides over a study's numbers besides the application."""
+    """Return package -> version of the software, besides the application, that a study's numbers depend on."""
     names = ("numpy", "scipy", "scikit-learn", "scikit-optimize")
     return {"tailor": framework.__version__, "python": platform.python_version()} | {
         name: version(name) for name in names

@@ -1,7 +1,7 @@
 """The order of a study: the default first, then the search with drift baselines, confirmation, and the verdict.
 
-A study resumes here too: what the store has is not measured again, and the optimizer is brought back by replaying
-its recorded asks and tells.
+A resumed study runs here too: trials in the store are not measured again, and the optimizer's state is restored by
+replaying the recorded asks and tells.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from framework.model import Purpose, Study, StudyPlan, Trial, TrialState
 from framework.model.events import PhaseStarted, ReplayDiverged, WaitStarted
 from framework.model.study import TrialSpec
 from framework.objective import best_of, keeps
-from framework.study.deciding import Deciding
+from framework.study.deciding import Decider
 from framework.study.new_optimizer import new_optimizer
-from framework.study.observations import imported, in_space, observation
+from framework.study.observations import imported_observations, in_space, observation
 from framework.study.trial_runner import TrialRunner
 from framework.study.verdict import FinalComparison
 from optimizer.base import Optimizer
@@ -34,12 +34,12 @@ CONFIRM_SEED = 500
 
 
 class Procedure:
-    """Runs a study to its verdict, from wherever the store says it stands."""
+    """Runs a study to its verdict, from the point that the store has recorded."""
 
     def __init__(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         self._bench = bench
         self._study_id = study.id
-        self._deciding = Deciding(bench, study)
+        self._decider = Decider(bench, study)
         self._space = space
         self._whole_default = space.default()
         self._runner = TrialRunner(bench, study.id, study.effective_plan)
@@ -48,16 +48,16 @@ class Procedure:
 
     @property
     def _plan(self) -> StudyPlan:
-        return self._deciding.plan
+        return self._decider.plan
 
     def run(self) -> Study:
-        """Default, search, verdict; returns the study as the store has it then.  Raises TrialFailed, Transient."""
+        """Measure default, search and verdict; return the study from the store.  Raises TrialFailed, Transient."""
         default = self._default()
-        self._space = self._deciding.reduction(default, self._space)
+        self._space = self._decider.reduction(default, self._space)
         times = [service for m in default.measurements if not m.invalid for service in m.services]
         self._space = along_the_path(self._space, times)
-        self._deciding.prior(self._space)
-        self._deciding.budget(default, self._bench.clock.monotonic() - self._began)
+        self._decider.prior(self._space)
+        self._decider.budget(default, self._bench.clock.monotonic() - self._began)
         optimizer = self._optimizer()
         self._search(optimizer)
         best = self._recommended(optimizer)
@@ -66,7 +66,7 @@ class Procedure:
         return self._bench.store.get(self._study_id)
 
     def _compare(self, best: Trial) -> None:
-        """The verdict; where it is an improvement, whether changing less is as good."""
+        """Reach the verdict; after an improvement, test whether fewer changes are as good."""
         comparison = FinalComparison(
             self._bench.store,
             self._study_id,
@@ -79,23 +79,23 @@ class Procedure:
         verdict = comparison.verdict(best.configuration)
         if verdict is None or verdict.statement != "improvement" or not self._plan.minimal:
             return
-        told = [one for trial in self._candidates() for one in self._observations(trial)]
+        observations = [point for trial in self._candidates() for point in self._observations(trial)]
         full = self._in_space(best) or self._space.default()
-        comparison.shrink(best.configuration, self._deciding.smaller(self._space, told, full))
+        comparison.shrink(best.configuration, self._decider.smaller(self._space, observations, full))
 
     # ------------------------------------------------------------------ the default
 
     def _default(self) -> Trial:
-        # One without a value ended its study with the reason; a study that was resumed all the same tries again.
+        # A default without a value ended its study; a study that is resumed after that measures it again.
         done = [t for t in self._trials.finished("default") if t.state is TrialState.COMPLETED]
         default = _measured(done[-1] if done else self._first_default())
-        while self._deciding.warmup(default):
+        while self._decider.warmup(default):
             self._runner.follow(self._plan)
             default = _measured(self._first_default())
         return default
 
     def _first_default(self) -> Trial:
-        """The default, tried again after a while where only the machine's disturbance kept it from a value."""
+        """Measure the default; try again after a while where a disturbance of the machine was the only obstacle."""
         for wait_s in DISTURBED_S:
             default = self._trial(self._space.default(), "default", label="default")
             disturbed = any(m.invalid for m in default.measurements) and not self._bench.testbed.modelled
@@ -108,14 +108,14 @@ class Procedure:
     # ------------------------------------------------------------------ the search
 
     def _optimizer(self) -> Optimizer:
-        """A new optimizer brought to where the study stands, by replay of its recorded asks and tells."""
+        """Return a new optimizer after a replay of the study's recorded asks and tells."""
         plan = self._plan
-        optimizer = new_optimizer(plan, self._deciding.decisions, self._space)
+        optimizer = new_optimizer(plan, self._decider.decisions, self._space)
         optimizer.tell(self._imported())
-        if plan.initial == "default":  # another start means a search that does not know the default
+        if plan.initial == "default":  # from another start, the search does not know the default
             optimizer.tell(self._observations(self._trials.finished("default")[-1]))
         diverged = False
-        edited = max((edit.after for edit in self._deciding.decisions.edits), default=0)
+        edited = max((edit.after for edit in self._decider.decisions.edits), default=0)
         for trial in self._trials.finished("search"):
             if not diverged and trial.ask is not None and trial.number > edited:
                 [suggestion] = optimizer.ask()
@@ -129,13 +129,13 @@ class Procedure:
         default = self._trials.finished("default")[-1].value
         if default is None or default <= 0:
             return []
-        return imported(self._deciding.decisions.history, self._space, default)
+        return imported_observations(self._decider.decisions.history, self._space, default)
 
     def _try_imported(self, optimizer: Optimizer) -> None:
-        """Measure the best result from elsewhere first: only what was measured here can be chosen."""
-        known = [(one.value, one.configuration) for one in self._imported() if one.value is not None]
+        """Measure the best imported configuration first: only a configuration that was measured here can be chosen."""
+        known = [(point.value, point.configuration) for point in self._imported() if point.value is not None]
         default = self._trials.finished("default")[-1].value
-        value, configuration = min(known, key=lambda one: one[0], default=(math.inf, None))
+        value, configuration = min(known, key=lambda pair: pair[0], default=(math.inf, None))
         if (
             configuration is not None
             and default is not None
@@ -170,7 +170,7 @@ class Procedure:
             self._bench.store.annotate_trial(replace(trial, phases={**trial.phases, "tell": tell_s}))
 
     def _drift_places(self) -> frozenset[int]:
-        """Before which search trials the default is measured again: once per block, at a random place in it."""
+        """Return the search trials before which the default is measured again: one random place in each block."""
         every = self._plan.drift_every
         if not every:
             return frozenset()
@@ -179,7 +179,7 @@ class Procedure:
         return frozenset(int(block + rng.integers(1, every + 1)) for block in blocks)
 
     def _baseline_since(self, index: int) -> bool:
-        """Whether the drift baseline that precedes search trial ``index`` is already there (a resumed study)."""
+        """Return whether the drift baseline before search trial ``index`` is measured already (in a resumed study)."""
         searched = 0
         for trial in self._trials.all():
             searched += trial.purpose == "search" and trial.state is not TrialState.ABORTED
@@ -188,7 +188,7 @@ class Procedure:
         return False
 
     def _target_reached(self) -> bool:
-        """Whether the incumbent is below the target and a fresh measurement confirms it."""
+        """Return whether the incumbent is at or below the target and a fresh measurement confirms it."""
         target = self._plan.target_ms
         best = self._best()
         if target is None or best.value is None or best.value > target:
@@ -205,49 +205,49 @@ class Procedure:
         return any(t.value is not None and t.value <= target for t in fresh)
 
     def _best(self) -> Trial:
-        """The trial with the smallest drift-corrected value that keeps the limits; the default is among them."""
-        found = best_of(self._candidates(), self._bench.application.objective)
-        if found is None:
+        """Return the trial with the smallest drift-corrected value that keeps the limits; it may be the default."""
+        best = best_of(self._candidates(), self._bench.application.objective)
+        if best is None:
             raise TrialFailed("no trial has a value")  # the default has one, or the study would have ended
-        return found
+        return best
 
     def _candidates(self) -> list[Trial]:
-        """What may be chosen: trials of the default and of the search with a value, of the space as it is now."""
+        """Return the trials that may be chosen: default and search, with a value, points of the current space."""
         return [
             t for t in self._trials.valued() if t.purpose in ("default", "search") and self._in_space(t) is not None
         ]
 
     def _recommended(self, optimizer: Optimizer) -> Trial:
-        """The measured configuration that the optimizer recommends, by its model of the noise where it has one.
+        """Return the trial of the configuration that the optimizer recommends.
 
-        The one that measured best where the recommendation was not measured here (a result from elsewhere), or where
-        the optimizer does not know the default and the default measured better.
+        Return the best measured trial instead where the recommendation was not measured here (a result from elsewhere),
+        or where the optimizer does not know the default and the default measured better.
         """
         wanted, best = optimizer.recommend(), self._best()
-        found = next((t for t in self._candidates() if self._in_space(t) == wanted), best)
-        return best if best.purpose == "default" and self._plan.initial != "default" else found
+        recommended = next((t for t in self._candidates() if self._in_space(t) == wanted), best)
+        return best if best.purpose == "default" and self._plan.initial != "default" else recommended
 
     # ------------------------------------------------------------------ trials
 
     def _spec(self, configuration: Configuration, purpose: Purpose, label: str = "", first_seed: int = 0) -> TrialSpec:
-        """A trial of as many repetitions as the plan says."""
+        """Return the specification of a trial with the plan's number of repetitions."""
         return TrialSpec(configuration, purpose, self._plan.repetitions, first_seed, label=label)
 
     def _trial(self, configuration: Configuration, purpose: Purpose, label: str = "", first_seed: int = 0) -> Trial:
         return self._runner.run(self._spec(configuration, purpose, label, first_seed))
 
     def _in_space(self, trial: Trial) -> Configuration | None:
-        return in_space(trial, self._space, self._deciding.decisions.edits, self._whole_default)
+        return in_space(trial, self._space, self._decider.decisions.edits, self._whole_default)
 
     def _observations(self, trial: Trial) -> list[Observation]:
-        """What a finished trial tells; nothing where an edit of the space left its configuration out."""
+        """Return a finished trial's observation; none where its configuration is no point of an edited space."""
         configuration, guided = self._in_space(trial), self._plan.reduce != "none"
         objective = self._bench.application.objective
         return [observation(trial, configuration, self._space, objective, guided=guided)] if configuration else []
 
 
 def _measured(default: Trial) -> Trial:
-    """Raises TrialFailed where the default has no value: nothing can be compared with it."""
+    """Return the default's trial.  Raises TrialFailed where it has no value: nothing can be compared with it."""
     if default.state is not TrialState.COMPLETED:
         raise TrialFailed(f"the default configuration could not be measured: {default.reason}")
     return default

@@ -1,6 +1,6 @@
-"""The trials of a study that runs: read once, then kept in memory beside the store, which has them first.
+"""A cache of the trials of a running study: read from the store once, then kept up to date in memory.
 
-A whole study with the latencies of every request takes long to read; it is asked for several times per trial.
+Reading a whole study, with the latency of every request, takes long, and the trials are needed several times per trial.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ FINISHED = (TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE)
 
 
 class RecordedTrials:
-    """For whoever alone runs a study."""
+    """The trials of one study, for the single process that runs it."""
 
     def __init__(self, store: StudyStore, study: str) -> None:
         self._trials = {trial.number: trial for trial in store.trials(study)}
 
     def add(self, trial: Trial) -> Trial:
-        """Take a trial that the store has; returns it."""
+        """Add, or replace, a trial that the store has already; return it."""
         self._trials[trial.number] = trial
         return trial
 
     def all(self) -> Sequence[Trial]:
-        """In the order of their numbers."""
+        """Return all trials in the order of their numbers."""
         return [self._trials[number] for number in sorted(self._trials)]
 
     def finished(self, purpose: str) -> list[Trial]:
-        """Finished trials of a purpose, oldest first; aborted ones do not count."""
+        """Return the finished trials of a purpose, oldest first, without aborted ones."""
         return [trial for trial in self.all() if trial.purpose == purpose and trial.state in FINISHED]
 
     def valued(self) -> list[Trial]:
-        """Trials with a value, oldest first."""
+        """Return the completed trials that have a value, oldest first."""
         return [trial for trial in self.all() if trial.state is TrialState.COMPLETED and trial.value is not None]

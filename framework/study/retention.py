@@ -1,4 +1,4 @@
-"""How long what was measured is kept.  Results are small and stay; each request's latency and the traces are large."""
+"""Retention of studies, of latency samples and of traces.  Results are small and may stay; the others are large."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
 from framework.study.imported import remove_description
 from framework.study.lease import Lease
 
-GRACE_S = 3_600.0  # an artefact is put before the row that refers to it
+GRACE_S = 3_600.0  # an artefact is written before the row that refers to it
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """``samples``: of how many windows latencies or traces were dropped; ``artefacts``: how many were removed."""
+    """Ids of the deleted studies, and the numbers of dropped ``samples`` (latencies, traces) and ``artefacts``."""
 
     studies: tuple[str, ...]
     samples: int
@@ -27,7 +27,7 @@ class Forgotten:
 
 
 class Keeper:
-    """Removes what a retention says, and artefacts that no study refers to any more."""
+    """Removes what is older than a retention allows, and artefacts that no study refers to any more."""
 
     def __init__(
         self, store: StudyStore, archive: StudyArchive, artefacts: ArtefactStore, clock: Clock, home: Path
@@ -37,12 +37,12 @@ class Keeper:
         self._lease = Lease(store)
 
     def forget(self, retention: Retention) -> Forgotten:
-        """Studies that somebody runs, or that wait for a worker, are left alone."""
+        """Apply a retention; leave studies alone that run or wait for a worker.  Raises StoreError."""
         deleted = []
         for study in self._idle(retention.studies_s):
             try:
                 self._lease.take(study)
-            except InputError:  # somebody began to work on it a moment ago
+            except InputError:  # a process has just begun to run it
                 continue
             self._store.delete(study)
             remove_description(self._home, study)

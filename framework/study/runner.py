@@ -1,4 +1,4 @@
-"""A study runs on a testbed: leased to one process, from a clean start, and whatever happens nothing is left of it."""
+"""Running a study on a testbed: leased to one process, from a clean start, cleaned up whatever happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.model.study import project_name
 from framework.ports.testbed import Testbed
 from framework.study.imported import needs_application
 from framework.study.lease import Lease
-from framework.study.locks import known, process_lock
+from framework.study.locks import known_projects, process_lock
 from framework.study.planning import planned
 from optimizer.space import SearchSpace
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class StudyRunner:
-    """What this process runs, or may run."""
+    """Runs studies in this process, and cleans up after processes that were killed."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends, self._store, self._lease = backends, backends.store, Lease(backends.store)
@@ -37,15 +37,15 @@ class StudyRunner:
         return self._lease.holder
 
     def release_dead(self) -> None:
-        """What processes of this machine held that were killed, others may go on with at once."""
+        """End the leases of killed processes of this machine, so that others can go on with their studies at once."""
         self._lease.release_dead()
 
     def hold(self, study: str) -> None:
-        """Nobody else may run it from now on.  Raises InputError where somebody does, this process too."""
+        """Take the lease of a study.  Raises InputError where any process runs it, this one included."""
         self._lease.take_alone(study)
 
     def idle(self, study: Study) -> Study:
-        """The study, paused where its process was killed.  Raises InputError where one runs it."""
+        """Return the study, set to paused where its process was killed.  Raises InputError where a process runs it."""
         if study.state is not StudyState.RUNNING or study.testbed == EXTERNAL:
             return study
         self._lease.take_alone(study.id)
@@ -56,13 +56,17 @@ class StudyRunner:
         return self._store.get(study.id)
 
     def check_runnable(self, study: Study) -> None:
-        """Raises InputError where nothing of a study may run: its application came with it from elsewhere, and is
-        nobody's here who answers for what its containers do; MeasuredElsewhere where it has none.
+        """Raise InputError where the study's application was imported with it: nobody here vouches for its containers.
+
+        Raise MeasuredElsewhere where the study has no application.
         """
         needs_application(study, self._backends.home)
 
     def on_bench(self, study: Study, watch: Watch, work: Callable[[Bench, SearchSpace], T]) -> T:
-        """Do ``work`` for a study: leased, from a clean testbed with seeded data, its states recorded."""
+        """Do ``work`` for a study: with its lease, on a clean testbed with seeded data; record the study's states.
+
+        Raises InputError where the study cannot go on, Interrupted, Transient, StoreError, and what ``work`` raises.
+        """
         self.check_runnable(study)
         application = load_application(study.directory)
         if application.content_hash != study.application_hash:
@@ -73,8 +77,8 @@ class StudyRunner:
             )
         application = planned(application, study.plan)
         self._lease.take(study.id)
-        with self._backends.observed(study, self._lease.renewing(study.id, watch)) as told:
-            return self._leased(study, application, told, work)
+        with self._backends.observed(study, self._lease.renewing(study.id, watch)) as observed:
+            return self._leased(study, application, observed, work)
 
     def _leased(
         self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
@@ -110,12 +114,12 @@ class StudyRunner:
             raise
         finally:
             try:
-                bench.testbed.clean(project_name(study.id), data=done)  # a study that goes on needs the same data
+                bench.testbed.clean(project_name(study.id), data=done)  # a study that is resumed needs the same data
             finally:
                 self._lease.release(study.id)
 
     def _stopped(self, study: str, state: StudyState, message: str) -> None:
-        """Note why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
+        """Record why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
         with suppress(StoreError, StoreBusy):
             self._store.set_state(study, state, message)
 
@@ -125,29 +129,29 @@ class StudyRunner:
         bench.testbed.load_dataset(bench.application, deployment, lambda step: bench.watch(DatasetStepStarted(step)))
 
     def _abort_unfinished(self, study: str) -> None:
-        """Trials that a killed process left as running."""
+        """Mark trials that a killed process left running as aborted."""
         for trial in self._store.trials(study, [TrialState.RUNNING]):
             self._store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="the process ended"))
 
     def clean_dead(self, testbed: Testbed) -> list[str]:
-        """Remove what studies and profiles of this TAILOR_HOME left behind that nobody runs; what was removed."""
+        """Remove what studies and profiles of this TAILOR_HOME left behind and nobody runs; return what was removed."""
         self._lease.release_dead()
         alive = {study for study, _ in self._store.leased()}
         ours = {project_name(study.id) for study in self._store.studies() if study.id not in alive}
-        there = set(testbed.projects())
-        removed = [name for project in sorted(ours & there) for name in testbed.clean(project)]
-        for project in sorted(there.intersection(known(self._backends.home))):
+        present = set(testbed.projects())
+        removed = [name for project in sorted(ours & present) for name in testbed.clean(project)]
+        for project in sorted(present.intersection(known_projects(self._backends.home))):
             with suppress(InputError), process_lock(self._backends.home, project):
                 removed += testbed.clean(project)
         return removed
 
     def kept(self, testbed: Testbed, cleaned: Collection[str]) -> list[str]:
-        """Projects that nobody runs, or that were ``cleaned``, of which something is on the testbed all the same."""
+        """Return the projects that nobody runs, or that were ``cleaned``, and that are still on the testbed."""
         alive = {project_name(study) for study, _ in self._store.leased()}
         ours = {project_name(study.id) for study in self._store.studies()} - alive
         return sorted(set(testbed.projects()) & (ours | set(cleaned)))
 
     def strangers(self, testbed: Testbed) -> list[str]:
-        """Projects on the testbed that this TAILOR_HOME does not know: another's, alive or not."""
-        ours = {project_name(study.id) for study in self._store.studies()}.union(known(self._backends.home))
+        """Return the projects on the testbed that belong to another TAILOR_HOME, running or not."""
+        ours = {project_name(study.id) for study in self._store.studies()}.union(known_projects(self._backends.home))
         return sorted(set(testbed.projects()) - ours)

@@ -1,4 +1,4 @@
-"""The rate sweep: where the default configuration's knee is, and the rate at which to tune.
+"""The rate sweep: the knee of the default configuration, and the rate at which to tune.
 
 The rate is chosen from the default configuration before tuning, at most 60 % of the knee, and then frozen
 (measurement.md), so that an optimizer works on queueing and service times and not on a saturated machine.
@@ -41,12 +41,14 @@ def sweep(
         bench.watch(RateMeasured(step))
         return step
 
-    steps = raised(measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps)
+    steps = rising_steps(measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps)
     return conclude(bench.application.name, limit_ms, steps, modelled=bench.testbed.modelled)
 
 
-def raised(measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float) -> list[Step]:
-    """Steps at rising rates until one does not hold, then between it and the last that held."""
+def rising_steps(
+    measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float
+) -> list[Step]:
+    """Measure steps at rising rates until one does not hold, then between it and the last that held."""
     steps = []
     rate = start_rps
     while rate <= maximum_rps:
@@ -54,9 +56,9 @@ def raised(measure: Callable[[float], Step], *, start_rps: float, factor: float,
         if steps[-1].holds is False:
             break
         rate = round(rate * factor, 1)
-    held = [step.rate_rps for step in steps if step.holds]
-    if held and steps[-1].holds is False:
-        below, above = held[-1], steps[-1].rate_rps
+    sustained = [step.rate_rps for step in steps if step.holds]
+    if sustained and steps[-1].holds is False:
+        below, above = sustained[-1], steps[-1].rate_rps
         for _ in range(REFINEMENTS):
             middle = round((below + above) / 2, 1)
             steps.append(measure(middle))
@@ -76,16 +78,18 @@ def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
 
 
 def conclude(application: str, limit_ms: float, steps: Sequence[Step], *, modelled: bool = False) -> Sweep:
-    """The knee, and the rate that follows from it."""
+    """Return the sweep with its knee and the proposed rate [requests/s], at most 60 % of the knee."""
     ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
-    held = [step.rate_rps for step in ordered if step.holds]
+    sustained = [step.rate_rps for step in ordered if step.holds]
     passed = any(step.holds is False for step in ordered)
-    said = "modelled: " if modelled else ""
-    if not held:
-        statement = f"{said}no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
+    prefix = "modelled: " if modelled else ""
+    if not sustained:
+        statement = f"{prefix}no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
         return Sweep(application, limit_ms, ordered, None, passed, None, statement, modelled)
-    knee = max(held)
+    knee = max(sustained)
     proposed = float(int(SHARE_OF_KNEE * knee))
-    what = "the knee is at" if passed else "no knee found; the highest rate tried is"
-    statement = f"{said}{what} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
+    result = "the knee is at" if passed else "no knee found; the highest rate tried is"
+    statement = (
+        f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
+    )
     return Sweep(application, limit_ms, ordered, knee, passed, proposed, statement, modelled)

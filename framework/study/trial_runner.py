@@ -1,4 +1,4 @@
-"""Trials of a running study: each is measured, completed with what the other trials say of it, and kept in memory."""
+"""Trials of a running study: each is measured, corrected by the other trials, and kept in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACK_OFF_S = (5.0, 20.0, 60.0)
 
 
 class TrialRunner:
-    """``recorded``: the study's trials, with each that is measured here."""
+    """Measures trials of one study.  ``recorded``: all its trials, those measured here included."""
 
     def __init__(self, bench: Bench, study: str, plan: StudyPlan) -> None:
         self._bench, self._study = bench, study
@@ -26,13 +26,13 @@ class TrialRunner:
         self.follow(plan)
 
     def follow(self, plan: StudyPlan) -> None:
-        """Measure as this plan says from now on."""
+        """Measure by this plan from now on."""
         self._controller = Controller(self._bench, self._study, plan, complete=self._complete)
 
     def run(self, spec: TrialSpec) -> Trial:
-        """The finished trial, whatever became of it; while the testbed is away, it is tried again after a while.
+        """Measure a trial and return it finished, with or without a value; retry while the testbed is unavailable.
 
-        Raises Transient where the testbed stays away.
+        Raises Transient where the testbed stays unavailable.
         """
         for wait_s in BACK_OFF_S:
             try:
@@ -43,11 +43,11 @@ class TrialRunner:
         return self.recorded.add(self._controller.run(spec))
 
     def _complete(self, trial: Trial) -> Trial:
-        """The trial with what the optimizer will be told of it: at the machine's speed in the first trial."""
+        """Add the value for the optimizer, at the first trial's machine speed and without drift, and its error."""
         valued = self.recorded.valued()
-        found = sensitivity([*valued, trial], self._bench.application.objective)
+        slope = sensitivity([*valued, trial], self._bench.application.objective)
         reference = typical([*valued, trial])
-        this, others = at_speed(trial, found, reference), [at_speed(other, found, reference) for other in valued]
+        corrected, others = at_speed(trial, slope, reference), [at_speed(other, slope, reference) for other in valued]
         baselines = [other for other in others if other.purpose in ("default", "drift")]
-        told = drift_corrected(this, baselines) if trial.purpose == "search" else this.value
-        return replace(trial, told_value=told, standard_error=standard_error(this, others))
+        told = drift_corrected(corrected, baselines) if trial.purpose == "search" else corrected.value
+        return replace(trial, told_value=told, standard_error=standard_error(corrected, others))

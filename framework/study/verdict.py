@@ -1,9 +1,9 @@
-"""The end of a study: is the best better than the default, and how much of it is needed?  Only fresh data count here.
+"""The verdict of a study: is the best better than the default, and do fewer changes suffice?  Only fresh data count.
 
-Arms are measured in groups of runs, one run of each arm in random order, so that whatever the machine does meanwhile
-meets all of them (measurement.md).  The recommendation is then made smaller: candidates with less changed are compared
-with the full one, and the smallest is taken whose 95 % upper bound of the log ratio to the full one lies below 5 %, if
-it passes the verdict against the default too.
+Arms are measured in groups of runs, one run of each arm in random order, so that a disturbance of the machine meets all
+arms alike (measurement.md).  The recommendation is then made smaller: candidates that change less are compared with the
+full recommendation.  The smallest whose log ratio to it has a 95 % upper bound below 5 % is taken, if it passes the
+verdict against the default too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FULL = "full recommendation"
 
 
 class FinalComparison:
-    """``measure``: runs and records one trial; ``trials`` has it then."""
+    """Compares configurations by fresh trials.  ``measure``: runs one trial and records it in ``trials``."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class FinalComparison:
         self._measure = measure
 
     def verdict(self, best: Configuration) -> Verdict | None:
-        """Compare default, best and the plan's rivals, and record it; None where nothing differs from the default."""
+        """Compare default, best and the plan's rivals; record the verdict and return it, None without a difference."""
         same = self._is_default(best)
         if same and not self._plan.rivals:
             self._store.set_verdict(self._study, None, {})
@@ -85,7 +85,7 @@ class FinalComparison:
                 return
 
     def _confirm(self, label: str, candidate: Configuration, compared: Verdict) -> None:
-        """The verdict of the smaller recommendation, on pairs of its own; it replaces the full one if it passes."""
+        """Compare the smaller recommendation with the default on new pairs; record it as the best if it passes."""
         pairs = range(self._plan.pairs, 2 * self._plan.pairs)
         for pair in pairs:
             self._group(pair, {"default": self._default, "best": candidate})
@@ -94,20 +94,20 @@ class FinalComparison:
             return
         before = self._store.get(self._study)
         rivals = {**before.rivals, FULL: compared, f"default to {FULL}": before.verdict}
-        # A comparison of a rival with the best was one with the full recommendation.
-        rivals = {f"{name} to full" if name in self._plan.rivals else name: found for name, found in rivals.items()}
+        # Rivals were compared with the full recommendation.
+        rivals = {f"{name} to full" if name in self._plan.rivals else name: result for name, result in rivals.items()}
         self._record(verdict, rivals)
         number = next(t.number for t in self._trials.finished("minimal") if t.label == label and t.value is not None)
         self._store.set_best(self._study, number)
 
     def _record(self, main: Verdict | None, rivals: Mapping[str, Verdict | None]) -> None:
-        known = {name: found for name, found in rivals.items() if found is not None}
-        self._store.set_verdict(self._study, main, known)
+        compared = {name: verdict for name, verdict in rivals.items() if verdict is not None}
+        self._store.set_verdict(self._study, main, compared)
 
     def _group(
         self, pair: int, arms: Mapping[str, Configuration], purpose: Purpose = "verdict", first_seed: int = VERDICT_SEED
     ) -> None:
-        """One run of each arm that has none yet, in random order."""
+        """Run each arm that this group lacks, in random order."""
         done = {t.label for t in self._trials.finished(purpose) if t.pair == pair}
         labels = list(arms)
         np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
@@ -116,17 +116,17 @@ class FinalComparison:
                 self._measure(TrialSpec(arms[label], purpose, 1, first_seed + pair, pair=pair, label=label))
 
     def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, float]:
-        """Number of the group -> value of one arm."""
+        """Return group number -> value of one arm."""
         rows = [(t.pair, t.value) for t in self._trials.finished(purpose) if t.label == label]
         return {pair: value for pair, value in rows if pair is not None and value is not None and pair in pairs}
 
     def _keeps_limits(self, label: str) -> bool:
-        """Whether the means of the constraints over an arm's runs keep the limits."""
+        """Return whether the mean of each constraint over an arm's runs keeps its limit."""
         runs = [constraints(t, self._objective) for t in self._trials.finished("minimal") if t.label == label]
         return all(
             float(np.mean([run[name] for run in runs if name in run])) <= 0 for name in {n for r in runs for n in r}
         )
 
     def _is_default(self, configuration: Configuration) -> bool:
-        """Whether a configuration, of the whole space or of the reduced one, is the default."""
+        """Return whether a configuration, of the whole or of the reduced space, is the default."""
         return all(configuration[name] == value for name, value in self._default.items())

@@ -1,4 +1,4 @@
-"""What earlier results say to a new study: which services mattered, and which configurations are known."""
+"""Warm start of a study from earlier results: which services mattered, and which configurations are known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.config.results_file import load_results
 from framework.errors import FieldName, InputError
 from framework.model import Objective, StudyId, Trial, TuneRequest
 from framework.model.decisions import ImportedResults
-from framework.model.study import said
+from framework.model.study import display_name
 from framework.objective import trial_value
 from framework.objective.evaluate import combine
 from framework.ports.store import StudyStore
@@ -21,25 +21,28 @@ from optimizer.transfer import Known
 
 
 def service_importance(request: TuneRequest, store: StudyStore) -> Mapping[str, float]:
-    """What an earlier study says of each service, for the reduction ``screening``.  Raises InputError, NotFound."""
+    """Return each service's importance in an earlier study, for the reduction ``screening``.
+
+    Raises InputError where the study has too few trials, NotFound.
+    """
     if request.screening is None:
         return {}
     study = store.get(request.screening)
-    found = importance(study, store.trials(study.id))
-    if found is None or not found.groups:
+    explained = importance(study, store.trials(study.id))
+    if explained is None or not explained.groups:
         raise InputError(
             FieldName("reduce"), f": study {study.id} says nothing of importance; it takes at least 8 trials"
         )
-    return {one.name: max(0.0, one.value) for one in found.groups}
+    return {group.name: max(0.0, group.value) for group in explained.groups}
 
 
 def history(
     sources: Sequence[StudyId | Path], objective: Objective, space: SearchSpace, store: StudyStore
 ) -> tuple[ImportedResults, ...]:
-    """Results of studies (ids) and of files, as ratios to their defaults.
+    """Return results of studies (ids) and of files, as ratios to their defaults.
 
-    A study's values are computed anew from its measurements, so that they are of this objective.  Raises InputError
-    where nothing of it is a point of ``space``, NotFound.
+    A study's values are computed anew from its measurements, by this objective.  Raises InputError where no result is a
+    point of ``space``, NotFound.
     """
     results = tuple(
         _of_file(source) if isinstance(source, Path) else _of_study(source, objective, store) for source in sources
@@ -68,16 +71,16 @@ def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> Importe
     default = SearchSpace.from_dict(study.space).default()
     results = []
     for trial, value in valued:
-        # Drift within that study, as it corrected for it: what it told over what it measured.
+        # The study's own correction of its drift: the value it told over the value it measured.
         drift = trial.told_value / trial.value if trial.told_value and trial.value else 1.0
         error = math.sqrt(2) * (trial.standard_error or 0.0)  # of the trial and of its default
         values = {**default, **trial.configuration}
         results.append(Known(values, math.log(value * drift / level), error))
-    return ImportedResults(said(study), default.to_dict(), tuple(results))
+    return ImportedResults(display_name(study), default.to_dict(), tuple(results))
 
 
 def _value(trial: Trial, objective: Objective) -> float | None:
-    """A trial's value under an objective; None where it has none, or did not measure what the objective names."""
+    """Return a trial's value under an objective; None where it has none, or lacks a quantity of the objective."""
     if trial.value is None:
         return None
     valid = [m for m in trial.measurements if not m.invalid]

@@ -89,16 +89,16 @@ class StudyStoreContract:
 
     def test_state_of_a_study_and_whether_trials_wait(self, store: StudyStore, offers: OfferStore) -> None:
         store.set_state(study().id, StudyState.RUNNING)
-        assert offers.stand(study().id) == (StudyState.RUNNING, False)
+        assert offers.status(study().id) == (StudyState.RUNNING, False)
         wanted = Trial(study().id, 0, "search", Configuration({"cache.size": 3}), TrialState.RUNNING)
         store.begin_trials([wanted], [Offer("a", 2**62)])
-        assert offers.stand(study().id) == (StudyState.RUNNING, False)
+        assert offers.status(study().id) == (StudyState.RUNNING, False)
         store.begin_trials([wanted], [Offer("a", 0)])
-        assert offers.stand(study().id) == (StudyState.RUNNING, True)
+        assert offers.status(study().id) == (StudyState.RUNNING, True)
         assert offers.take_over(study().id, "b", 5, 60.0) == [2]
         assert offers.take_over(study().id, "b", 5, 60.0) == []
         with pytest.raises(NotFound):
-            offers.stand("20260101")
+            offers.status("20260101")
 
     def test_trials_are_numbered_and_counted_per_study(self, store: StudyStore) -> None:
         store.create(study("20260101-000001-bb"))

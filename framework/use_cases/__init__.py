@@ -1,1 +1,1 @@
-"""What people ask of Tailor, whatever interface they use."""
+"""The use cases of Tailor, one file per subject, whatever interface asks."""

@@ -1,4 +1,4 @@
-"""The list of studies: from the store alone, without their applications and what was measured in each window."""
+"""The list of studies: from the store alone, without their applications and the measurements of each window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_TRIALS = 1_000_000  # of a study that is measured here: all of them
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A study in the list.  ``trials``: how many it has."""
+    """A study in the list.  ``trials``: their number."""
 
     study: Study
     trials: int
@@ -23,7 +23,7 @@ class Listed:
 
 
 def listed(store: StudyStore) -> Sequence[Listed]:
-    """The studies that are measured here and whose applications are still there, the oldest first."""
+    """List the studies that are measured here and whose applications are still there, the oldest first."""
     studies = [study for study in store.studies() if study.testbed != EXTERNAL and study.directory.exists()]
     return [_listed(store, study) for study in studies]
 
@@ -36,7 +36,7 @@ def _listed(store: StudyStore, study: Study) -> Listed:
 
 
 def _trials(store: StudyStore, study: Study) -> Sequence[Trial]:
-    """Those among which are the default's and the best; with their measurements only where the choice takes them."""
+    """Return trials, the default's and the best among them; with measurements only where the choice needs them."""
     if study.best is not None:
         defaults = store.trial_page(study.id, 0, MOST_TRIALS, purpose="default")
         return [*defaults, *store.numbered(study.id, [study.best])]

@@ -1,4 +1,4 @@
-"""The profiler: what services suffer and inflict, kept in a file, drawn, and compared with placements."""
+"""Profiles: how services slow each other down on shared CPUs, measured, kept in a file and drawn."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Profiles:
         self._backends = backends
 
     def path(self, application: Application) -> Path:
-        """Where an application's profile is kept by default."""
+        """Return the path where an application's profile is kept by default."""
         return self._backends.home / "profiles" / f"{application.name}.jsonl"
 
     def kept(self, application: Application) -> Path:
-        """The same where there is one.  Raises MissingPrerequisite."""
+        """Return that path where there is a profile.  Raises MissingPrerequisite."""
         path = self.path(application)
         if not path.is_file():
             raise MissingPrerequisite(
@@ -42,7 +42,7 @@ class Profiles:
         return path
 
     def unfinished(self, request: ProfileRequest) -> bool:
-        """Whether the profile that is kept by default was not begun, or was broken off in this very request."""
+        """Return whether the profile kept by default is missing, or was interrupted in this very request."""
         application = load_application(request.application)
         path = self.path(application)
         if not path.exists():
@@ -51,15 +51,15 @@ class Profiles:
         return bool(unfinished(read_profile(read_text(path, RECORD_BYTES), str(path)), request, rate_rps))
 
     def write_plots(self, profile: Profile) -> Path | None:
-        """A figure for each service that was measured beside a stressor; returns their directory, None without any."""
-        found = slowdowns(profile.windows)
+        """Draw each service that was measured beside a stressor; returns the figures' directory, None without any."""
+        rows = slowdowns(profile.windows)
         directory = self._backends.home / "reports" / f"profile-{profile.about.application}"
         about = (
             f"mean (range: of its blocks) and p95 (hollow) beside stressors, at {profile.about.rate_rps:g} requests/s"
         )
-        for service in sorted({one.service for one in found}):
-            write_text(directory / f"{service}.svg", sensitivity_plot(service, found, about))
-        return directory if found else None
+        for service in sorted({row.service for row in rows}):
+            write_text(directory / f"{service}.svg", sensitivity_plot(service, rows, about))
+        return directory if rows else None
 
     def run(self, request: ProfileRequest, watch: Watch, path: Path | None = None, *, again: bool = False) -> Profile:
         """Measure what is not in the file yet; ``again``: begin a new file.  Raises InputError, MissingPrerequisite.
@@ -78,26 +78,26 @@ class Profiles:
         kept = None if again or not target.exists() else read_profile(read_text(target, RECORD_BYTES), str(target))
         machine = backends.machine_of(kind.name, application)
         bench = backends.bench(kind.name, application, backends.types_on(machine), watch)
-        run = Profiler(bench, kind.colocation(), request, place, rest, target)
-        run.check(kept)
-        with process_lock(backends.home, run.project):
-            bench.testbed.clean(run.project)  # what is left of a process that was killed, a stressor perhaps
+        profiler = Profiler(bench, kind.colocation(), request, place, rest, target)
+        profiler.check(kept)
+        with process_lock(backends.home, profiler.project):
+            bench.testbed.clean(profiler.project)  # a process that was killed may have left a stressor
             try:
-                return run.whole(kept, asdict(machine))
+                return profiler.whole(kept, asdict(machine))
             finally:
-                bench.testbed.clean(run.project, data=True)
+                bench.testbed.clean(profiler.project, data=True)
 
 
 def _check(request: ProfileRequest, application: Application) -> None:
-    """Raises UnknownName."""
-    for what, names, known in (
-        ("limit", request.limits, [one.name for one in fields(Limits)]),
+    """Check the names in a request.  Raises UnknownName."""
+    for kind, names, known in (
+        ("limit", request.limits, [field.name for field in fields(Limits)]),
         ("stressor", request.stressors, STRESSORS),
-        ("service", request.services, [one.name for one in application.services]),
+        ("service", request.services, [service.name for service in application.services]),
     ):
         for name in names:
             if name not in known:
-                raise UnknownName(what, name, known)
+                raise UnknownName(kind, name, known)
 
 
 def _place_and_rest(domains: Sequence[str]) -> tuple[str, str]:

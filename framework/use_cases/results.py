@@ -10,7 +10,7 @@ from framework.config.application import load_application
 from framework.config.writing import write_text
 from framework.errors import InputError
 from framework.model import EXTERNAL, Study, Trial
-from framework.model.study import said
+from framework.model.study import display_name
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.summary import Summary, summarise
@@ -60,4 +60,4 @@ class Results:
         application = load_application(study.directory)
         default = SearchSpace.from_dict(study.space).default()
         types = self._catalogue.service_types()
-        return export(application, types, default, best.configuration, said(study), directory)
+        return export(application, types, default, best.configuration, display_name(study), directory)

@@ -1,4 +1,4 @@
-"""The use cases of the twin: make one from what was measured, and ask it.  Whatever it answers is modelled."""
+"""Twins: made from measurements, moved to other machines, and asked.  Every answer is modelled, not measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from framework.model.twin import Twin
 from framework.placement.slowdowns import attributes
 from framework.placement.space import load_profile
 from framework.report.plots import sweeps_plot
-from framework.study.sweep import conclude, raised
+from framework.study.sweep import conclude, rising_steps
 from framework.twin.calibration.assemble import calibrated
 from framework.twin.calibration.data import CalibrationData, merged, read_evidence, recorded, write_evidence
 from framework.twin.calibration.effects import learnt_effects
@@ -44,7 +44,10 @@ HIGHEST_RPS = 20_000.0
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """``services``: name -> (measured, modelled) mean time on the critical path in ms, of the default's traces."""
+    """A twin with the data that it fits.
+
+    ``services``: name -> (measured, modelled) mean time on the critical path in ms, of the default's traces.
+    """
 
     twin: Twin
     recorded: CalibrationData
@@ -78,15 +81,13 @@ class WhatIf:
 
 
 class Twins:
-    """Twins of applications."""
+    """Queueing models of applications."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
-    # ------------------------------------------------------------------ making
-
     def evidence(self, path: Path, sources: Sequence[str]) -> CalibrationData:
-        """What studies (ids) and files of evidence say.  Raises InputError, NotFound."""
+        """Read the evidence of studies (ids) and of files.  Raises InputError, NotFound."""
         application = load_application(path)
         files = [name for name in sources if Path(name).is_file()]
         studies = [name for name in sources if name not in files]
@@ -101,13 +102,16 @@ class Twins:
                     self._backends.artefacts,
                 )
             )
-        found = merged(parts)
-        if found.application != application.name:
-            raise InputError(f"the evidence is of {found.application}, not of {application.name}")
-        return found
+        evidence = merged(parts)
+        if evidence.application != application.name:
+            raise InputError(f"the evidence is of {evidence.application}, not of {application.name}")
+        return evidence
 
     def write_evidence(self, path: Path, sources: Sequence[str], output: Path) -> Path:
-        """Keep the evidence of studies in a file, so that their twin can be made again without them."""
+        """Write the evidence of studies to a file, so that their twin can be made again without them.
+
+        Raises InputError, NotFound.
+        """
         return write_evidence(self.evidence(path, sources), output)
 
     def calibrate(
@@ -118,21 +122,24 @@ class Twins:
         *,
         steps: int = STEPS,
     ) -> Calibration:
-        """The twin that fits what was measured; a quarter of the configurations is kept for validation."""
+        """Fit a twin to what ``sources`` measured, as in ``evidence``; a quarter of the configurations validates it.
+
+        ``progress`` is told each step; ``steps``: of the fit.  Raises InputError, NotFound.
+        """
         application = load_application(path)
-        found = self.evidence(path, sources)
+        data = self.evidence(path, sources)
         types = resolved(
-            load_service_types(self._backends.spaces), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib
+            load_service_types(self._backends.spaces), cores=data.evidence.cores, memory_mib=data.evidence.memory_mib
         )
-        training, validation = split(found.points)
+        training, validation = split(data.points)
         effects, training = learnt_effects(application, types, training)
-        twin = calibrated(application, types, found.structure, found.evidence, effects)
+        twin = calibrated(application, types, data.structure, data.evidence, effects)
         training, validation = simulated(training), simulated(validation)
         progress(f"{len(training)} configurations and rates to fit, {len(validation)} to validate; compiling")
         twin = fitted(twin, application, types, training, progress, steps=steps)
-        fit: dict[str, float] = {"traces_rate_rps": found.rate_rps}
-        if found.evidence.tick_us:
-            fit["tick_us"] = found.evidence.tick_us
+        fit: dict[str, float] = {"traces_rate_rps": data.rate_rps}
+        if data.evidence.tick_us:
+            fit["tick_us"] = data.evidence.tick_us
         for name, points in (("fitted", training), ("validation", validation)):
             fit[f"{name}_points"] = len(points)
             if points:
@@ -140,30 +147,30 @@ class Twins:
                 fit |= {f"{name}_p50_error": round(p50, 4), f"{name}_p95_error": round(p95, 4)}
         twin = replace(twin, fit={**fit, **twin.fit})
         progress("comparing service by service")
-        times = modelled_times(twin, application, types, found.rate_rps, KEPT_TRACES)
-        modelled = {one.service: one.path_ms.value for one in times}
-        services = {name: (ms, modelled.get(name, 0.0)) for name, ms in found.path_ms.items()}
-        return Calibration(twin, found, services)
+        times = modelled_times(twin, application, types, data.rate_rps, KEPT_TRACES)
+        modelled = {service.service: service.path_ms.value for service in times}
+        services = {name: (ms, modelled.get(name, 0.0)) for name, ms in data.path_ms.items()}
+        return Calibration(twin, data, services)
 
     def write_twin(self, twin: Twin, path: Path, output: Path | None = None) -> Path:
         """Write ``twin.json``, by default beside the application.  Raises InputError."""
         return write_text(output or twin_path(load_application(path).directory), twin_text(twin))
 
     def rehosted(self, path: Path, *, cores: int, nodes: int, memory_mib: int, profile: Path | None = None) -> Twin:
-        """An application's twin on another machine with cores as fast as before, and its services there by a profile.
+        """Return an application's twin on another machine whose cores are as fast, with its services' profile if given.
 
         Raises MissingPrerequisite without a twin, InputError where the profile is of another application.
         """
         application, _, twin = self._twin(path)
         known = attributes(load_profile(profile, application)) if profile else {}
         host = replace(twin.hosts[0], cores=cores, nodes=nodes, memory_mib=memory_mib, others=0.0)
-        services = [replace(one, host=host.name) for one in twin.services]
-        for number, one in enumerate(services):
-            if about := known.get(one.name):
-                services[number] = replace(one, sensitivity=named(about, SENSITIVITY), pressure=named(about, PRESSURE))
+        services = [replace(service, host=host.name) for service in twin.services]
+        for number, service in enumerate(services):
+            if about := known.get(service.name):
+                services[number] = replace(
+                    service, sensitivity=named(about, SENSITIVITY), pressure=named(about, PRESSURE)
+                )
         return replace(twin, services=tuple(services), hosts=(host,))
-
-    # ------------------------------------------------------------------ asking
 
     def what_if(
         self,
@@ -177,9 +184,9 @@ class Twins:
         limit_ms: float | None = None,
         progress: Callable[[str], None] = lambda step: None,
     ) -> WhatIf:
-        """What the twin says of a changed configuration; with ``limit_ms`` also where p95 passes it.
+        """Ask the twin about a changed configuration; with ``limit_ms`` also at which rate p95 passes it.
 
-        Raises InputError on a parameter or a value that there is not, MissingPrerequisite without a twin.
+        Raises InputError on an unknown parameter or a value that is not allowed, MissingPrerequisite without a twin.
         """
         application, types, twin = self._twin(path)
         space = self._space(application, types, twin)
@@ -192,12 +199,14 @@ class Twins:
         rate = application.workload.rate_rps if rate_rps is None else rate_rps
         seeds = range(seed, seed + count)
         arms = [space.default(), *([changed] if changes else [])]
-        programs = [compiled(twin, application, types, one)[0] for one in arms]
+        programs = [compiled(twin, application, types, arm)[0] for arm in arms]
         progress("simulating (the first time, the simulator is compiled)")
         runs = [replications(program, rate, seconds, seeds) for program in programs]
         sweeps: list[Sweep | None] = [None] * len(arms)
         if limit_ms is not None:
-            sweeps = [self._sweep(application.name, one, limit_ms, seconds, seeds, progress) for one in programs]
+            sweeps = [
+                self._sweep(application.name, program, limit_ms, seconds, seeds, progress) for program in programs
+            ]
         idle = sum(host.others for host in twin.hosts)
         answers = [Answer(_quantities(rows, idle), sweep) for rows, sweep in zip(runs, sweeps, strict=True)]
         silent = set(inert(twin, application, types))
@@ -213,14 +222,14 @@ class Twins:
             fit=twin.fit,
         )
 
-    def plot(self, found: WhatIf, path: Path | None = None) -> Path:
+    def plot(self, answer: WhatIf, path: Path | None = None) -> Path:
         """Draw the sweeps of an answer; by default below TAILOR_HOME.  Raises InputError where there are none."""
-        arms = {"default": found.default.sweep, "changed": found.changed.sweep if found.changed else None}
+        arms = {"default": answer.default.sweep, "changed": answer.changed.sweep if answer.changed else None}
         sweeps = {name: sweep for name, sweep in arms.items() if sweep is not None}
         if not sweeps:
             raise InputError(FieldName("plot"), ": there is a plot with ", FieldName("limit_ms"), " only")
         return write_text(
-            path or self._backends.home / "reports" / f"twin-{found.application}.svg", sweeps_plot(sweeps)
+            path or self._backends.home / "reports" / f"twin-{answer.application}.svg", sweeps_plot(sweeps)
         )
 
     def _twin(self, path: Path) -> tuple[Application, Mapping[str, ServiceType], Twin]:
@@ -248,16 +257,19 @@ class Twins:
     ) -> Sweep:
         def measure(rate: float) -> Step:
             progress(f"{rate:g} requests/s")
-            found = _quantities(replications(program, rate, seconds, seeds))
-            holds = found["p95"].value <= limit_ms
-            return Step(rate, found["p95"], holds, "" if holds else f"p95 above {limit_ms:g} ms")
+            quantities = _quantities(replications(program, rate, seconds, seeds))
+            holds = quantities["p95"].value <= limit_ms
+            return Step(rate, quantities["p95"], holds, "" if holds else f"p95 above {limit_ms:g} ms")
 
-        steps = raised(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS)
+        steps = rising_steps(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS)
         return conclude(application, limit_ms, steps, modelled=True)
 
 
 def split(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """(to fit, to validate).  Which configurations are kept depends on them alone; the default is never kept."""
+    """Return the points to fit and the points to validate with.
+
+    A configuration is in the same part whatever the others are; the default is always fitted.
+    """
     training: list[Point] = []
     validation: list[Point] = []
     for point in points:
@@ -268,12 +280,12 @@ def split(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
 
 
 def simulated(points: Sequence[Point]) -> list[Point]:
-    """Those that are worth the time: the default at every rate first, then the best measured."""
+    """Return the points that a fit simulates: the default at every rate first, then those with most repetitions."""
     return sorted(points, key=lambda point: (bool(point.configuration), -point.repetitions))[:MOST_POINTS]
 
 
 def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:
-    """The default with changes.  Raises InputError."""
+    """Return the default with changes.  Raises InputError."""
     for name in changes:
         if name not in space:
             raise FieldError("changes", name, nearest(name, space.names))
@@ -286,19 +298,19 @@ def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:
 
 
 def _quantities(rows: Sequence[Replication], idle: float = 0.0) -> dict[str, Estimate]:
-    """``idle``: cores that are busy without requests."""
+    """Average replications.  ``idle``: cores that are busy without requests."""
     return {
-        "p50": _mean([one.p50_ms for one in rows]),
-        "p95": _mean([one.p95_ms for one in rows]),
-        "p99": _mean([one.p99_ms for one in rows]),
-        "throughput": _mean([one.throughput_rps for one in rows]),
-        "failed": _mean([one.failed for one in rows]),
-        "cores": _mean([one.cores + idle for one in rows]),
+        "p50": _mean([row.p50_ms for row in rows]),
+        "p95": _mean([row.p95_ms for row in rows]),
+        "p99": _mean([row.p99_ms for row in rows]),
+        "throughput": _mean([row.throughput_rps for row in rows]),
+        "failed": _mean([row.failed for row in rows]),
+        "cores": _mean([row.cores + idle for row in rows]),
     }
 
 
 def _mean(values: Sequence[float]) -> Estimate:
-    """Mean of independent replications with Student's interval."""
+    """Return the mean of independent replications with Student's interval of 95 %."""
     from scipy import stats  # here: it takes half a second, which most commands can do without
 
     value = statistics.fmean(values)
@@ -309,9 +321,9 @@ def _mean(values: Sequence[float]) -> Estimate:
 
 
 def _ratio(default: Sequence[Replication], changed: Sequence[Replication]) -> Estimate | None:
-    """Of p95, replication by replication: the same requests came to both."""
+    """Return the ratio of p95, changed to default, from pairs of replications with the same requests."""
     logs = [math.log(b.p95_ms / a.p95_ms) for a, b in zip(default, changed, strict=True) if a.p95_ms > 0]
     if len(logs) < 2 or not all(map(math.isfinite, logs)):
         return None
-    found = _mean(logs)
-    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), found.count)
+    log_ratio = _mean(logs)
+    return Estimate(math.exp(log_ratio.value), math.exp(log_ratio.low), math.exp(log_ratio.high), log_ratio.count)

@@ -33,13 +33,15 @@ IDLE_S = 1.0
 AWAY_S = 5.0
 CHORES_EVERY_S = 3_600.0
 ASKED_EVERY_S = 1.0  # how often the queue is asked whether to stop: a trial takes many seconds
-MOST_RETRIES = 6  # in a row, of a study that an engine or a database kept from going on: some three minutes
+MOST_RETRIES = 6  # in a row, while an engine or a database does not answer: some three minutes
 LONGEST_WAIT = 60  # times IDLE_S between two of them; each wait is four times the one before
 
 
 class Worker:
-    """``engine``: the Docker Engine that this worker has for one study at a time; empty for none.  ``chores``: what it
-    does once an hour while nothing waits.
+    """Runs the studies of a queue, one after the other.
+
+    ``engine``: the Docker Engine that this worker has for one study at a time; empty for none.  ``chores``: done once
+    an hour while nothing waits.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Worker:
         LOG.info("study ends", extra={"study": job.study, "worker": self._name})
 
     def _again(self, job: Job, error: Transient, done: int) -> None:
-        """What is away may come back: the job keeps its turn, a few times without a repetition more."""
+        """Keep the job's turn, since what is away may come back; after MOST_RETRIES without progress, end the job."""
         before, tries = self._tries.get(job.study, (done, 0))
         tries = tries + 1 if done == before else 1
         self._tries[job.study] = done, tries
@@ -124,8 +126,8 @@ class Worker:
 
 
 class _Stopping:
-    """A watch that tells the queue what goes on, and ends a study when somebody asked for it: at the next step, or
-    after the trial.
+    """A watch that reports a study's progress to the queue, and stops the study when asked: at the next step, or after
+    the trial.
     """
 
     def __init__(self, queue: JobQueue, study: str, leaving: threading.Event, repetitions: int) -> None:

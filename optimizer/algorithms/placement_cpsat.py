@@ -39,7 +39,7 @@ class PlacementCPSAT(PlacementSolver):
     name = "placement-cpsat"
     summary = "placement: interference and calls between domains, with services kept apart or pinned"
     source = "Perron & Didier, OR-Tools CP-SAT"
-    suits = "to place many services, on hosts of different sizes, with wishes"
+    suits = "to place many services, on hosts of different sizes, some of them pinned or kept apart"
     options_known: ClassVar[Mapping[str, Option]] = {
         "call_cost": Option(0.0, "what a call between hosts costs, in units of interference", low=0.0, high=1e6),
         "seconds": Option(

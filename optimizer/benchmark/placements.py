@@ -13,11 +13,11 @@ RESOURCES = ("core", "memory", "cache")
 
 
 def random_placement(
-    rng: np.random.Generator, services: int, domains: int, *, room: float = 1.5, wishes: bool = False
+    rng: np.random.Generator, services: int, domains: int, *, room: float = 1.5, pinned: bool = False
 ) -> SearchSpace:
     """Return a placement space with identical domains whose default fits.
 
-    ``room``: total capacity over total need.  ``wishes``: the first service is pinned to the first domain and kept
+    ``room``: total capacity over total need.  ``pinned``: the first service is pinned to the first domain and kept
     apart from the second service; perhaps nothing fits then.
     """
     names = [f"s{number}" for number in range(services)]
@@ -32,7 +32,7 @@ def random_placement(
         attributes |= {SENSITIVITY + resource: float(rng.exponential()) for resource in RESOURCES}
         attributes |= {PRESSURE + resource: float(rng.exponential()) for resource in RESOURCES}
         attributes[CALLS + names[rng.integers(services)]] = 1.0
-        if wishes and number == 0:
+        if pinned and number == 0:
             attributes[ONLY + places[0]] = 1.0
             attributes[APART + names[1]] = 1.0
         default = places[start[number]]

@@ -19,7 +19,7 @@ IMAGE = "postgres:15"
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """The address of a server, without a database's name."""
+    """Start a server; return its address without a database's name."""
     name = f"tailor-test-postgres-{uuid.uuid4().hex[:8]}"
     run = ["docker", "run", "--detach", "--rm", "--name", name, "--publish", "127.0.0.1::5432",
            "--tmpfs", "/var/lib/postgresql/data", "--env", "POSTGRES_PASSWORD=secret", IMAGE,
@@ -35,7 +35,7 @@ def postgresql() -> Iterator[str]:
 
 
 def _until_it_answers(address: str) -> None:
-    """The first server of a new container listens on a socket only, so that an answer is the real one's."""
+    """Wait until the server answers.  While a new container sets up its data, its server listens on a socket only."""
     for _ in range(300):
         try:
             Database(f"{address}/postgres").close()
@@ -47,7 +47,7 @@ def _until_it_answers(address: str) -> None:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.docker)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of its own."""
+    """Return the address of a new database."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 's.db'}"
         return

@@ -1,4 +1,4 @@
-"""What every archive of whole studies promises, on SQLite and on PostgreSQL."""
+"""The archive of whole studies keeps its contract on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kept:
         self.store.create(study())
 
     def measured(self) -> str:
-        """A study with a trial; returns the digest of its traces."""
+        """Add a trial to the study; return the digest of its traces."""
         trial = begin(self.store)
         spans = self.artefacts.put(b"traces")
         self.store.add_measurement(study().id, trial.number, replace(measurement(), spans=spans))
@@ -60,11 +60,11 @@ def test_a_study_that_is_restored_is_the_same(kept: Kept) -> None:
     np.testing.assert_array_equal(
         kept.store.trials(name)[0].measurements[0].latencies_ms, trials[0].measurements[0].latencies_ms
     )
-    without = [{key: value for key, value in one.items() if key != "id"} for one in kept.store.events(name)]
-    assert without == [{key: value for key, value in one.items() if key != "id"} for one in events]
+    without = [{key: value for key, value in event.items() if key != "id"} for event in kept.store.events(name)]
+    assert without == [{key: value for key, value in event.items() if key != "id"} for event in events]
 
 
-def test_only_what_rests_is_idle(kept: Kept) -> None:
+def test_only_a_study_that_nobody_uses_is_idle(kept: Kept) -> None:
     name = study().id
     now = "2026-06-01T00:00:00.000+00:00"  # the virtual clock begins in January
     assert kept.archive.idle_since("2020-01-01T00:00:00.000+00:00") == []

@@ -39,7 +39,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeptArtefac
 
 
 def _files(directory: Path) -> KeptArtefacts:
-    """Time passes by making every file older."""
+    """Keep artefacts as files; ``sleep`` makes every file older."""
 
     def sleep(seconds: float) -> None:
         for path in directory.glob("??/*"):
@@ -56,4 +56,4 @@ def _path(directory: Path, digest: str) -> Path:
 
 
 class TestArtefacts(ArtefactStoreContract):
-    """The contract."""
+    """The contract of every artefact store."""

@@ -1,4 +1,4 @@
-"""Connections to a database: what is read belongs together, and one that was cut off while it rested is made again."""
+"""Connections to a database: a read sees one moment, and an idle connection that was cut off is made again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_read_in_one_go_is_of_one_moment(opened: Database) -> None:
         with opened.transaction() as writing:
             writing.execute(tokens.insert().values(TOKEN))
         assert looking.execute(count).scalar() == before == 0
-    with opened.glance() as looking:
+    with opened.single_read() as looking:
         assert looking.execute(count).scalar() == 1
 
 
@@ -51,22 +51,22 @@ def cut_off(kept: Database) -> None:
 def test_a_connection_that_was_cut_off_while_it_rested_is_made_again(
     opened: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "RESTED_S", 0.0)
-    for begin in (opened.glance, opened.reading, opened.transaction):
+    monkeypatch.setattr(database, "IDLE_S", 0.0)
+    for begin in (opened.single_read, opened.reading, opened.transaction):
         cut_off(opened)
         with begin() as connection:
             assert connection.execute(sa.select(tokens)).all() == []
 
 
 @ON_A_SERVER
-def test_one_that_was_cut_off_in_use_is_said_to_be_busy_and_made_again(
+def test_a_connection_that_was_cut_off_in_use_is_busy_and_made_again(
     opened: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "RESTED_S", 3600.0)
+    monkeypatch.setattr(database, "IDLE_S", 3600.0)
     cut_off(opened)
-    with pytest.raises(StoreBusy), opened.glance() as connection:
+    with pytest.raises(StoreBusy), opened.single_read() as connection:
         connection.execute(sa.select(tokens))
-    with opened.glance() as connection:
+    with opened.single_read() as connection:
         assert connection.execute(sa.select(tokens)).all() == []
 
 

@@ -1,4 +1,4 @@
-"""The command line and the API are two doors to the same room: the same job gives the same study."""
+"""The command line and the API run the same use cases: the same job gives the same study."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_the_same_job_gives_the_same_study(
     for name in by_hand.keys() & by_http.keys() - set(ITS_OWN):
         assert by_hand[name] == by_http[name], name
     assert {"headline", "default", "best", "verdict", "trials", "changes"} <= by_hand.keys() & by_http.keys()
-    values = [(one["number"], one["purpose"], one["configuration"], one["value"]) for one in trials_by_http]
+    values = [(trial["number"], trial["purpose"], trial["configuration"], trial["value"]) for trial in trials_by_http]
     trials = json.loads(shown.stdout)["trials_detail"]
-    assert values == [(one["number"], one["purpose"], one["configuration"], one["value"]) for one in trials]
+    assert values == [(trial["number"], trial["purpose"], trial["configuration"], trial["value"]) for trial in trials]

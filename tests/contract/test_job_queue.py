@@ -1,4 +1,4 @@
-"""What every job queue promises: one worker for a study, one study for a place, turns for owners."""
+"""The job queue keeps its contract: one worker for a study, one study for an engine, turns for owners."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_worker_gives_away_only_what_it_has(kept: Kept) -> None:
     assert (job.worker, job.stop) == ("w2", "now")
 
 
-def test_only_what_is_there_and_not_completed_waits(kept: Kept) -> None:
+def test_only_an_existing_study_that_is_not_completed_is_queued(kept: Kept) -> None:
     with pytest.raises(NotFound):
         kept.queue.put("nothing")
     kept.store.create(study("a"))
@@ -176,7 +176,7 @@ def test_only_what_is_there_and_not_completed_waits(kept: Kept) -> None:
 
 
 def test_stops_and_resumptions_at_the_same_time_have_one_outcome(kept: Kept) -> None:
-    """Whatever order they are committed in: the last one that was answered holds."""
+    """In any order of commits, the request that was answered last holds."""
     for number in range(20):
         name = f"s{number:02d}"
         kept.put(name)
@@ -200,7 +200,7 @@ def test_stops_and_resumptions_at_the_same_time_have_one_outcome(kept: Kept) -> 
             return "left" if kept.queue.stopped(name, worker) else "waits"
 
         with ThreadPoolExecutor(4) as pool:
-            calls = [pool.submit(one) for one in (stop, worker, resume, resume)]
+            calls = [pool.submit(action) for action in (stop, worker, resume, resume)]
             answers = [call.result() for call in calls]
         jobs = [job for job in kept.queue.jobs() if job.study == name]
         assert answers[2:] == ["resumed", "resumed"]

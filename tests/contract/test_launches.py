@@ -1,4 +1,4 @@
-"""What every store of launches promises: the study, its job and the key together or not at all, once for each key."""
+"""The store of launches keeps its contract: a study, its job and its key in one transaction, once for each key."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Kept:
         return self.launches.launch(study(name), Job(name, 3, "ann", ENGINE, 0), key)
 
     def names(self) -> tuple[list[str], list[str]]:
-        """Of all studies, and of all jobs."""
-        return sorted(one.id for one in self.store.studies()), sorted(one.study for one in self.queue.jobs())
+        """Return the sorted ids of all studies, and the sorted studies of all jobs."""
+        return sorted(study.id for study in self.store.studies()), sorted(job.study for job in self.queue.jobs())
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_what_cannot_be_written_leaves_no_key(kept: Kept) -> None:
 def test_a_study_that_runs_from_its_beginning_says_so(kept: Kept) -> None:
     kept.launches.launch(replace(study("a"), state=StudyState.RUNNING), None, KEY)
     assert kept.names() == (["a"], [])
-    assert [(one["kind"], one["state"]) for one in kept.store.events("a")] == [("state", "running")]
+    assert [(event["kind"], event["state"]) for event in kept.store.events("a")] == [("state", "running")]
 
 
 def test_many_at_the_same_time_make_one(kept: Kept) -> None:
@@ -108,6 +108,6 @@ def test_many_different_requests_with_one_key_make_one(kept: Kept) -> None:
             return ""
 
     with ThreadPoolExecutor(8) as pool:
-        made = [one for one in pool.map(launch, range(16)) if one]
+        made = [name for name in pool.map(launch, range(16)) if name]
     assert len(made) == 1
     assert kept.names() == (made, made)

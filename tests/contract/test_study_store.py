@@ -53,15 +53,15 @@ def offers(store: SqlStudyStore) -> SqlOfferStore:
 
 
 class TestSqlStudyStore(StudyStoreContract):
-    """The contract."""
+    """The contract of every study store."""
 
 
 def test_a_row_that_is_refused_is_told_and_undoes_the_others(store: SqlStudyStore) -> None:
-    """Though what is written to a server is sent without waiting for each answer."""
+    """The error is raised although rows are sent to a server without waiting for each answer."""
     database = store._database
 
     def twice() -> None:
-        with database.transaction() as connection, database.ending(connection):
+        with database.transaction() as connection, database.pipelined_commit(connection):
             for _ in range(2):
                 connection.execute(leases.insert(), {"study": study().id, "holder": "a:1", "expires_ns": 2**62})
 
@@ -87,15 +87,15 @@ def test_a_lease_keeps_others_out_until_it_ends(store: SqlStudyStore, url: str, 
 
 
 @pytest.mark.parametrize("step_s", [-7_200.0, -3_600.0, 3_600.0])
-def test_a_step_of_the_clock_holds_nobody_up(store: SqlStudyStore, step_s: float) -> None:
+def test_a_lease_ends_after_a_step_of_the_clock(store: SqlStudyStore, step_s: float) -> None:
     clock = store._clock
     assert isinstance(clock, VirtualClock)
     clock.sleep(10_000)
     assert store.acquire(study().id, "a:1", 60)
     clock.sleep(step_s)
-    assert store.leased() == [], "of whoever has it no more is known"
+    assert store.leased() == [], "the lease is no longer counted"
     assert store.acquire(study().id, "b:2", 60)
-    assert not store.acquire(study().id, "a:1", 60), "who had it before notices at its next step"
+    assert not store.acquire(study().id, "a:1", 60), "the former holder notices at its next step"
 
 
 def test_an_unusable_place_is_a_store_error(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
 
 
 def test_decisions_that_an_older_store_kept_in_the_plan(tmp_path: Path) -> None:
-    """Every kind of them, as they were written then; and back again, for an older Tailor."""
+    """Every kind of decision is read as it was written then, and written back for an older Tailor."""
     url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
     new = SqlStudyStore(Database(url), artefacts, VirtualClock())
     new.create(study())

@@ -34,7 +34,7 @@ from tests.unit.test_twin_testbed import SLICE, TWIN, TYPES
 
 
 class TestPretendMachine(DeploymentContract, LoadGeneratorContract, TraceReaderContract, IsolationContract):
-    """The stand-in of other tests keeps the contract too."""
+    """The pretended machine that other tests use keeps the contract too."""
 
     @pytest.fixture
     def given(self, tmp_path: Path) -> GivenTestbed:
@@ -54,7 +54,7 @@ class TestPretendMachine(DeploymentContract, LoadGeneratorContract, TraceReaderC
 
 
 class TestTwin(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
-    """The slice's twin, made by hand."""
+    """The twin of the url-shortener, made by hand."""
 
     @pytest.fixture
     def given(self, tmp_path: Path) -> GivenTestbed:

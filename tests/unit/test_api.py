@@ -1,4 +1,4 @@
-"""The REST API on the twin made by hand: launched, watched, compared, downloaded; nothing but the engine is away."""
+"""The REST API on a twin made by hand: studies are launched, watched, compared and downloaded without an engine."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.unit.test_modelling import profile_of
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def test_a_job_from_launch_to_download(here: Here) -> None:
@@ -44,16 +44,16 @@ def test_a_job_from_launch_to_download(here: Here) -> None:
     same = summary_document(here.kept.results.summary(here.kept.store.get(study)))
     assert done["headline"] == same["headline"], "as the command line says it"
     trials = here.get(f"/studies/{study}/trials?limit=2")
-    assert [one["number"] for one in trials["items"]] == [1, 2]
+    assert [trial["number"] for trial in trials["items"]] == [1, 2]
     assert here.get(f"/studies/{study}/trials?after={trials['next']}&limit=200")["items"][0]["number"] == 3
     fresh = here.get(f"/studies/{study}/trials?purpose=verdict&state=completed&limit=200")["items"]
-    assert {one["purpose"] for one in fresh} == {"verdict"}
+    assert {trial["purpose"] for trial in fresh} == {"verdict"}
     assert len(fresh) == 12, "six pairs"
     here.get(f"/studies/{study}/trials/1000", 404)
     whole = here.client.get(f"/v1/studies/{study}/export")
     assert zipfile.is_zipfile(io.BytesIO(whole.content))
-    one = here.get(f"/studies/{study}/trials/1")
-    assert one["measurements"][0]["quantities"]["p95"]["value"] > 0
+    trial = here.get(f"/studies/{study}/trials/1")
+    assert trial["measurements"][0]["quantities"]["p95"]["value"] > 0
     assert here.get(f"/studies/{study}/best")["trial"] == done["best"]["trial"]
     page = here.client.get(f"/v1/studies/{study}/report")
     assert "Modelled, not measured" in page.text
@@ -72,7 +72,7 @@ def test_lists_have_filters_and_pages(here: Here) -> None:
     first = here.get("/studies?limit=2")
     assert len(first["items"]) == 2
     rest = here.get(f"/studies?limit=2&after={first['next']}")
-    assert sorted(one["study"] for one in first["items"] + rest["items"]) == sorted(made)
+    assert sorted(study["study"] for study in first["items"] + rest["items"]) == sorted(made)
     assert rest["next"] is None
     assert len(here.get("/studies?optimizer=dds")["items"]) == 2
     assert here.get("/studies?application=url-shortener&state=created&testbed=docker")["items"] == []
@@ -105,9 +105,9 @@ def test_stop_resume_delete(here: Here) -> None:
 DONE = '"kind": "state", "state": "completed"'
 
 
-def heard(here: Here, study: str, until: str, **headers: str) -> list[tuple[int, str]]:
-    """(id, kind) of the events of a study, until one of this kind."""
-    found = []
+def events_until(here: Here, study: str, until: str, **headers: str) -> list[tuple[int, str]]:
+    """Pairs (id, kind) of a study's events, up to the event whose data contain ``until``."""
+    events = []
     with here.client.stream("GET", f"/v1/studies/{study}/events", headers=headers, timeout=60) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         identity = 0
@@ -115,29 +115,29 @@ def heard(here: Here, study: str, until: str, **headers: str) -> list[tuple[int,
             if line.startswith("id: "):
                 identity = int(line[4:])
             if line.startswith("event: "):
-                found.append((identity, line[7:]))
+                events.append((identity, line[7:]))
                 identity = 0
             if line.startswith("data: ") and until in line:
-                return found
-    return found
+                return events
+    return events
 
 
 def test_events_come_live_and_again(here: Here) -> None:
     study = here.launch()
     working = threading.Thread(target=here.kept.worker.run, kwargs={"until_empty": True})
     working.start()
-    live = heard(here, study, DONE)
+    live = events_until(here, study, DONE)
     working.join()
     kinds = [kind for _, kind in live]
     assert kinds.count("trial-begins") == kinds.count("trial-ends") > 10
     assert "progress" in kinds
-    kept = [one for one in live if one[0]]
+    kept = [event for event in live if event[0]]
     assert [identity for identity, _ in kept] == sorted({identity for identity, _ in kept}), "each once, in order"
-    assert [one for one in heard(here, study, DONE) if one[0]] == kept, "the same again afterwards"
+    assert [event for event in events_until(here, study, DONE) if event[0]] == kept, "the same again afterwards"
     from_there = kept[len(kept) // 2][0]
-    rest = heard(here, study, DONE, **{"Last-Event-ID": str(from_there)})
-    assert [one for one in rest if one[0]] == [one for one in kept if one[0] > from_there]
-    for text in (b"x", b"-1", b"\xb2", b"9" * 30):  # the third: a digit that is no number
+    rest = events_until(here, study, DONE, **{"Last-Event-ID": str(from_there)})
+    assert [event for event in rest if event[0]] == [event for event in kept if event[0] > from_there]
+    for text in (b"x", b"-1", b"\xb2", b"9" * 30):  # the third: a superscript digit, which int() refuses
         answer = here.client.get(f"/v1/studies/{study}/events", headers={b"Last-Event-ID": text})
         assert answer.status_code == 422, text
     here.get("/studies/nothing/events", 404)
@@ -160,7 +160,7 @@ def test_a_placement_by_the_kept_profile(here: Here) -> None:
     study = here.launch(**{**job, "iterations": 1})
     here.kept.worker.run(until_empty=True)
     trials = here.get(f"/studies/{study}/trials?limit=200")["items"]
-    [searched] = [one for one in trials if one["purpose"] == "search"]
+    [searched] = [trial for trial in trials if trial["purpose"] == "search"]
     assert set(searched["configuration"].values()) == {"0", "1"}, "they harm each other"
 
 
@@ -168,8 +168,8 @@ def test_catalogue(here: Here) -> None:
     [application] = here.get("/applications")["items"]
     assert application["twin"] is True
     parameters = here.get("/applications/url-shortener")["parameters"]
-    assert "nginx.worker_processes" in {one["name"] for one in parameters}
-    assert "dds" in {one["name"] for one in here.get("/optimizers")["items"]}
+    assert "nginx.worker_processes" in {parameter["name"] for parameter in parameters}
+    assert "dds" in {optimizer["name"] for optimizer in here.get("/optimizers")["items"]}
     assert here.get("/search-spaces/nginx")["name"] == "nginx"
     assert here.get("/health")["status"] == here.get("/ready")["status"] == "ok"
     assert here.get("/machine")["machine"]["cores"] >= 1
@@ -272,15 +272,15 @@ def test_ask_and_tell(here: Here) -> None:
     assert made["default"]["web.threads"] == 8
     for _ in range(3):
         asked = post(here, f"/{study}/ask", {"client": "a", "count": 3})["trials"]
-        results = [{"trial": one["trial"], "value": value(one["configuration"])} for one in asked]
+        results = [{"trial": trial["trial"], "value": value(trial["configuration"])} for trial in asked]
         post(here, f"/{study}/tell", {"results": results[::-1]})
         post(here, f"/{study}/tell", {"results": results})
     looked = here.get(f"/external/{study}")
     assert looked["best"]["value"] == min(t.value for t in here.kept.store.trials(study) if t.value is not None)
-    [one] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
-    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": None}]}, 422)
-    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "state": "failed", "reason": "no memory"}]})
-    post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": 3.0}]}, 409)
+    [trial] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
+    post(here, f"/{study}/tell", {"results": [{"trial": trial["trial"], "value": None}]}, 422)
+    post(here, f"/{study}/tell", {"results": [{"trial": trial["trial"], "state": "failed", "reason": "no memory"}]})
+    post(here, f"/{study}/tell", {"results": [{"trial": trial["trial"], "value": 3.0}]}, 409)
     post(here, f"/{study}/tell", {"results": [{"trial": 99, "value": 3.0}]}, 404)
     assert len(post(here, f"/{study}/ask", {"client": "a", "count": 50})["trials"]) == 2, "the budget ends"
     assert here.get(f"/studies/{study}")["testbed"] == "external"
@@ -289,22 +289,22 @@ def test_ask_and_tell(here: Here) -> None:
     post(here, f"/{study}/ask", {"client": "a"}, 409)
 
 
-def test_limits_and_further_wishes_of_ones_own(here: Here) -> None:
-    wishes = {"subject_to": ["errors <= 0.01"], "also": ["cpu"]}
+def test_limits_and_further_objectives_of_an_external_study(here: Here) -> None:
+    goals = {"subject_to": ["errors <= 0.01"], "also": ["cpu"]}
     post(here, "", {"name": "mine", "parameters": SPACE, "subject_to": ["errors"]}, 422)
-    study = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12} | wishes, 201)["study"]
+    study = post(here, "", {"name": "mine", "parameters": SPACE, "budget": 12} | goals, 201)["study"]
     assert here.get(f"/external/{study}")["best"] is None
     asked = post(here, f"/{study}/ask", {"client": "a", "count": 3})["trials"]
     told = [(7.0, 0.02, 1.0), (8.0, 0.0, 2.0), (9.0, 0.0, 1.5)]
     results = [
-        {"trial": one["trial"], "value": ms, "quantities": {"errors": errors, "cpu": cpu}, "costs": {"web": 10 * cpu}}
-        for one, (ms, errors, cpu) in zip(asked, told, strict=True)
+        {"trial": trial["trial"], "value": ms, "quantities": {"errors": errors, "cpu": cpu}, "costs": {"web": 10 * cpu}}
+        for trial, (ms, errors, cpu) in zip(asked, told, strict=True)
     ]
     post(here, f"/{study}/tell", {"results": [results[0] | {"costs": {"queue": 1.0}}]}, 422)
     post(here, f"/{study}/tell", {"results": results})
     looked = here.get(f"/external/{study}")
     assert (looked["best"]["trial"], looked["best"]["keeps_limits"]) == (2, True)
-    assert [one["trial"] for one in looked["front"]] == [2, 3]
+    assert [trial["trial"] for trial in looked["front"]] == [2, 3]
     assert looked["front"][1]["quantities"] == {"errors": 0.0, "cpu": 1.5}
 
 
@@ -322,20 +322,20 @@ def test_the_trial_of_a_client_that_vanished_is_offered_again(here: Here) -> Non
 def test_another_process_goes_on_by_replay(here: Here, tmp_path: Path) -> None:
     study = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "tailor", "budget": 9}, 201)["study"]
     for _ in range(4):
-        [one] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
-        post(here, f"/{study}/tell", {"results": [{"trial": one["trial"], "value": value(one["configuration"])}]})
-    here.kept.external.leave(study)  # what it knew is gone, as for another process
+        [trial] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
+        post(here, f"/{study}/tell", {"results": [{"trial": trial["trial"], "value": value(trial["configuration"])}]})
+    here.kept.external.leave(study)  # its optimizer is dropped, as if another process went on
     [after] = post(here, f"/{study}/ask", {"client": "a"})["trials"]
     twin = post(here, "", {"name": "mine", "parameters": SPACE, "optimizer": "tailor", "budget": 9}, 201)["study"]
     for _ in range(5):
-        [one] = post(here, f"/{twin}/ask", {"client": "a"})["trials"]
-        post(here, f"/{twin}/tell", {"results": [{"trial": one["trial"], "value": value(one["configuration"])}]})
-    assert one["configuration"] == after["configuration"]
+        [trial] = post(here, f"/{twin}/ask", {"client": "a"})["trials"]
+        post(here, f"/{twin}/tell", {"results": [{"trial": trial["trial"], "value": value(trial["configuration"])}]})
+    assert trial["configuration"] == after["configuration"]
     kinds = [event["kind"] for event in here.kept.store.events(study)]
     assert "replay diverged" not in kinds
 
 
-def test_a_space_that_cannot_be(here: Here) -> None:
+def test_an_invalid_space_is_refused(here: Here) -> None:
     wrong = [{**SPACE[0], "low": 100}]
     said = post(here, "", {"name": "mine", "parameters": wrong}, 422)
     assert "web.threads" in said["detail"]
@@ -359,15 +359,15 @@ def test_the_client(here: Here) -> None:
         assert client.launch(key="k", **JOB) == study
         here.kept.worker.run(until_empty=True)
         assert client.wait(study)["headline"].startswith("Modelled")
-        assert [one["study"] for one in client.studies(optimizer=DEFAULT_OPTIMIZER)] == [study]
+        assert [row["study"] for row in client.studies(optimizer=DEFAULT_OPTIMIZER)] == [study]
         assert len(list(client.trials(study))) > 10
         assert zipfile.is_zipfile(io.BytesIO(client.export(study)))
         mine = client.create("mine", SPACE, optimizer="random", budget=3)
         for asked in client.ask(mine, "me", 3):
             assert client.heartbeat(mine, "me", [asked.trial]) == []
-            found = value(asked.configuration) if asked.trial != 2 else None
-            client.tell(mine, asked.trial, found, quantities={"errors": 0.0}, costs={"web": 5.0})
-        assert [one["costs"] for one in client.trials(mine)] == 3 * [{"web": 5.0}]
+            measured = value(asked.configuration) if asked.trial != 2 else None
+            client.tell(mine, asked.trial, measured, quantities={"errors": 0.0}, costs={"web": 5.0})
+        assert [trial["costs"] for trial in client.trials(mine)] == 3 * [{"web": 5.0}]
         assert client.ask(mine, "me") == []
         with pytest.raises(Refused, match="404: no study"):
             client.study("nothing")

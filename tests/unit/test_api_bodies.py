@@ -1,4 +1,4 @@
-"""What requests may not say: paths in place of names, numbers that are none, text that is not plain.  A real server."""
+"""Bodies that are refused: paths in place of names, numbers that are not finite, text with control characters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SECRET = "swordfish-in-a-file"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file that the server can read and nobody may see."""
+    """Write a file that the server can read and that no answer may show."""
     path = tmp_path / "secret"
     path.write_text(f"root:x:0:0:{SECRET}:/root:/bin/sh\nnobody:x:65534:{SECRET}:/:/bin/false\n")
     return path
@@ -40,7 +40,7 @@ EXTERNAL: dict[str, Any] = {
 
 
 def refused(here: Here, path: str, body: Any) -> str:
-    """The problem of a body that is refused; sent as JSON with NaN and Infinity, as Python writes them."""
+    """Return the problem that answers a refused body, sent as JSON with NaN and Infinity as Python writes them."""
     before = len(here.get("/studies")["items"])
     content = json.dumps(body) if not isinstance(body, str) else body
     answer = here.client.post(f"/v1{path}", content=content, headers={"Content-Type": "application/json"})
@@ -216,7 +216,7 @@ def test_what_needs_an_application_says_that_an_external_study_has_none(here: He
     here.client.post(f"/v1/external/{study}/ask", json={"client": "me"})
     here.client.post(f"/v1/external/{study}/tell", json={"results": [{"trial": 1, "value": 2.0}]})
     store = here.kept.store
-    for name in ("ours", str(tmp_path / "etc")):  # the second is an old store's, from before names had a form
+    for name in ("ours", str(tmp_path / "etc")):  # an older version took the second name, a path
         kept = store.get(study)
         study = f"{kept.id[:-4]}{len(name):04x}"
         store.create(replace(kept, id=study, plan=replace(kept.plan, application=name)))

@@ -30,9 +30,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def kept(settings: Settings) -> Iterator[Opened]:
-    found = opened(settings)
-    yield found
-    found.close()
+    adapters = opened(settings)
+    yield adapters
+    adapters.close()
 
 
 def asked(child: Child, name: str, *arguments: str, studies: Sequence[str] = (), limit_s: float = PATIENCE_S) -> bytes:
@@ -60,7 +60,7 @@ def test_the_process_has_the_lowest_priority_and_is_replaced(settings: Settings,
         os.kill(second or 0, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            with suppress(Refused):  # the question that finds it dying, no other
+            with suppress(Refused):  # only the question that meets the dying process is refused
                 assert asked(made, "external", study) == answer
                 break
         assert made.pid not in (second, None)

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or say it too slowly, are closed; who opens many keeps nobody else out."""
+"""Connections that say nothing, or say it too slowly, are closed; a client that opens many keeps nobody else out."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def service() -> FastAPI:
 @contextmanager
 def connected(address: str) -> Iterator[socket.socket]:
     host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), PATIENCE_S) as found:
-        yield found
+    with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
+        yield connection
 
 
 def rest(connection: socket.socket) -> bytes:
-    """All until the other side closes; a time-out is an error."""
+    """Read until the other side closes; a time-out is an error."""
     said = b""
     with suppress(ConnectionResetError):
         while data := connection.recv(65536):
@@ -79,7 +79,7 @@ def test_a_request_that_is_not_completed(sent: bytes, later: bool) -> None:
         assert b" 200 " not in rest(connection)
 
 
-def test_a_drop_now_and_then_is_not_enough() -> None:
+def test_a_request_that_trickles_in_is_closed() -> None:
     with served(service(), SHORT) as address, connected(address) as connection:
         assert _closed(connection, b"X", 0.1)
 
@@ -132,30 +132,30 @@ def test_half_sent_requests_keep_nobody_out_and_are_closed() -> None:
         half = _half(address)
         assert httpx.get(address, timeout=PATIENCE_S).text == "here"
         closed = 0
-        for one in half[: 300 - limits.of_address]:
-            assert rest(one) == b""
+        for connection in half[: 300 - limits.of_address]:
+            assert rest(connection) == b""
             closed += 1
         assert closed == 250, "without waiting for their time to run out"
-        for one in half:
-            one.close()
+        for connection in half:
+            connection.close()
 
 
 def test_all_of_them_are_closed_in_time() -> None:
     with served(service(), SHORT) as address:
         half = _half(address)
-        for one in half:
-            assert rest(one) == b""
-            one.close()
+        for connection in half:
+            assert rest(connection) == b""
+            connection.close()
         assert httpx.get(address, timeout=PATIENCE_S).text == "here"
 
 
 def test_a_proxy_may_have_more() -> None:
     with served(service(), Limits(of_address=2, proxies=("127.0.0.1",))) as address:
         many = [socket.create_connection(_place(address), PATIENCE_S) for _ in range(10)]
-        for one in many:
-            one.sendall(ASK)
-            answer(one)
-            one.close()
+        for connection in many:
+            connection.sendall(ASK)
+            answer(connection)
+            connection.close()
 
 
 def _place(address: str) -> tuple[str, int]:
@@ -164,7 +164,7 @@ def _place(address: str) -> tuple[str, int]:
 
 
 def _closed(connection: socket.socket, data: bytes, every_s: float = 0.0) -> bool:
-    """Whether the other side closes while the same is sent again and again."""
+    """Return whether the other side closes while ``data`` are sent again and again."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
@@ -176,9 +176,9 @@ def _closed(connection: socket.socket, data: bytes, every_s: float = 0.0) -> boo
 
 
 def _half(address: str) -> list[socket.socket]:
-    """300 connections with a request that is not complete; those that were closed at once too."""
+    """Open 300 connections, each with an incomplete request; some may be closed at once."""
     made = [socket.create_connection(_place(address), PATIENCE_S) for _ in range(300)]
-    for one in made:
+    for connection in made:
         with suppress(OSError):
-            one.sendall(ASK[:-2])
+            connection.sendall(ASK[:-2])
     return made

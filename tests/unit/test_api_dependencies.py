@@ -1,4 +1,4 @@
-"""Routes are shared by all applications of a process; what a request gets is its own application's."""
+"""All FastAPI applications of a process share the routes; a request gets the adapters of its own application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTERNAL: dict[str, Any] = {
 
 @contextmanager
 def client_of(home: Path) -> Iterator[Client]:
-    """A client of a service with this home and no applications."""
+    """Serve this home without applications; return a client of the service."""
     applications = home / "apps"
     applications.mkdir(parents=True)
     settings = Settings.from_environment({"TAILOR_HOME": str(home), "TAILOR_APPLICATIONS": str(applications)})
@@ -51,7 +51,7 @@ def test_applications_of_one_process_share_nothing(tmp_path: Path) -> None:
      ("DELETE", "/v1/studies/x"), ("GET", "/v1/studies/x/events"), ("GET", "/launch")],
 )  # fmt: skip
 def test_a_request_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str) -> None:
-    """Also where both the router and the route name a scope."""
+    """A request is counted once also where both the router and the route name a scope."""
     counted: list[str] = []
     monkeypatch.setattr(RateLimit, "count", lambda limit, caller: counted.append(caller))
     with client_of(tmp_path) as client:

@@ -1,4 +1,4 @@
-"""Whom the service answers: this host's names only, no page of another site, and no word of a proxy that is none."""
+"""The service answers to this host's names only, refuses pages of other sites, and believes only named proxies."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"}
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost:1", "[::1]:8420", "127.0.0.1:", "localhost.:80"])

@@ -1,4 +1,4 @@
-"""Asks of large spaces are answered in a process of their own, in admission; all others go on meanwhile."""
+"""Asks of large spaces are answered in another process, a bounded number at a time; other requests go on."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.serving import PATIENCE_S, Here, serving
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def space(size: int) -> list[dict[str, Any]]:
@@ -50,11 +50,11 @@ def create(here: Here, size: int, optimizer: str = "random", budget: int = 100) 
 def ask(here: Here, study: str, count: int = 1) -> Sequence[int]:
     answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a", "count": count})
     assert answer.status_code == 200, answer.text
-    return [one["trial"] for one in answer.json()["trials"]]
+    return [trial["trial"] for trial in answer.json()["trials"]]
 
 
 def who_asks(here: Here, study: str) -> int:
-    """The process that has the study's optimizer."""
+    """Return the id of the process that has the study's optimizer."""
     return int(dict(here.kept.store.leased())[study].rpartition(":")[2])
 
 
@@ -66,7 +66,7 @@ def test_a_large_space_is_asked_elsewhere_and_a_small_one_here(here: Here, optim
     assert who_asks(here, large) != os.getpid()
 
 
-def test_a_large_study_goes_its_whole_way(here: Here) -> None:
+def test_a_large_study_from_creation_to_deletion(here: Here) -> None:
     study = create(here, LARGE)
     path = f"/v1/external/{study}"
     assert ask(here, study, 3) == [1, 2, 3]
@@ -93,20 +93,20 @@ def test_a_large_study_that_is_asked_can_be_deleted(here: Here) -> None:
 
 def test_many_large_asks_at_once_are_all_answered_and_give_each_trial_once(here: Here) -> None:
     studies = [create(here, LARGE, budget=20) for _ in range(2)]
-    found: dict[str, list[int]] = {study: [] for study in studies}
+    numbers_of: dict[str, list[int]] = {study: [] for study in studies}
 
     def client(study: str) -> None:
-        with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S) as one:
+        with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S) as http:
             for _ in range(3):
-                answer = one.post(f"/v1/external/{study}/ask", json={"client": "a", "count": 2})
-                found[study] += [trial["trial"] for trial in answer.json()["trials"]]
+                answer = http.post(f"/v1/external/{study}/ask", json={"client": "a", "count": 2})
+                numbers_of[study] += [trial["trial"] for trial in answer.json()["trials"]]
 
-    clients = [threading.Thread(target=client, args=(study,)) for study in studies for _ in range(3)]
-    for one in clients:
-        one.start()
-    while any(one.is_alive() for one in clients):
+    threads = [threading.Thread(target=client, args=(study,)) for study in studies for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
         assert here.client.get("/v1/health").status_code == 200
-    assert all(sorted(numbers) == list(range(1, 19)) for numbers in found.values())
+    assert all(sorted(numbers) == list(range(1, 19)) for numbers in numbers_of.values())
 
 
 def test_a_process_that_was_killed_is_replaced_and_goes_on_where_it_was(here: Here) -> None:
@@ -117,14 +117,14 @@ def test_a_process_that_was_killed_is_replaced_and_goes_on_where_it_was(here: He
     answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a"})
     while answer.status_code == 503:  # it died while it was asked
         answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a"})
-    assert [one["trial"] for one in answer.json()["trials"]] == [3]
+    assert [trial["trial"] for trial in answer.json()["trials"]] == [3]
     assert who_asks(here, study) != first
     kinds = [event["kind"] for event in here.kept.store.events(study)]
     assert "replay diverged" not in kinds
 
 
 class Slow(Child):
-    """Answers when it is let."""
+    """A child that answers as soon as ``let`` is set."""
 
     def __init__(self) -> None:
         self.let = threading.Event()
@@ -143,20 +143,20 @@ def test_how_many_wait_is_bounded_and_one_has_its_turn_at_a_time(tmp_path: Path)
         made = LargeSpaces(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
         made.child = slow = Slow()
 
-        async def one(caller: str) -> bytes:
+        async def ask(caller: str) -> bytes:
             return await made.ask("s", Ask(client="a"), LARGE, caller)
 
-        waiting = [asyncio.ensure_future(one(f"caller {n // MOST_PER_CALLER}")) for n in range(MOST)]
+        waiting = [asyncio.ensure_future(ask(f"caller {n // MOST_PER_CALLER}")) for n in range(MOST)]
         await anyio.sleep(0)
         with pytest.raises(Refused) as many:
-            await one("caller 0")
+            await ask("caller 0")
         with pytest.raises(Refused) as full:
-            await one("another")
+            await ask("another")
         assert (many.value.status, full.value.status) == (429, 503)
         slow.let.set()
         assert await asyncio.gather(*waiting) == [b"{}"] * MOST
         assert slow.most_at_once == 1
-        assert await one("another") == b"{}"
+        assert await ask("another") == b"{}"
 
     asyncio.run(inside())
 
@@ -175,9 +175,9 @@ def test_nobody_waits_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.
         study = create(here, 5_000, "tpe")
 
         def client() -> None:
-            with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S) as one:
+            with httpx.Client(base_url=here.client.base_url, timeout=PATIENCE_S) as http:
                 try:
-                    answers.append(one.post(f"/v1/external/{study}/ask", json={"client": "a"}).status_code)
+                    answers.append(http.post(f"/v1/external/{study}/ask", json={"client": "a"}).status_code)
                 except httpx.TransportError:
                     answers.append(0)
 
@@ -189,7 +189,7 @@ def test_nobody_waits_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.
 
 
 def hog(kept: Opened, size: str) -> bytes:
-    """An answer that takes memory."""
+    """Answer after taking ``size`` bytes of memory."""
     return bytes(int(size))[:3]
 
 
@@ -213,7 +213,7 @@ def test_an_answer_that_takes_too_much_memory_is_refused_and_its_process_replace
 
 
 def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
-    """A population of 5,001 points of 5,000 parameters; a Latin hypercube of the whole budget."""
+    """Such a design is a population of 5,001 points of 5,000 parameters, or a Latin hypercube of the whole budget."""
     made = {"name": "mine", "parameters": space(5_000), "budget": 1_000_000}
     refused = here.client.post("/v1/external", json={**made, "optimizer": "lhs"})
     assert (refused.status_code, "at most 2,000,000 values" in refused.text) == (422, True)
@@ -226,7 +226,7 @@ def test_a_design_that_takes_gigabytes_is_not_drawn(here: Here) -> None:
 
 
 def test_many_large_studies_are_not_made_at_once(here: Here) -> None:
-    """Each takes 15 MB while it waits, and there may be hundreds of connections."""
+    """Each request takes 15 MB while it waits, and there may be hundreds of connections."""
     body = {"name": "mine", "parameters": space(2_000), "optimizer": "random"}
 
     def make(number: int) -> int:
@@ -245,7 +245,7 @@ def test_requests_that_wait_are_bounded_by_caller_and_in_all() -> None:
     with (
         admission.waiting("a"),
         admission.waiting("a"),
-        pytest.raises(Refused, match="2 things wait for you already") as one,
+        pytest.raises(Refused, match="2 things wait for you already") as refused,
     ):
         admission.waiting("a").__enter__()
     with (
@@ -255,6 +255,6 @@ def test_requests_that_wait_are_bounded_by_caller_and_in_all() -> None:
         pytest.raises(Refused, match="3 things") as all_,
     ):
         admission.waiting("d").__enter__()
-    assert (one.value.status, all_.value.status) == (429, 503)
+    assert (refused.value.status, all_.value.status) == (429, 503)
     with admission.waiting("a"), admission.waiting("a"), admission.waiting("d"):
         pass

@@ -1,4 +1,4 @@
-"""What is noted of a request."""
+"""The access log: a line for each request, and nothing that was sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_request_is_noted_without_what_was_sent(caplog: pytest.LogCaptureFixtu
         httpx.get(
             f"{address}/things/a?password=hunter2", headers={"Authorization": "Bearer hunter3"}, timeout=PATIENCE_S
         )
-    [record] = [one for one in caplog.records if one.name == "tailor.access"]
+    [record] = [record for record in caplog.records if record.name == "tailor.access"]
     line = JsonLines().format(record)
     assert '"path": "/things/a"' in line
     assert '"status": 200' in line
@@ -58,7 +58,7 @@ def test_a_path_moves_no_cursor(sent: str, caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level(logging.INFO, "tailor.access")
     with served(app) as address:
         httpx.get(f"{address}/things/{sent}", timeout=PATIENCE_S)
-    [record] = [one for one in caplog.records if one.name == "tailor.access"]
+    [record] = [record for record in caplog.records if record.name == "tailor.access"]
     for form in (Text(), JsonLines()):
         line = form.format(record)
         assert line.isprintable(), repr(line)

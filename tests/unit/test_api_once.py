@@ -21,12 +21,12 @@ from tests.unit.test_api_bodies import EXTERNAL
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def ids(here: Here) -> list[str]:
-    return [one["study"] for one in here.get("/studies")["items"]]
+    return [study["study"] for study in here.get("/studies")["items"]]
 
 
 def test_a_key_that_comes_with_another_body_makes_nothing(here: Here) -> None:
@@ -47,7 +47,7 @@ def test_a_key_that_comes_with_another_body_makes_nothing(here: Here) -> None:
     crossed = here.client.post("/v1/external", json=EXTERNAL, headers={"Idempotency-Key": "key of /v1/studies"})
     assert crossed.status_code == 422, "another kind of request is another request"
     jobs = [job.study for job in here.kept.queue.jobs()]
-    launched = [one["study"] for one in here.get("/studies")["items"] if one["testbed"] != "external"]
+    launched = [study["study"] for study in here.get("/studies")["items"] if study["testbed"] != "external"]
     assert jobs == launched, "every study that waits for a worker has its job"
 
 
@@ -85,7 +85,7 @@ def test_a_key_is_short_and_plain(here: Here, key: str) -> None:
     assert ids(here) == []
 
 
-def test_the_client_has_keys_for_studies_of_ones_own(here: Here) -> None:
+def test_the_client_sends_keys_for_external_studies(here: Here) -> None:
     with ApiClient(str(here.client.base_url)) as client:
         asked = {name: value for name, value in EXTERNAL.items() if name not in ("name", "parameters")}
         first = client.create("ours", EXTERNAL["parameters"], key="k", **asked)
@@ -97,11 +97,11 @@ def test_the_client_has_keys_for_studies_of_ones_own(here: Here) -> None:
 def test_an_external_study_runs_from_its_beginning(here: Here) -> None:
     study = here.client.post("/v1/external", json=EXTERNAL).json()["study"]
     assert here.get(f"/studies/{study}")["state"] == "running"
-    assert [one["kind"] for one in here.kept.store.events(study)] == ["state"]
+    assert [event["kind"] for event in here.kept.store.events(study)] == ["state"]
 
 
 def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
-    """After every round of simultaneous requests there is a job, or somebody's stop was the last word."""
+    """After every round of simultaneous requests there is a job, unless a stop was answered last."""
     study = here.launch(iterations=400)
     working = threading.Thread(target=here.kept.worker.run)
     working.start()
@@ -124,12 +124,12 @@ def test_stops_and_resumptions_at_the_same_time(here: Here) -> None:
 
 
 def grown(here: Here, study: str, trials: int) -> None:
-    """Wait until the study goes on.  Fails where it is paused and nobody will go on with it."""
+    """Wait until the study has more trials; fail where it is paused and has no job."""
     waited = threading.Event()
     for _ in range(int(PATIENCE_S / 0.05)):
         if len(here.kept.store.trial_page(study, 0, 1000)) > trials:
             return
-        jobs = [(one.study, one.stop) for one in here.kept.queue.jobs()]
+        jobs = [(job.study, job.stop) for job in here.kept.queue.jobs()]
         assert jobs == [(study, "")], f"it was resumed, and is {here.kept.store.get(study).state}"
         waited.wait(0.05)
     raise AssertionError("it does not go on")
@@ -147,7 +147,7 @@ def test_resume_looks_at_the_compose_file_as_launch_does(here: Here) -> None:
 
 
 def imported(here: Here, hostile: bool) -> str:
-    """A paused study whose application came with it, as an import leaves it; its hash is right."""
+    """Make a paused study whose application lies in its import directory, with the right hash."""
     study = here.launch()
     here.client.post(f"/v1/studies/{study}/stop", json={})
     store, home = here.kept.store, here.kept.sharing.home
@@ -157,12 +157,15 @@ def imported(here: Here, hostile: bool) -> str:
         compose = where / "compose.yaml"
         wanted = "  nginx:\n    privileged: true\n    volumes: ['/:/host']\n"
         compose.write_text(compose.read_text().replace("  nginx:\n", wanted, 1))
-    found = store.get(study)
+    kept = store.get(study)
     store.delete(study)
-    plan = {name: getattr(found.plan, name) for name in found.plan.__dataclass_fields__}
-    values: dict[str, Any] = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    values |= {"plan": type(found.plan)(**{**plan, "application": str(where)}), "application_hash": content_hash(where)}
-    store.create(type(found)(**values))
+    plan = {name: getattr(kept.plan, name) for name in kept.plan.__dataclass_fields__}
+    values: dict[str, Any] = {name: getattr(kept, name) for name in kept.__dataclass_fields__}
+    values |= {
+        "plan": type(kept.plan)(**{**plan, "application": str(where)}),
+        "application_hash": content_hash(where),
+    }
+    store.create(type(kept)(**values))
     return study
 
 
@@ -173,7 +176,7 @@ def test_what_came_with_an_import_is_never_run(here: Here, hostile: bool) -> Non
     assert answer.status_code == 422
     assert "came without its application" in answer.json()["detail"]
     assert here.kept.queue.jobs() == [], "no job is made"
-    here.kept.queue.put(study)  # as an older version did
+    here.kept.queue.put(study)  # as an older version did on resume
     here.kept.worker.run(until_empty=True)
     assert here.kept.store.get(study).state is StudyState.CREATED
     assert here.kept.store.trials(study) == []

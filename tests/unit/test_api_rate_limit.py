@@ -1,4 +1,4 @@
-"""How many requests a second the service takes, and of whom."""
+"""The rate limit: the requests per second that the service takes of each caller."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Clock:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Opened]:
-    found = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
-    yield found
-    found.close()
+    adapters = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
+    yield adapters
+    adapters.close()
 
 
 def service(kept: Opened, clock: Clock) -> FastAPI:
@@ -45,7 +45,7 @@ def service(kept: Opened, clock: Clock) -> FastAPI:
 
 
 def until_refused(client: Client, **headers: str) -> tuple[int, Response]:
-    """How many requests were answered, and the answer that refused."""
+    """Return how many requests were answered, and the answer that refused the next."""
     for count in range(1000):
         answer = client.get("/", headers=headers)
         if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
@@ -63,7 +63,7 @@ def test_a_caller_keeps_its_pace(kept: Opened) -> None:
         clock.now += 0.5
         assert until_refused(client)[0] == 5
         invented = [client.get("/", headers={"Authorization": f"Bearer {n}", "Cookie": f"tailor={n}"}) for n in "abc"]
-        assert {one.status_code for one in invented} == {429}, "a made-up token is nobody else"
+        assert {answer.status_code for answer in invented} == {429}, "a made-up token is nobody else"
 
 
 def test_tokens_do_not_slow_each_other_down(kept: Opened) -> None:

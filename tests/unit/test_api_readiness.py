@@ -24,16 +24,16 @@ from tests.serving import Here, serving
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Opened]:
-    found = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
-    yield found
-    found.close()
+    adapters = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path)}))
+    yield adapters
+    adapters.close()
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
     monkeypatch.setattr(readiness, "TTL_S", 0.0)
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def test_a_whole_database(kept: Opened) -> None:
@@ -47,8 +47,8 @@ def test_a_database_that_was_overwritten(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "home" / "tailor.db"
     with file.open("r+b") as database:
         database.write(os.urandom(file.stat().st_size))
-    for beside in ("tailor.db-wal",):
-        (tmp_path / "home" / beside).write_bytes(b"")
+    for log in ("tailor.db-wal",):
+        (tmp_path / "home" / log).write_bytes(b"")
     assert here.get("/ready", 503)["detail"] == "the database cannot be read and written"
     assert here.get("/health")["status"] == "ok"
 
@@ -96,14 +96,14 @@ def test_a_large_database_is_looked_at_in_part(kept: Opened, tmp_path: Path, mon
     with closing(sqlite3.connect(tmp_path / "tailor.db")) as connection, connection:
         rows = (("x", str(number), "r" * 64, "s" * 64, number) for number in range(200_000))
         connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", rows)
-    monkeypatch.setattr(examination, "LOOKED_S", 0.0)
+    monkeypatch.setattr(examination, "CHECK_S", 0.0)
     monkeypatch.setattr(examination, "STEPS", 1)
     kept.check()
 
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A file system of 24 megabytes."""
+    """Mount a file system of 24 megabytes."""
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tailor-test", str(place)], capture_output=True)
     if mounted.returncode != 0:
@@ -116,10 +116,10 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("ballast", [10, 100])
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ballast: int) -> None:
-    """Both with a few megabytes left and with none at all."""
+    """The service is not ready with a few megabytes left, nor with none at all."""
     monkeypatch.setattr(readiness, "TTL_S", 0.0)
     if ballast == 100:
-        monkeypatch.setattr(readiness, "LEAST_FREE", 0)  # only trying tells
+        monkeypatch.setattr(readiness, "LEAST_FREE", 0)  # only a write shows that it is full
     with small_disk(tmp_path / "disk") as disk, serving(disk, monkeypatch) as here:
         assert here.get("/ready") == {"status": "ok"}
         try:
@@ -152,12 +152,12 @@ def test_one_look_at_a_time_is_shared(tmp_path: Path, monkeypatch: pytest.Monkey
     async def ask() -> tuple[list[str], str, str]:
         waited = await asyncio.gather(*(asked.missing() for _ in range(50)))
         going.set()
-        while (found := await asked.missing()) and looks == 1:
+        while (missing := await asked.missing()) and looks == 1:
             await asyncio.sleep(0.01)
         clock[0] += 0.9
         shared = await asked.missing()
-        return list(waited), found, shared
+        return list(waited), missing, shared
 
-    waited, found, shared = asyncio.run(ask())
+    waited, missing, shared = asyncio.run(ask())
     assert set(waited) == {"disk and database have not answered for 0.2 s"}
-    assert (found, shared, looks) == ("", "", 1)
+    assert (missing, shared, looks) == ("", "", 1)

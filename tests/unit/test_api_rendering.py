@@ -1,4 +1,4 @@
-"""Answers that take long are computed once, elsewhere, and in bounds; everything else is answered meanwhile."""
+"""Slow answers are computed once, in another process and in bounds; other requests are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PARAMETERS: list[dict[str, Any]] = [{"name": "a.b", "kind": "integer", "default"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def kept(settings: Settings) -> Iterator[Opened]:
-    found = opened(settings)
-    yield found
-    found.close()
+    adapters = opened(settings)
+    yield adapters
+    adapters.close()
 
 
 def external(kept: Opened) -> Study:
@@ -54,7 +54,7 @@ SPACE = {"parameters": [{**PARAMETERS[0], "group": "a"}]}
 
 
 class Counting(Child):
-    """Does not compute: answers when it is let, and counts what it was asked."""
+    """A child that computes nothing: it counts the questions, and answers as soon as ``let`` is released."""
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
@@ -65,11 +65,11 @@ class Counting(Child):
 
     def ask(self, question: Question, limit_s: float) -> tuple[child.Revision, bytes]:
         self.asked.append(question)
-        found = tuple(self.revision(one) for one in question.studies)
+        revisions = tuple(self.revision(study) for study in question.studies)
         self.let.acquire()
         if self.error is not None:
             raise self.error
-        return found, b"x" * self.size
+        return revisions, b"x" * self.size
 
     def end(self) -> None:
         pass
@@ -175,12 +175,12 @@ def test_the_number_of_questions_is_bounded(settings: Settings) -> None:
             for number in range(MOST)
         ]
         await _until(lambda: len(made._flights) == MOST)
-        with pytest.raises(Refused) as one:
+        with pytest.raises(Refused) as refused:
             await made.answer("race", ["more"], [], "caller 0")
         with pytest.raises(Refused) as all_:
             await made.answer("race", ["more"], [], "somebody else")
-        assert [one.value.status, all_.value.status] == [429, 503]
-        assert one.value.headers["Retry-After"]
+        assert [refused.value.status, all_.value.status] == [429, 503]
+        assert refused.value.headers["Retry-After"]
         same = asyncio.create_task(made.answer("race", ["0"], [], "somebody else"))
         counting.let.release(1000)
         assert len(await asyncio.gather(same, *asking)) == MOST + 1, "who asks what is being computed is no burden"
@@ -198,7 +198,7 @@ def test_what_is_kept_is_bounded(settings: Settings, monkeypatch: pytest.MonkeyP
         for number in range(50):
             await made.answer("race", [str(number)], [], "a")
         assert made._bytes <= 100_000
-        assert made._bytes == sum(len(one.answer) + rendering.ENTRY_BYTES for one in made._cache.values())
+        assert made._bytes == sum(len(entry.answer) + rendering.ENTRY_BYTES for entry in made._cache.values())
         await made.answer("race", ["49"], [], "a")
         assert len(counting.asked) == 50
         counting.size = 50_000
@@ -212,8 +212,8 @@ def test_an_error_is_everybodys_and_not_kept(settings: Settings) -> None:
     async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
         counting.error = NotFound("no study 'x'")
         counting.let.release(1000)
-        found = await asyncio.gather(*(made.answer("race", [], [], "a") for _ in range(3)), return_exceptions=True)
-        assert {type(one) for one in found} == {NotFound}
+        errors = await asyncio.gather(*(made.answer("race", [], [], "a") for _ in range(3)), return_exceptions=True)
+        assert {type(error) for error in errors} == {NotFound}
         counting.error = None
         assert await made.answer("race", [], [], "a")
 
@@ -222,11 +222,11 @@ def test_an_error_is_everybodys_and_not_kept(settings: Settings) -> None:
 
 def test_the_end_lets_nobody_wait(settings: Settings) -> None:
     async def do(made: Rendering, counting: Counting, revisions: Any, clock: Clock) -> None:
-        asking = [asyncio.create_task(made.answer("race", [str(one)], [], "a")) for one in range(3)]
+        asking = [asyncio.create_task(made.answer("race", [str(number)], [], "a")) for number in range(3)]
         await _until(lambda: len(made._flights) == 3)
         made.close()
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        assert [one.status for one in found if isinstance(one, Refused)] == [503, 503, 503]
+        answers = await asyncio.gather(*asking, return_exceptions=True)
+        assert [answer.status for answer in answers if isinstance(answer, Refused)] == [503, 503, 503]
         with pytest.raises(Refused):
             await made.answer("race", ["more"], [], "a")
 
@@ -252,9 +252,9 @@ def test_health_answers_while_many_ask_for_a_page(here: Here) -> None:
         for _ in range(45)
     ]
     slowest, answered = 0.0, 0
-    for one in asking:
-        one.start()
-    while any(one.is_alive() for one in asking) or not answered:
+    for thread in asking:
+        thread.start()
+    while any(thread.is_alive() for thread in asking) or not answered:
         began = time.monotonic()
         assert here.client.get("/v1/health").status_code == here.client.get("/v1/ready").status_code == 200
         answered += 1
@@ -290,8 +290,8 @@ def test_a_caller_has_so_many_event_streams(here: Here) -> None:
         while watch(theirs) != 200:
             assert time.monotonic() < deadline, "one that has left makes room"
             time.sleep(0.1)
-        for one in streams:
-            one.close()
+        for stream in streams:
+            stream.close()
 
 
 def test_a_large_ask_gives_what_it_can(here: Here) -> None:
@@ -301,9 +301,9 @@ def test_a_large_ask_gives_what_it_can(here: Here) -> None:
     numbers: list[int] = []
     while len(numbers) < 25:
         answer = here.client.post(f"/v1/external/{study}/ask", json={"client": "a", "count": 100})
-        found = [one["trial"] for one in answer.json()["trials"]]
-        assert 1 <= len(found) <= 10
-        numbers += found
+        offered = [trial["trial"] for trial in answer.json()["trials"]]
+        assert 1 <= len(offered) <= 10
+        numbers += offered
     assert numbers == list(range(1, len(numbers) + 1)), "nothing is skipped"
     few = {**made, "parameters": many[:3]}
     small = here.client.post("/v1/external", json=few).json()["study"]
@@ -312,11 +312,11 @@ def test_a_large_ask_gives_what_it_can(here: Here) -> None:
     )
 
 
-def test_a_study_of_elsewhere_is_no_path(here: Here) -> None:
+def test_the_name_of_an_external_study_is_never_used_as_a_path(here: Here) -> None:
     made = {"name": "/etc/passwd", "parameters": PARAMETERS}
     assert here.client.post("/v1/external", json=made).status_code == 422
     recorded = here.kept.external.prepared("mine", SPACE, "random", 30, 1, {})
-    older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # which took any name
+    older = replace(recorded, plan=replace(recorded.plan, application="/etc/passwd"))  # an older version took any name
     here.kept.store.create(older)
     study = older.id
     for end in ("report", "best", "best.tar.gz", "critical-path"):

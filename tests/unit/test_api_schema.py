@@ -40,22 +40,22 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/v1/external/{study}/tell": {"results": [{"trial": 1, "value": 1.0}]},
     "/v1/external/{study}/heartbeat": {"client": "a", "trials": [1, 2]},
 }
-"""What each path takes: every second body is one of these with some of its values from a made one."""
+"""A good body for each path: every second request sends one, with some of its values generated."""
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
-    with pytest.MonkeyPatch.context() as patch, serving(tmp_path_factory.mktemp("schema"), patch) as found:
-        study = found.launch()
-        found.kept.worker.run(until_empty=True)
-        assert found.get(f"/studies/{study}")["state"] == "completed"
-        yield found
+    with pytest.MonkeyPatch.context() as patch, serving(tmp_path_factory.mktemp("schema"), patch) as server:
+        study = server.launch()
+        server.kept.worker.run(until_empty=True)
+        assert server.get(f"/studies/{study}")["state"] == "completed"
+        yield server
 
 
 @pytest.fixture(scope="module")
 def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
-    """By the beginning of a path, the longer first: what its parameters can name."""
-    [tuned] = [one["study"] for one in here.get("/studies")["items"]]
+    """Return values of path parameters that exist, by the beginning of the path, longer beginnings first."""
+    [tuned] = [study["study"] for study in here.get("/studies")["items"]]
     waits = here.launch(seed=2)
     mine = here.client.post("/v1/external", json={**BODIES["/v1/external"], "budget": 1_000_000}).json()["study"]
     here.client.post(f"/v1/external/{mine}/ask", json={"client": "a", "count": 5}).raise_for_status()
@@ -70,16 +70,20 @@ def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def test_every_answer_is_one(
+def test_every_operation_is_answered(
     here: Here, known: Mapping[str, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     document = here.client.get("/v1/openapi.json").json()
     schema = schemathesis.openapi.from_dict(document)
-    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
-    assert len(found) == sum(len(methods) for methods in document["paths"].values()), "all are understood"
-    operations = [one for one in found if one.path not in SLOW]
-    operations.sort(key=lambda one: any(last in one.label for last in LAST))
-    plain = {one.label for one in operations if not one.definition.raw.get("parameters") and not one.body}
+    described = [operation.ok() for operation in schema.get_all_operations() if isinstance(operation, Ok)]
+    assert len(described) == sum(len(methods) for methods in document["paths"].values()), "all are understood"
+    operations = [operation for operation in described if operation.path not in SLOW]
+    operations.sort(key=lambda operation: any(last in operation.label for last in LAST))
+    plain = {
+        operation.label
+        for operation in operations
+        if not operation.definition.raw.get("parameters") and not operation.body
+    }
     each = max(2, REQUESTS // (len(operations) - len(plain)))
     hidden = [str(tmp_path_factory.getbasetemp()), SECRET, "Traceback"]
     answers: Counter[str] = Counter()
@@ -97,7 +101,7 @@ def test_every_answer_is_one(
 
     for operation in operations:
         allowed = operation.as_strategy()
-        if operation.label in plain:  # all are the same
+        if operation.label in plain:  # all its requests are equal
             cases, count = allowed, 3
         else:
             cases = st.one_of(allowed, operation.as_strategy(GenerationMode.NEGATIVE))
@@ -115,11 +119,11 @@ def test_every_answer_is_one(
         Path(os.environ["TAILOR_SCHEMA_RESULTS"]).write_text(json.dumps(said, indent=1) + "\n")
     assert answers.total() >= REQUESTS // 2
     reached = {label.rpartition(":")[0] for label in answers if label[-3:] < "400"}
-    assert reached == {one.label for one in operations}, "every operation was also carried out"
+    assert reached == {operation.label for operation in operations}, "every operation was also carried out"
 
 
 def _make_real(case: Any, known: Mapping[str, Mapping[str, Any]], number: int) -> None:
-    """Let a made request name what there is, and leave some of its body's values only."""
+    """Let a generated request name things that exist, and keep only some of the values in its body."""
     values = next((values for beginning, values in known.items() if case.path.startswith(beginning)), {})
     for named in (case.path_parameters, case.query):
         for name in named or ():

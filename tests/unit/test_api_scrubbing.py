@@ -1,4 +1,4 @@
-"""What leaves over HTTP names no path, no address of a database, and nothing that stands in a file."""
+"""Answers over HTTP name no path, no address of a database, and no content of a file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ TOLD = (
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        yield found
+    with serving(tmp_path, monkeypatch) as server:
+        yield server
 
 
 def every_error(text: str) -> Iterator[errors.TailorError]:
-    """One of each class, with the text in every place that takes one."""
+    """Make an error of each class, with the text for every argument."""
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.TailorError):
             if kind is errors.FileError:
@@ -53,17 +53,17 @@ def every_error(text: str) -> Iterator[errors.TailorError]:
             if kind.__init__ is Exception.__init__:
                 yield kind(text)
                 continue
-            taken = inspect.signature(kind).parameters.values()
-            names = [one.name for one in taken if one.kind is not one.KEYWORD_ONLY]
-            named = {one.name: text for one in taken if one.kind is one.KEYWORD_ONLY}
+            arguments = inspect.signature(kind).parameters.values()
+            names = [argument.name for argument in arguments if argument.kind is not argument.KEYWORD_ONLY]
+            named = {argument.name: text for argument in arguments if argument.kind is argument.KEYWORD_ONLY}
             yield kind(*([text] if name in ("reasons", "known") else text for name in names), **named)
 
 
 @pytest.mark.parametrize("text", TOLD)
 def test_no_error_names_a_place(text: str) -> None:
-    found = list(every_error(text))
-    assert len(found) >= 19
-    for error in found:
+    every = list(every_error(text))
+    assert len(every) >= 19
+    for error in every:
         for said in (detail_of(error), scrubbed(str(error)), bytes(problem(500, str(error)).body).decode()):
             assert not [leak for leak in LEAKS if leak in said], (type(error), said)
 
@@ -92,7 +92,7 @@ def test_the_log_has_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "tailor.api")
     detail_of(errors.FileError("/srv/a/application.yaml", "line 12", "found text", "another"))
     detail_of(errors.StoreError("the disk below /srv/a is full"))
-    said = [str(vars(one)["error"]) for one in caplog.records]
+    said = [str(vars(record)["error"]) for record in caplog.records]
     assert ["found text" in said[0], "/srv/a" in said[1]] == [True, True]
 
 
@@ -114,7 +114,7 @@ def test_a_broken_application_shows_nothing_of_itself(here: Here, caplog: pytest
         assert Path("/etc/hostname").read_text().strip() not in said
         assert str(here.roots[0]) not in said
         assert "application.yaml, " in said
-    assert "hunter2" in str([vars(one) for one in caplog.records]), "the log says what is wrong"
+    assert "hunter2" in str([vars(record) for record in caplog.records]), "the log says what is wrong"
 
 
 def test_what_a_study_failed_of_is_scrubbed(here: Here) -> None:
@@ -155,7 +155,7 @@ def test_what_a_compose_file_asks_for_is_named_without_its_path(here: Here, tmp_
     about.write_text(about.read_text().replace("name: small", "name: asks"))
     mounts = f'volumes: ["{tmp_path}/elsewhere:/e"], env_file: [{tmp_path}/elsewhere/env]'
     compose.write_text(compose.read_text().replace("cache: {", f"cache: {{{mounts}, "))
-    [asks] = [one["asks_for"] for one in here.get("/applications")["items"] if one["name"] == "asks"]
+    [asks] = [about["asks_for"] for about in here.get("/applications")["items"] if about["name"] == "asks"]
     assert asks == ["services.cache.volumes: elsewhere", "services.cache.env_file: env"]
     for path in ("/v1/applications", "/v1/applications/asks", "/launch", "/launch?application=asks"):
         said = here.client.get(path).text
@@ -184,8 +184,8 @@ def test_a_form_that_is_not_sent_to_its_end_is_no_bug(here: Here, caplog: pytest
     with socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S) as half:
         half.sendall(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken=")
     deadline = time.monotonic() + PATIENCE_S
-    while not (noted := [vars(one) for one in caplog.records if vars(one).get("path") == "/login"]):
+    while not (noted := [vars(record) for record in caplog.records if vars(record).get("path") == "/login"]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert [one["status"] for one in noted] == [400]
-    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+    assert [record["status"] for record in noted] == [400]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -1,4 +1,4 @@
-"""The command line itself: what it refuses, and how."""
+"""The command line: input that it refuses, and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mounted files: where they are found, how they are edited, and what is said when they do not fit."""
+"""Mounted files: the search for them, edits of them, and the messages where a file does not fit."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_a_mounted_file_is_replaced_by_the_rendered_one(mount: Any, tmp_path: Pa
         given: Any = mount.format(tmp_path)
     else:
         given = {**mount, "source": mount["source"].format(tmp_path)}
-    found = mounted("s", ["data:/data", given], "/etc/x.conf")
-    assert found.text == "text\n"
-    volumes, name = remounted(["data:/data", given], found, "s", "/etc/x.conf")
+    file = mounted("s", ["data:/data", given], "/etc/x.conf")
+    assert file.text == "text\n"
+    volumes, name = remounted(["data:/data", given], file, "s", "/etc/x.conf")
     assert name == "files/s/etc-x.conf"
     wanted = f"./{name}:/etc/x.conf:ro" if isinstance(mount, str) else {**mount, "source": f"./{name}"}
     assert volumes == ["data:/data", wanted]
@@ -85,9 +85,9 @@ def test_a_file_of_a_mounted_directory_is_laid_over_it(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "x.conf").write_text("text\n")
     volumes = [f"{tmp_path}:/etc/server:ro"]
-    found = mounted("s", volumes, "/etc/server/sub/x.conf")
-    assert found.text == "text\n"
-    changed, name = remounted(volumes, found, "s", "/etc/server/sub/x.conf")
+    file = mounted("s", volumes, "/etc/server/sub/x.conf")
+    assert file.text == "text\n"
+    changed, name = remounted(volumes, file, "s", "/etc/server/sub/x.conf")
     assert changed == [*volumes, f"./{name}:/etc/server/sub/x.conf:ro"]
 
 
@@ -113,8 +113,8 @@ def test_host_paths_become_absolute_and_others_stay() -> None:
         "env_file": ["a.env", {"path": "b.env", "required": False}],
         "image": "x",
     }  # fmt: skip
-    found = with_absolute_paths(service, Path("/app"))
-    assert found == {
+    absolute = with_absolute_paths(service, Path("/app"))
+    assert absolute == {
         "volumes": ["/app/a:/a", "/b:/b:ro", "data:/data", "/abs:/abs", "~/home:/home", "/anonymous", "${DIR}/c:/c",
                     {"type": "bind", "source": "/app/d", "target": "/d"}, {"type": "tmpfs", "target": "/e"}],
         "build": {"context": "/app/image", "dockerfile": "Dockerfile.dev"},

@@ -1,4 +1,4 @@
-"""Documents of other forms than compose has: refused, and no bug."""
+"""Compose files with values of a wrong type: they are refused, and cause no bug."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_ANOTHER_FORM: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("logging", ["syslog", ["syslog"], "${X:-syslog}", True, 1])
 def test_logging_of_another_form_is_refused(tmp_path: Path, logging: Any) -> None:
-    """What is not understood is never handed on."""
+    """A logging section that is not understood is never handed on."""
     assert service(tmp_path, logging=logging)[0] == ["services.a.logging"]
     refused, kept, _ = service(tmp_path, logging={})
     assert (refused, kept) == ([], {"image": "x"})

@@ -1,4 +1,4 @@
-"""Several hosts: each document is complete in itself and names nothing that is elsewhere."""
+"""Several hosts: each host's document is complete and names nothing of another host."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_volumes_are_where_they_are_used() -> None:
     documents = shop().documents
     assert set(documents["backend"]["volumes"]) == {"orders", "catalogue"}
     assert all("volumes" not in documents[host] for host in ("frontend", "logic", "monitoring"))
-    together = shop(placement=Placement({service.name: "one" for service in SHOP.services}), network="local")
-    assert together.documents["one"]["volumes"] == SHOP.compose["volumes"]
+    one_host = shop(placement=Placement({service.name: "one" for service in SHOP.services}), network="local")
+    assert one_host.documents["one"]["volumes"] == SHOP.compose["volumes"]
 
 
 def test_networks_are_overlays_that_exist_before() -> None:

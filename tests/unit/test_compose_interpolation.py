@@ -1,4 +1,4 @@
-"""Variables are filled in as the Compose Specification says, and Tailor's own are never seen."""
+"""Variables are filled in as the Compose Specification says, and Tailor's own variables are never passed on."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ def test_what_cannot_be_filled_in(text: str, says: str) -> None:
         interpolated(text, SET)
 
 
-def test_what_became_nothing_is_told() -> None:
+def test_unset_variables_are_reported() -> None:
     unset: set[str] = set()
     interpolated("${NONE}${A}${OTHER:-x}", SET, unset)
     assert unset == {"NONE"}
 
 
 def test_tailor_s_own_are_not_passed_on_by_name_either() -> None:
-    found = Variables.of({"TAILOR_DATABASE": "secret", "A": "a"}, ["TAILOR_DATABASE", "A"])
-    assert found.passed == {"A": "a"}
+    variables = Variables.of({"TAILOR_DATABASE": "secret", "A": "a"}, ["TAILOR_DATABASE", "A"])
+    assert variables.passed == {"A": "a"}
     with pytest.raises(InterpolationError):
-        interpolated("$TAILOR_DATABASE", found)
+        interpolated("$TAILOR_DATABASE", variables)
 
 
 @given(st.text(alphabet="$A{}:-?+x ", max_size=12))
@@ -100,5 +100,5 @@ def test_compose_says_the_same(tmp_path: Path) -> None:
         capture_output=True, check=True, text=True,
     )  # fmt: skip
     given = json.loads(said.stdout)["services"]["s"]["environment"]
-    found = {f"N{number}": escaped(interpolated(text, SET)) for number, text in enumerate(TEXTS)}
-    assert given == found, "compose prints dollars doubled"
+    expected = {f"N{number}": escaped(interpolated(text, SET)) for number, text in enumerate(TEXTS)}
+    assert given == expected, "compose prints dollars doubled"

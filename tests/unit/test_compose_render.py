@@ -1,4 +1,4 @@
-"""Any configuration renders; the default is the user's own document; nothing of it is lost."""
+"""Any configuration renders; the default renders as the user's own document, and nothing of it is lost."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def entry(deployment: Deployment, service: str) -> Any:
 
 
 def changed(service: str, **content: Any) -> Application:
-    """The shop with some keys of one compose service replaced; None removes a key."""
+    """Return the shop with some keys of one compose service replaced; None removes a key."""
     services = dict(SHOP.compose["services"])
     services[service] = {key: value for key, value in {**services[service], **content}.items() if value is not None}
     return replace(SHOP, compose={**SHOP.compose, "services": services})
 
 
 def typed(parameter_apply: Apply, **fixed: Value) -> tuple[Application, dict[str, ServiceType]]:
-    """The shop whose cache has one parameter, applied in the given way."""
+    """Return the shop with one parameter for its cache, applied in the given way, and its types."""
     parameter = ParameterDefinition(
         "size", "integer", 4, parameter_apply, Probe("command", "(x)"), "inert", low=1, high=9
     )
@@ -134,13 +134,13 @@ def test_rendering_is_deterministic(configuration: Configuration) -> None:
 
 
 def test_every_parameter_of_a_tuned_service_is_read_back() -> None:
-    found = {f"{e.service}.{e.parameter}": e.value for e in shop({"orders-cache.threads": 2}).expectations}
-    assert found["orders-cache.threads"] == 2
-    assert found["orders-cache.memory_mib"] == 64, "a default too"
-    assert found["orders-db.synchronous_commit"] is True, "and what is not tuned because it weakens something"
-    assert found["sessions.maxmemory_policy"] == "allkeys-lru", "and what the application holds at a value"
-    assert "orders.fanout_workers" not in found, "not what it leaves alone"
-    assert not any(name.startswith("mailer.") for name in found), "nor an untuned service"
+    expected = {f"{e.service}.{e.parameter}": e.value for e in shop({"orders-cache.threads": 2}).expectations}
+    assert expected["orders-cache.threads"] == 2
+    assert expected["orders-cache.memory_mib"] == 64, "a default too"
+    assert expected["orders-db.synchronous_commit"] is True, "and what is not tuned because it weakens something"
+    assert expected["sessions.maxmemory_policy"] == "allkeys-lru", "and what the application holds at a value"
+    assert "orders.fanout_workers" not in expected, "not what it leaves alone"
+    assert not any(name.startswith("mailer.") for name in expected), "nor an untuned service"
 
 
 # --------------------------------------------------------------------------- each way to apply
@@ -172,23 +172,23 @@ def test_flags_cannot_follow_a_shell_line() -> None:
 
 @pytest.mark.parametrize("given", [None, {"A": "1"}, ["A=1"]])
 def test_environment_keeps_its_form(given: Any) -> None:
-    found = entry(shop({"orders.gc_percent": 50}, changed("orders", environment=given)), "orders")["environment"]
-    assert found == (["A=1", "GOGC=50"] if isinstance(given, list) else {**(given or {}), "GOGC": "50"})
+    environment = entry(shop({"orders.gc_percent": 50}, changed("orders", environment=given)), "orders")["environment"]
+    assert environment == (["A=1", "GOGC=50"] if isinstance(given, list) else {**(given or {}), "GOGC": "50"})
 
 
 def test_one_parameter_under_several_names() -> None:
     application, types = typed(Apply("environment", name="A B", template="{value}$x"))
-    found = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
-    assert entry(found, "orders-cache")["environment"] == {"A": "7$$x", "B": "7$$x"}, "$ is escaped for compose"
+    deployment = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
+    assert entry(deployment, "orders-cache")["environment"] == {"A": "7$$x", "B": "7$$x"}, "$ is escaped for compose"
 
 
 def test_resources_and_live_commands() -> None:
     application, types = typed(Apply("resource", name="deploy.resources.limits.cpus", template="{value}"))
-    found = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
-    assert entry(found, "orders-cache")["deploy"] == {"resources": {"limits": {"cpus": "7"}}}
+    deployment = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
+    assert entry(deployment, "orders-cache")["deploy"] == {"resources": {"limits": {"cpus": "7"}}}
     application, types = typed(Apply("live", template="cachet set 'the size' {value}", words={"7": "seven of"}))
-    found = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
-    assert found.live == (("orders-cache", ("cachet", "set", "the size", "seven of")),)
+    deployment = render(application, types, Configuration({"orders-cache.size": 7}), project="p", labels={})
+    assert deployment.live == (("orders-cache", ("cachet", "set", "the size", "seven of")),)
     assert render(application, types, Configuration(), project="p", labels={}).live == ()
 
 
@@ -196,7 +196,7 @@ def test_resources_and_live_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("service", "content", "found"),
+    ("service", "content", "says"),
     [
         (
             "orders-cache",
@@ -208,9 +208,9 @@ def test_resources_and_live_commands() -> None:
         ("orders-db", {"command": ["postgres", "-c", "jit=off"]}, "sets jit=off itself, which is the parameter jit"),
     ],
 )
-def test_a_file_that_sets_a_parameter_itself(service: str, content: dict[str, Any], found: str) -> None:
+def test_a_file_that_sets_a_parameter_itself(service: str, content: dict[str, Any], says: str) -> None:
     application = changed(service, **content)
-    with pytest.raises(InputError, match=f"{service}: the compose file {found}"):
+    with pytest.raises(InputError, match=f"{service}: the compose file {says}"):
         shop({}, application)
     parameter = {"orders-cache": "memory_mib", "orders": "gc_percent", "orders-db": "jit"}[service]
     left_alone = [

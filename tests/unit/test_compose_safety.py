@@ -1,4 +1,4 @@
-"""What is not on the list is refused by name, and what is on it stays inside its containers."""
+"""Keys of a compose file: those not listed are refused by name, and those listed stay inside their containers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def admitted(compose: Mapping[str, Any], directory: Path, *allowed: str) -> Admi
 
 
 def service(directory: Path, *allowed: str, **keys: Any) -> tuple[list[str], Mapping[str, Any], Admitted]:
-    """(places that are refused, the service as it would run, all of it) of a service ``a`` beside a service ``b``."""
+    """Admit a service ``a`` next to a ``b``; return the refused places, ``a`` as it would run, and the whole answer."""
     document = {"services": {"a": {"image": "x", **keys}, "b": {"image": "x"}}, "volumes": {"data": None}}
-    found = admitted(document, directory, *allowed)
-    return [one.place for one in found.refused], found.document["services"]["a"], found
+    answer = admitted(document, directory, *allowed)
+    return [refusal.place for refusal in answer.refused], answer.document["services"]["a"], answer
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -117,9 +117,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("keys", "says"), REFUSED)
 def test_what_is_not_on_the_list(tmp_path: Path, keys: dict[str, Any], says: str) -> None:
-    refused, _, found = service(tmp_path, **keys)
+    refused, _, answer = service(tmp_path, **keys)
     assert refused == [says]
-    text = str(found.refused[0])
+    text = str(answer.refused[0])
     assert SECRET not in text
     assert "(" in text, "it says why, and what to do"
 
@@ -146,8 +146,8 @@ TOP_LEVEL: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("compose", "says"), TOP_LEVEL)
 def test_what_is_not_on_the_list_outside_of_services(tmp_path: Path, compose: dict[str, Any], says: str) -> None:
-    found = admitted({"services": {"a": {"image": "x"}}, **compose}, tmp_path)
-    assert says in [one.place for one in found.refused]
+    answer = admitted({"services": {"a": {"image": "x"}}, **compose}, tmp_path)
+    assert says in [refusal.place for refusal in answer.refused]
 
 
 @pytest.mark.parametrize("keys", [keys for keys, says in REFUSED if "compose" not in says][:20])
@@ -161,22 +161,22 @@ def test_what_the_operator_allows_is_handed_on(tmp_path: Path, keys: dict[str, A
 
 
 def test_every_refusal_says_how_it_is_allowed(tmp_path: Path) -> None:
-    _, _, found = service(tmp_path, pid="host")
-    assert "TAILOR_ALLOW='shop:services.a.pid: host'" in str(found.refused[0])
-    _, _, found = service(tmp_path, image="x:${TAG}")
-    assert "TAILOR_VARIABLES=TAG" in str(found.refused[0])
+    _, _, answer = service(tmp_path, pid="host")
+    assert "TAILOR_ALLOW='shop:services.a.pid: host'" in str(answer.refused[0])
+    _, _, answer = service(tmp_path, image="x:${TAG}")
+    assert "TAILOR_VARIABLES=TAG" in str(answer.refused[0])
 
 
 def test_variables(tmp_path: Path) -> None:
-    _, kept, found = service(tmp_path, image="x:${TAG:-1}", environment=["PASSED", "GONE", "A=$$HOME", "B=${PASSED}"])
-    assert found.refused == ()
+    _, kept, answer = service(tmp_path, image="x:${TAG:-1}", environment=["PASSED", "GONE", "A=$$HOME", "B=${PASSED}"])
+    assert answer.refused == ()
     assert kept["image"] == "x:1", "what is not passed on has its default"
     assert kept["environment"] == {"PASSED": "yes", "A": "$HOME", "B": "yes"}
-    assert any("TAG" in text for text in found.left_out), "and that is said"
+    assert any("TAG" in text for text in answer.left_out), "and that is said"
 
 
 def test_what_a_study_goes_without_is_said_once(tmp_path: Path) -> None:
-    _, kept, found = service(
+    _, kept, answer = service(
         tmp_path,
         container_name="shop-db",
         ports=["8080:80", "127.0.0.1:9:9", {"target": 7, "published": 7}],
@@ -186,15 +186,15 @@ def test_what_a_study_goes_without_is_said_once(tmp_path: Path) -> None:
         build={"context": "/"},
         pull_policy="always",
     )
-    assert found.refused == ()
+    assert answer.refused == ()
     assert kept == {"image": "x", "labels": {"tailor.type": "nginx"}, "restart": "on-failure"}
-    assert [text.split(" of ")[0] for text in found.left_out] == [
+    assert [text.split(" of ")[0] for text in answer.left_out] == [
         "container names", "ports", "labels", "fixed addresses",
     ]  # fmt: skip
     named = {"volumes": {"v": {"name": "production_data", "labels": {"a": "b"}}}, "networks": {"n": {"name": "prod"}}}
-    found = admitted({"services": {}, **named}, tmp_path)
-    assert found.document == {"services": {}, "volumes": {"v": {}}, "networks": {"n": {}}}
-    assert any("the network n, the volume v" in text for text in found.left_out)
+    answer = admitted({"services": {}, **named}, tmp_path)
+    assert answer.document == {"services": {}, "volumes": {"v": {}}, "networks": {"n": {}}}
+    assert any("the network n, the volume v" in text for text in answer.left_out)
 
 
 def test_mounts_are_read_only_or_copies(tmp_path: Path) -> None:
@@ -202,12 +202,12 @@ def test_mounts_are_read_only_or_copies(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("x")
     (tmp_path / "link").symlink_to("/etc")
     mounts = ["./conf:/c:ro", "./conf:/w", "./data:/d", "./new:/n", "data:/v:ro", "/anonymous", "/etc/localtime:/t:ro"]
-    refused, kept, found = service(tmp_path, volumes=mounts)
+    refused, kept, answer = service(tmp_path, volumes=mounts)
     assert refused == []
-    [file] = found.files
-    copied = [key for key in found.document["volumes"] if key.startswith("copies-")]
-    assert found.files[file] == tmp_path / "conf"
-    assert [found.data.get(key) and found.data[key].path for key in copied] == [f"{tmp_path}/data", None]
+    [file] = answer.files
+    copied = [key for key in answer.document["volumes"] if key.startswith("copies-")]
+    assert answer.files[file] == tmp_path / "conf"
+    assert [answer.data.get(key) and answer.data[key].path for key in copied] == [f"{tmp_path}/data", None]
     plain = {"nocopy": True}
     assert kept["volumes"] == [
         {"type": "bind", "source": f"{tmp_path}/conf", "target": "/c", "read_only": True},
@@ -224,8 +224,8 @@ def test_mounts_are_read_only_or_copies(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         assert service(tmp_path, volumes=["./socket:/s"])[0] == ["services.a.volumes: ./socket"]
-    refused, kept, found = service(tmp_path, "shop:services.a.volumes: /etc", volumes=["/etc:/e"])
-    assert (refused, found.data[kept["volumes"][0]["source"]].path) == ([], "/etc"), "allowed, it is still a copy"
+    refused, kept, answer = service(tmp_path, "shop:services.a.volumes: /etc", volumes=["/etc:/e"])
+    assert (refused, answer.data[kept["volumes"][0]["source"]].path) == ([], "/etc"), "allowed, it is still a copy"
 
 
 def test_outside_volumes_and_networks_that_are_allowed(tmp_path: Path) -> None:
@@ -234,19 +234,19 @@ def test_outside_volumes_and_networks_that_are_allowed(tmp_path: Path) -> None:
         "volumes": {"v": {"external": True, "name": "production_data"}},
         "networks": {"n": {"external": True, "name": "production"}},
     }
-    found = admitted(compose, tmp_path, "shop:volumes.v.external", "shop:networks.n.external")
-    assert found.refused == ()
-    assert found.data["v"].volume == "production_data"
-    assert found.document["volumes"] == {"v": {}}, "the study's own, which begins as a copy"
-    assert found.document["networks"] == {"n": {}}, "the study's own: there, its services would answer for the user's"
-    assert any("networks outside" in text for text in found.left_out)
+    answer = admitted(compose, tmp_path, "shop:volumes.v.external", "shop:networks.n.external")
+    assert answer.refused == ()
+    assert answer.data["v"].volume == "production_data"
+    assert answer.document["volumes"] == {"v": {}}, "the study's own, which begins as a copy"
+    assert answer.document["networks"] == {"n": {}}, "the study's own: there, its services would answer for the user's"
+    assert any("networks outside" in text for text in answer.left_out)
 
 
 @pytest.mark.parametrize("name", ["social-network", "url-shortener", "hotel-reservation"])
 def test_our_applications_may_be_launched(name: str) -> None:
-    found = Gate().application(load_application(ROOT / "apps" / name))
-    assert [text for text in found.left_out if not text.startswith("ports")] == []
-    assert (found.data, found.files) == ({}, {})
+    answer = Gate().application(load_application(ROOT / "apps" / name))
+    assert [text for text in answer.left_out if not text.startswith("ports")] == []
+    assert (answer.data, answer.files) == ({}, {})
 
 
 def test_the_gate_names_everything_that_was_refused(tmp_path: Path) -> None:
@@ -302,10 +302,10 @@ def leaves(value: Any) -> Iterator[str]:
         yield value
 
 
-def reaches_the_host(found: Admitted, directory: Path) -> list[str]:
-    """What of an admitted document leads out of its containers, judged without the list's own code."""
+def reaches_the_host(answer: Admitted, directory: Path) -> list[str]:
+    """Return the parts of an admitted document that lead out of its containers, judged without the list's own code."""
     problems = []
-    for name, body in found.document["services"].items():
+    for name, body in answer.document["services"].items():
         strange = set(body) - set(RULES)
         problems += [f"{name}: {key}" for key in strange]
         for key in ("network_mode", "pid", "ipc", "cgroup"):
@@ -320,12 +320,12 @@ def reaches_the_host(found: Admitted, directory: Path) -> list[str]:
         if "/" in str(body.get("env_file", "")) and str(directory) not in str(body["env_file"]):
             problems.append(f"{name}: env_file")
     for section in ("volumes", "networks"):
-        for about in found.document.get(section, {}).values():
+        for about in answer.document.get(section, {}).values():
             problems += [f"{section}: {about}"] if set(about) - {"internal"} else []
     for section in ("configs", "secrets"):
-        for about in found.document.get(section, {}).values():
+        for about in answer.document.get(section, {}).values():
             problems += [f"{section}: {about}"] if set(about) - {"file", "content"} else []
-    return problems + [text for text in leaves(found.document) if SECRET in text or text == "/root"]
+    return problems + [text for text in leaves(answer.document) if SECRET in text or text == "/root"]
 
 
 @settings(max_examples=int(os.environ.get("TAILOR_SAFETY_CASES", "400")), suppress_health_check=list(HealthCheck))
@@ -335,16 +335,16 @@ def test_whatever_is_not_on_the_list_is_refused_and_what_is_on_it_does_not_reach
 ) -> None:
     directory = tmp_path_factory.getbasetemp() / "application"
     (directory / "data").mkdir(parents=True, exist_ok=True)
-    found = admitted(compose, directory)
-    refused = {one.place for one in found.refused}
+    answer = admitted(compose, directory)
+    refused = {refusal.place for refusal in answer.refused}
     bodies = compose["services"] if isinstance(compose["services"], Mapping) else {}
     for name, body in bodies.items():
         for key, value in body.items() if isinstance(body, Mapping) else ():
             asked = value not in (None, False, 0, "", "false", [], {})
             if key in OTHERS and asked and isinstance(name, str) and name in ("a", "b"):
                 assert any(place.startswith(f"services.{name}.{key}") for place in refused), (name, key)
-    if not found.refused:
-        assert reaches_the_host(found, directory) == []
+    if not answer.refused:
+        assert reaches_the_host(answer, directory) == []
 
 
 def test_plain_keys_are_those_that_stay_inside() -> None:

@@ -1,4 +1,4 @@
-"""What looks like a secret is not kept with what was deployed."""
+"""Values that look like secrets are removed from the kept copy of a deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.compose.secrets import REMOVED, documents_artefact, text_without_
     ["POSTGRES_PASSWORD", "db_passwd", "PGPASSWORD", "API_KEY", "apikey", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN",
      "Authorization", "requirepass", "masterauth", "SESSION_COOKIE", "private-key".replace("-", "_")],
 )  # fmt: skip
-def test_values_go_by_their_names(name: str) -> None:
+def test_values_are_removed_by_their_names(name: str) -> None:
     compose = {"services": {"db": {"environment": {name: "hunter2", "TZ": "UTC"}}}}
     assert without_secrets(compose) == {"services": {"db": {"environment": {name: REMOVED, "TZ": "UTC"}}}}
     assert without_secrets({"environment": [f"{name}=hunter2"]}) == {"environment": [f"{name}={REMOVED}"]}
@@ -38,8 +38,8 @@ def test_server_files_stay_as_they_are() -> None:
 
 
 def test_a_password_in_an_address_goes() -> None:
-    found = without_secrets({"DATABASE_URL": "postgres://tailor:hunter2@db:5432/x", "args": ["--db=redis://:pw@r/0"]})
-    assert found == {"DATABASE_URL": f"postgres://tailor:{REMOVED}@db:5432/x", "args": [f"--db=redis://:{REMOVED}@r/0"]}
+    kept = without_secrets({"DATABASE_URL": "postgres://tailor:hunter2@db:5432/x", "args": ["--db=redis://:pw@r/0"]})
+    assert kept == {"DATABASE_URL": f"postgres://tailor:{REMOVED}@db:5432/x", "args": [f"--db=redis://:{REMOVED}@r/0"]}
 
 
 def test_what_is_kept_of_a_deployment() -> None:
@@ -57,6 +57,6 @@ JSON = st.recursive(
 
 
 @given(document=JSON)
-def test_twice_is_once(document: object) -> None:
+def test_removing_secrets_twice_is_removing_them_once(document: object) -> None:
     once = without_secrets(document)
     assert without_secrets(once) == once

@@ -1,4 +1,4 @@
-"""What a good application becomes."""
+"""Good applications: the data that they are loaded as."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_data_that_services_write_are_no_part_of_the_application(tmp_path: Path)
     before = load_application(copy).content_hash
     for name in ("data", "more"):
         (copy / name / "file").write_text("2")
-    assert load_application(copy).content_hash == before, "the user's stack runs on beside a study"
+    assert load_application(copy).content_hash == before, "the user's stack runs on during a study"
     (copy / "conf" / "file").write_text("2")
     assert load_application(copy).content_hash != before
 

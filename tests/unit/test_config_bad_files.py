@@ -19,7 +19,7 @@ BAD = sorted((CASES / "bad").glob("*/*.yaml"))
 
 
 def load_as(kind: str, case: Path, directory: Path) -> Path:
-    """Load the case as a file of its kind, in an application that is otherwise good; the path that it had."""
+    """Load the case as a file of its kind, in an application that is otherwise good; return the file's path."""
     shutil.copytree(CASES / "good" / "small", directory, dirs_exist_ok=True)
     name = {"service-type": "cachet.yaml"}.get(kind, f"{kind}.yaml")
     path = directory / name

@@ -32,8 +32,8 @@ def test_surprises_of_yaml_1_1_stay_strings(text: str, tmp_path: Path) -> None:
      ("|\n  12\n", "12\n"), ("-.inf", float("-inf"))],
 )  # fmt: skip
 def test_plain_values_of_yaml_1_2(text: str, value: object, tmp_path: Path) -> None:
-    found = read(f"key: {text}\n", tmp_path)["key"]
-    assert (type(found), found) == (type(value), value)
+    loaded = read(f"key: {text}\n", tmp_path)["key"]
+    assert (type(loaded), loaded) == (type(value), value)
 
 
 def test_an_anchor_may_be_used_again_without_a_word(tmp_path: Path) -> None:

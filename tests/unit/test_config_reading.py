@@ -1,4 +1,4 @@
-"""Every reader of a file that somebody names takes a regular file of a bounded size, and nothing else."""
+"""Every reader of a user's file takes a regular file of a bounded size, and nothing else."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def test_traces_that_are_no_regular_file(tmp_path: Path) -> None:
     (tmp_path / "directory.json").mkdir()
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(2**40)
-    found = read_all([str(tmp_path)], workers=1)
-    assert len(found.unreadable) == 4
-    assert sum("not a regular file" in why for why in found.unreadable.values()) == 3
+    traces = read_all([str(tmp_path)], workers=1)
+    assert len(traces.unreadable) == 4
+    assert sum("not a regular file" in why for why in traces.unreadable.values()) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,7 +131,7 @@ def test_a_file_that_is_missing_or_has_no_name(tmp_path: Path) -> None:
 
 
 def test_the_size_is_counted_and_not_believed(tmp_path: Path) -> None:
-    """Files of /proc have no size, and content all the same."""
+    """Files of /proc have a size of 0 and content all the same."""
     assert b"Name:" in read_bytes(Path("/proc/self/status"))
     with pytest.raises(FileError, match="a larger file"):
         read_bytes(Path("/proc/self/status"), 10)

@@ -1,4 +1,4 @@
-"""The JSON Schemas are those of the loader, and accept what it accepts."""
+"""The JSON Schemas are generated from the loader's models, and accept every good file."""
 
 from __future__ import annotations
 

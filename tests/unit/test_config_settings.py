@@ -13,8 +13,8 @@ from framework.errors import InputError
 
 def test_defaults() -> None:
     home = Path.home() / ".tailor"
-    found = Settings.from_environment({})
-    assert found == Settings(home, (), f"sqlite:///{home / 'tailor.db'}", (Path("apps").absolute(),))
+    settings = Settings.from_environment({})
+    assert settings == Settings(home, (), f"sqlite:///{home / 'tailor.db'}", (Path("apps").absolute(),))
 
 
 def test_given(tmp_path: Path) -> None:
@@ -22,8 +22,8 @@ def test_given(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     spaces = os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")])
     given = {"TAILOR_HOME": "~/elsewhere", "TAILOR_SEARCH_SPACES": spaces, "TAILOR_APPLICATIONS": str(tmp_path / "b")}
-    found = Settings.from_environment({**given, "TAILOR_DATABASE": "sqlite://"})
-    assert found == Settings(
+    settings = Settings.from_environment({**given, "TAILOR_DATABASE": "sqlite://"})
+    assert settings == Settings(
         Path.home() / "elsewhere", (tmp_path / "a", tmp_path / "b"), "sqlite://", (tmp_path / "b",)
     )
 
@@ -34,18 +34,18 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_hosts_and_proxies() -> None:
-    found = Settings.from_environment({"TAILOR_HOSTS": "Tailor.example., 10.0.0.7 ,[2001:DB8::1]"})
-    assert found.hosts == ("tailor.example", "10.0.0.7", "2001:db8::1")
+    settings = Settings.from_environment({"TAILOR_HOSTS": "Tailor.example., 10.0.0.7 ,[2001:DB8::1]"})
+    assert settings.hosts == ("tailor.example", "10.0.0.7", "2001:db8::1")
     assert Settings.from_environment({"TAILOR_PROXIES": "10.0.0.1,10.1.0.0/16"}).proxies == ("10.0.0.1", "10.1.0.0/16")
 
 
 @pytest.mark.parametrize("host", ["*", "tailor.example:8420", "http://tailor.example", "*.example", "a b", "-a", "a/b"])
-def test_a_host_that_is_none(host: str) -> None:
+def test_a_host_that_is_no_host_name(host: str) -> None:
     with pytest.raises(InputError, match="TAILOR_HOSTS: found"):
         Settings.from_environment({"TAILOR_HOSTS": host})
 
 
 @pytest.mark.parametrize("proxy", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.1:80"])
-def test_a_proxy_that_is_none(proxy: str) -> None:
+def test_a_proxy_that_is_no_address(proxy: str) -> None:
     with pytest.raises(InputError, match="TAILOR_PROXIES: found"):
         Settings.from_environment({"TAILOR_PROXIES": proxy})

@@ -1,4 +1,4 @@
-"""From an application to what is tuned."""
+"""The search space of an application: its parameters, ranges, conditions and constraints."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def space(
 
 
 def test_names_groups_and_ranges() -> None:
-    found = space()
-    assert tuple(found.groups) == ("web", "orders", "orders-cache", "sessions", "orders-db", "catalogue-db")
-    memory = found["orders-cache.memory_mib"]
+    whole = space()
+    assert tuple(whole.groups) == ("web", "orders", "orders-cache", "sessions", "orders-db", "catalogue-db")
+    memory = whole["orders-cache.memory_mib"]
     assert (memory.low, memory.high, memory.default, memory.scale, memory.group) == (
         16,
         2048,
@@ -45,15 +45,15 @@ def test_names_groups_and_ranges() -> None:
         "log",
         "orders-cache",
     )
-    assert found.default()["web.worker_processes"] == 4
+    assert whole.default()["web.worker_processes"] == 4
 
 
 def test_fixed_and_untuned_are_left_out() -> None:
-    found = space()
-    assert "orders.fanout_workers" not in found, "left alone"
-    assert "sessions.maxmemory_policy" not in found, "held at a value"
-    assert "mailer" not in found.groups
-    assert "jaeger" not in found.groups
+    whole = space()
+    assert "orders.fanout_workers" not in whole, "left alone"
+    assert "sessions.maxmemory_policy" not in whole, "held at a value"
+    assert "mailer" not in whole.groups
+    assert "jaeger" not in whole.groups
 
 
 def test_what_weakens_is_tuned_only_by_name() -> None:
@@ -80,8 +80,8 @@ def test_one_value_is_nothing_to_tune() -> None:
     threads = next(p for p in TYPES["redis"].parameters if p.name == "io_threads")
     others = tuple(parameter for parameter in TYPES["redis"].parameters if parameter is not threads)
     types["redis"] = replace(TYPES["redis"], parameters=(replace(threads, high="host.cores"), *others))
-    found = search_space(SHOP, types, cores=1, memory_mib=8192, only=["sessions"])
-    assert "sessions.io_threads" not in found
+    whole = search_space(SHOP, types, cores=1, memory_mib=8192, only=["sessions"])
+    assert "sessions.io_threads" not in whole
 
 
 def test_the_image_s_version_decides() -> None:
@@ -107,38 +107,39 @@ def test_unknown_types_and_fixed_parameters() -> None:
 
 
 def test_a_partial_configuration_is_completed_by_defaults() -> None:
-    found = load_configuration(GOOD / "shop" / "configurations" / "tuned.yaml", space())
-    assert found["orders-db.jit"] is False
-    assert found["orders-cache.threads"] == 4
-    assert set(found) == set(space())
+    configuration = load_configuration(GOOD / "shop" / "configurations" / "tuned.yaml", space())
+    assert configuration["orders-db.jit"] is False
+    assert configuration["orders-cache.threads"] == 4
+    assert set(configuration) == set(space())
 
 
 # ---------------------------------------------------------------------- special values, conditions, constraints
 
 
 def with_conditions() -> dict[str, ServiceType]:
-    """memcached with a time-out that may be off, and a number that means something only where it is not."""
-    [threads] = [one for one in TYPES["memcached"].parameters if one.name == "threads"]
+    """Give memcached a time-out that may be off, and a parameter that counts only while the time-out is on."""
+    [threads] = [parameter for parameter in TYPES["memcached"].parameters if parameter.name == "threads"]
     idle = replace(threads, name="idle_s", default=0, low=10, high=600, scale="log", special=(0,))
     warn = replace(threads, name="warn_s", default=5, low=1, high=9, condition=Condition("idle_s", low=1))
     return {**TYPES, "memcached": replace(TYPES["memcached"], parameters=(threads, idle, warn))}
 
 
 def test_special_values_and_conditions_reach_the_space() -> None:
-    found = search_space(SHOP, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
-    assert found["orders-cache.idle_s"].special == (0,)
-    assert found["orders-cache.warn_s"].condition == Condition("orders-cache.idle_s", low=1)
-    assert found.inactive(found.default()) == {"orders-cache.warn_s"}
+    whole = search_space(SHOP, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
+    assert whole["orders-cache.idle_s"].special == (0,)
+    assert whole["orders-cache.warn_s"].condition == Condition("orders-cache.idle_s", low=1)
+    assert whole.inactive(whole.default()) == {"orders-cache.warn_s"}
 
 
 def test_what_a_fixed_parameter_makes_meaningless_is_not_tuned() -> None:
     for value, tuned in ((0, False), (30, True), (5, True)):  # 5 lies outside what would be tuned
         services = tuple(
-            replace(one, fixed={"idle_s": value}) if one.name == "orders-cache" else one for one in SHOP.services
+            replace(service, fixed={"idle_s": value}) if service.name == "orders-cache" else service
+            for service in SHOP.services
         )
         application = replace(SHOP, services=services)
-        found = search_space(application, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
-        assert ("orders-cache.warn_s" in found) is tuned
+        chosen = search_space(application, with_conditions(), cores=4, memory_mib=8192, only=["orders-cache"])
+        assert ("orders-cache.warn_s" in chosen) is tuned
 
 
 def test_constraints_of_the_application_hold_with_what_is_not_tuned() -> None:

@@ -1,4 +1,4 @@
-"""What Tailor writes as YAML is read back as the same data."""
+"""Data that Tailor writes as YAML are read back unchanged."""
 
 from __future__ import annotations
 

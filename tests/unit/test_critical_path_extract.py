@@ -1,4 +1,4 @@
-"""Critical paths: the specification's cases, what must hold for any trace, and a slow reference written by the book."""
+"""Critical paths: the specification's cases, properties of any trace, and a slow reference implementation."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def case_table(case: dict[str, Any]) -> tuple[SpanTable, list[str]]:
 def test_a_case_of_the_specification(path: Path) -> None:
     case = YAML(typ="safe").load(path.read_text())
     table, names = case_table(case)
-    found = sections(table, tolerance=case.get("tolerance", 0.0))
+    extracted = sections(table, tolerance=case.get("tolerance", 0.0))
     if "sections" in case:
-        pieces = zip(found.row, found.start_ns, found.end_ns, strict=True)
+        pieces = zip(extracted.row, extracted.start_ns, extracted.end_ns, strict=True)
         assert [[names[row], start, end] for row, start, end in pieces] == case["sections"]
     if "exclusive" in case:
         own = path_time_ns(table, tolerance=case.get("tolerance", 0.0))
@@ -62,7 +62,7 @@ kinds = st.sampled_from(["internal", "server", "client", "producer", "consumer"]
 
 @st.composite
 def traces(draw: st.DrawFn, number: int = 0, first_row: int = 0) -> list[Row]:
-    """One trace: its root, then spans whose parents come before them."""
+    """Draw one trace: its root, then spans whose parents come before them."""
     count = draw(st.integers(1, 12))
     rows = []
     for index in range(count):
@@ -82,48 +82,52 @@ def tables(draw: st.DrawFn) -> SpanTable:
 
 
 def by_the_book(table: SpanTable, tolerance: float) -> list[tuple[int, int, int]]:
-    """The sections, found by recursion over Python lists."""
+    """Compute the sections by recursion over Python lists."""
     start, end = table.start_ns.tolist(), table.end_ns.tolist()
     below: dict[int, list[int]] = {}
     for row, waited in enumerate(waited_for(table)):
         if waited:
             below.setdefault(int(table.parent[row]), []).append(row)
-    found = []
+    cut = []
 
     def walk(row: int) -> None:
-        inside = [one for one in below.get(row, []) if start[one] < end[row] and end[one] > start[row]]
-        for one in inside:
-            start[one], end[one] = max(start[one], start[row]), min(end[one], end[row])
+        inside = [child for child in below.get(row, []) if start[child] < end[row] and end[child] > start[row]]
+        for child in inside:
+            start[child], end[child] = max(start[child], start[row]), min(end[child], end[row])
         cursor = end[row]
-        for one in sorted(inside, key=lambda one: (-end[one], -start[one], int(table.span_id[one]))):
-            if end[one] > cursor and end[one] - cursor < tolerance * (end[row] - start[row]) and start[one] < cursor:
-                end[one] = cursor
-            if end[one] <= cursor and end[one] > start[one]:
-                if cursor > end[one]:
-                    found.append((row, end[one], cursor))
-                walk(one)
-                cursor = start[one]
+        for child in sorted(inside, key=lambda child: (-end[child], -start[child], int(table.span_id[child]))):
+            if (
+                end[child] > cursor
+                and end[child] - cursor < tolerance * (end[row] - start[row])
+                and start[child] < cursor
+            ):
+                end[child] = cursor
+            if end[child] <= cursor and end[child] > start[child]:
+                if cursor > end[child]:
+                    cut.append((row, end[child], cursor))
+                walk(child)
+                cursor = start[child]
         if cursor > start[row]:
-            found.append((row, start[row], cursor))
+            cut.append((row, start[row], cursor))
 
     for root in np.flatnonzero(table.parent == -1):
         walk(int(root))
-    return found
+    return cut
 
 
 def pieces(table: SpanTable, tolerance: float = 0.0) -> list[tuple[int, int, int]]:
-    found = sections(table, tolerance=tolerance)
-    return list(zip(found.row.tolist(), found.start_ns.tolist(), found.end_ns.tolist(), strict=True))
+    path = sections(table, tolerance=tolerance)
+    return list(zip(path.row.tolist(), path.start_ns.tolist(), path.end_ns.tolist(), strict=True))
 
 
 @given(tables(), st.sampled_from([0.0, 0.01, 0.2]))
-def test_it_is_what_the_book_says(table: SpanTable, tolerance: float) -> None:
+def test_sections_agree_with_the_reference(table: SpanTable, tolerance: float) -> None:
     assert pieces(table, tolerance) == by_the_book(table, tolerance)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(25, 400), st.sampled_from([3, 60, 10**6, 2**40]))
 def test_many_siblings_are_visited_in_the_same_order(seed: int, count: int, span: int) -> None:
-    """More than are sorted by insertion: with few different times (ties of ends, then of starts) and with many."""
+    """More siblings than insertion sort takes: with few distinct times (ties of ends, then of starts) and with many."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(0, span, (count, 2), endpoint=True), axis=1).tolist()
     table = span_table([Row("root", 0, span), *(Row("s", a, b, parent=0) for a, b in times)])
@@ -133,9 +137,9 @@ def test_many_siblings_are_visited_in_the_same_order(seed: int, count: int, span
 
 @given(tables(), st.sampled_from([0.0, 0.2]))
 def test_sections_are_contiguous_inside_their_spans_and_add_up_to_the_root(table: SpanTable, tolerance: float) -> None:
-    found = pieces(table, tolerance)
+    all_pieces = pieces(table, tolerance)
     for root in np.flatnonzero(table.parent == -1):
-        own = [piece for piece in found if table.trace[piece[0]] == table.trace[root]]
+        own = [piece for piece in all_pieces if table.trace[piece[0]] == table.trace[root]]
         assert sum(end - start for _, start, end in own) == table.end_ns[root] - table.start_ns[root]
         cursor = table.end_ns[root]
         for row, start, end in own:
@@ -143,7 +147,7 @@ def test_sections_are_contiguous_inside_their_spans_and_add_up_to_the_root(table
             assert table.start_ns[row] <= start < end <= table.end_ns[row]
             cursor = start
     totals = np.zeros(len(table), dtype=np.int64)
-    for row, start, end in found:
+    for row, start, end in all_pieces:
         totals[row] += end - start
     assert totals.tolist() == path_time_ns(table, tolerance=tolerance).tolist()
 

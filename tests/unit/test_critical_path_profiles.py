@@ -25,7 +25,7 @@ MS = 1_000_000
 
 
 def request(number: int, first: int, front: int, back: int, cache: int = 0) -> list[Row]:
-    """A request that waits so many ms at web, at post and at post's cache; its rows begin at ``first``."""
+    """Return the rows, from ``first`` on, of a request that takes so many ms at web, at post and at post's cache."""
     whole = front + back + cache
     return [
         Row("loadgen", 0, whole * MS, kind="client", trace=number),
@@ -47,13 +47,13 @@ def table_of(spans: SpanTable) -> PerTrace:
 
 
 def test_shares_add_up_and_peers_count_as_services() -> None:
-    found = {one.name: one for one in profiles(table_of(many((1, 2, 1), (3, 2, 1), (2, 5, 3))))}
-    assert set(found) == {"web", "post", "cache"}
-    assert sum(one.share.value for one in found.values()) == pytest.approx(1.0)
-    assert found["web"].share.value == pytest.approx(6 / 20)
-    assert found["cache"].path_ms.value == pytest.approx(5 / 3)
-    assert found["post"].p50_ms.value == 2.0
-    assert all(one.share.low <= one.share.value <= one.share.high for one in found.values())
+    by_name = {profile.name: profile for profile in profiles(table_of(many((1, 2, 1), (3, 2, 1), (2, 5, 3))))}
+    assert set(by_name) == {"web", "post", "cache"}
+    assert sum(profile.share.value for profile in by_name.values()) == pytest.approx(1.0)
+    assert by_name["web"].share.value == pytest.approx(6 / 20)
+    assert by_name["cache"].path_ms.value == pytest.approx(5 / 3)
+    assert by_name["post"].p50_ms.value == 2.0
+    assert all(profile.share.low <= profile.share.value <= profile.share.high for profile in by_name.values())
 
 
 def test_the_mix_weighs_kinds_of_requests() -> None:
@@ -65,7 +65,7 @@ def test_the_mix_weighs_kinds_of_requests() -> None:
     table = table_of(mixed)
     assert weights(table).tolist() == [0.5, 0.5]
     assert weights(table, {"post": 3, "loadgen": 1}).tolist() == [0.75, 0.25]
-    web = next(one for one in profiles(table, {"post": 1, "loadgen": 0}) if one.name == "web")
+    web = next(profile for profile in profiles(table, {"post": 1, "loadgen": 0}) if profile.name == "web")
     assert web.share.value == pytest.approx(0.5)
     with pytest.raises(InputError, match=r"found 'none'; allowed: loadgen, post"):
         weights(table, {"none": 1})
@@ -73,58 +73,58 @@ def test_the_mix_weighs_kinds_of_requests() -> None:
 
 @given(st.lists(st.floats(0.1, 100), min_size=5, max_size=40))
 def test_the_coefficient_of_variation(values: list[float]) -> None:
-    found = variation(np.array(values))
-    assert found.value == pytest.approx(np.std(values) / np.mean(values), abs=1e-9)
-    assert found.low <= found.value <= found.high
+    shorter = variation(np.array(values))
+    assert shorter.value == pytest.approx(np.std(values) / np.mean(values), abs=1e-9)
+    assert shorter.low <= shorter.value <= shorter.high
     longer = variation(np.array(values * 4))
-    assert longer.high - longer.low <= found.high - found.low + 1e-12
+    assert longer.high - longer.low <= shorter.high - shorter.low + 1e-12
 
 
 def test_the_interval_of_the_variation_covers_the_truth() -> None:
     rng = np.random.default_rng(1)
-    found = [variation(rng.exponential(1.0, 400)) for _ in range(300)]
-    covered = sum(one.low <= 1.0 <= one.high for one in found)
+    intervals = [variation(rng.exponential(1.0, 400)) for _ in range(300)]
+    covered = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
     assert covered >= 0.88 * 300  # the delta method is a little short for heavy tails
 
 
 def test_the_tail_is_explained_without_a_rest() -> None:
     times = [(1, 2, 1)] * 95 + [(1, 20, 1)] * 5
-    found = comparison.tail(table_of(many(*times)))
-    assert found.services[0].name == "post"
-    assert found.services[0].difference_ms.value == pytest.approx(18.0)
-    differences = sum(one.difference_ms.value for one in found.services)
-    assert differences == pytest.approx(found.second_ms.value - found.first_ms.value)
+    contrast = comparison.tail(table_of(many(*times)))
+    assert contrast.services[0].name == "post"
+    assert contrast.services[0].difference_ms.value == pytest.approx(18.0)
+    differences = sum(service.difference_ms.value for service in contrast.services)
+    assert differences == pytest.approx(contrast.second_ms.value - contrast.first_ms.value)
     with pytest.raises(InputError, match="takes 20 or more"):
         comparison.tail(table_of(many((1, 2, 1))))
 
 
 def test_two_sets_are_compared_service_by_service() -> None:
     before, after = table_of(many(*[(1, 2, 4), (1, 4, 4)] * 10)), table_of(many(*[(1, 2, 0), (1, 4, 0)] * 10))
-    found = comparison.between(before, after)
-    assert found.services[0].name == "cache"
-    assert found.services[0].difference_ms.value == pytest.approx(-4.0)
-    assert found.services[0].difference_ms.high < 0
-    web = next(one for one in found.services if one.name == "web")
+    contrast = comparison.between(before, after)
+    assert contrast.services[0].name == "cache"
+    assert contrast.services[0].difference_ms.value == pytest.approx(-4.0)
+    assert contrast.services[0].difference_ms.high < 0
+    web = next(service for service in contrast.services if service.name == "web")
     assert web.difference_ms.low <= 0 <= web.difference_ms.high
 
 
 def test_shapes_and_their_frequency() -> None:
     spans = many(*[(1, 2, 1)] * 3, (1, 2, 0))
     charges = charged(spans, "web")
-    found = shapes(spans, charges, sections(spans))
-    assert [(one.services, one.traces) for one in found] == [
+    frequent = shapes(spans, charges, sections(spans))
+    assert [(shape.services, shape.traces) for shape in frequent] == [
         (("web", "cache", "post"), 3),
         (("web", "post"), 1),
     ]
-    assert found[0].mean_ms == 4.0
+    assert frequent[0].mean_ms == 4.0
 
 
 def test_the_graph_counts_calls_also_to_what_sends_no_spans() -> None:
     spans = many((1, 2, 1), (1, 2, 1))
-    found = {(edge.caller, edge.callee): edge for edge in graph.edges(spans, charged(spans, "web"))}
-    assert set(found) == {("web", "post"), ("post", "cache")}
-    assert found["web", "post"].per_request == 1.0
-    assert found["post", "cache"].mean_ms == 1.0
+    edges = {(edge.caller, edge.callee): edge for edge in graph.edges(spans, charged(spans, "web"))}
+    assert set(edges) == {("web", "post"), ("post", "cache")}
+    assert edges["web", "post"].per_request == 1.0
+    assert edges["post", "cache"].mean_ms == 1.0
     unnamed = {(edge.caller, edge.callee) for edge in graph.edges(spans, charged(spans))}
     assert unnamed == {("loadgen", "web"), ("web", "post"), ("post", "cache")}
 
@@ -133,15 +133,15 @@ def test_operations_split_services() -> None:
     spans = many((1, 2, 1))
     charges = by_operation(spans, charged(spans, "web"))
     assert "cache: post" in charges.names
-    assert sum(one.share.value for one in profiles(per_trace(spans, charges))) == pytest.approx(1.0)
+    assert sum(profile.share.value for profile in profiles(per_trace(spans, charges))) == pytest.approx(1.0)
 
 
 def test_a_pattern_stands_for_a_peer_that_is_not_named() -> None:
     rows = request(0, 0, 1, 2, 1)
     rows[3] = rows[3]._replace(peer="")
     spans = span_table(rows)
-    found = charged(spans, "web", {"^post$": "its-cache"})
-    assert [found.names[index] for index in found.service] == ["web", "web", "post", "its-cache"]
+    charges = charged(spans, "web", {"^post$": "its-cache"})
+    assert [charges.names[index] for index in charges.service] == ["web", "web", "post", "its-cache"]
 
 
 # ------------------------------------------------------------------------------------- reduction
@@ -171,18 +171,18 @@ TUNABLE = {"web": 5, "post": 7, "text": 6, "media": 6, "user": 4}
     ],
 )
 def test_what_each_reduction_keeps(kind: str, kept: list[str]) -> None:
-    found = reduce(kind, FOUND, TUNABLE, bottlenecks=["user"])
-    assert list(found.kept) == kept
-    assert {*found.kept, *(one.service for one in found.removed)} == set(TUNABLE)
-    assert found.parameters == sum(TUNABLE[service] for service in kept)
-    assert found.parameters_before == 28
-    assert all(one.reason for one in found.removed)
-    assert found.priors.keys() == set(kept)
-    assert max(found.priors.values()) == 1.0
+    reduction = reduce(kind, FOUND, TUNABLE, bottlenecks=["user"])
+    assert list(reduction.kept) == kept
+    assert {*reduction.kept, *(service.service for service in reduction.removed)} == set(TUNABLE)
+    assert reduction.parameters == sum(TUNABLE[service] for service in kept)
+    assert reduction.parameters_before == 28
+    assert all(service.reason for service in reduction.removed)
+    assert reduction.priors.keys() == set(kept)
+    assert max(reduction.priors.values()) == 1.0
 
 
 def test_reasons_carry_their_numbers() -> None:
-    reasons = {one.service: one.reason for one in reduce("critical-path", FOUND, TUNABLE).removed}
+    reasons = {removed.service: removed.reason for removed in reduce("critical-path", FOUND, TUNABLE).removed}
     assert reasons["user"] == "it appears in no trace"
     assert all(text in reasons["text"] for text in ("0.4 ms", "1 ms"))
     assert all(text in reasons["media"] for text in ("0.50%", "1.0%"))
@@ -199,12 +199,12 @@ def test_thresholds_are_options_and_an_empty_space_is_refused() -> None:
 
 
 def test_priors_follow_the_shares() -> None:
-    found = reduce("soft", FOUND, TUNABLE).priors
-    assert found["web"] == 1.0
-    assert found["post"] == pytest.approx(0.8)
-    assert found["user"] == 0.05
+    priors = reduce("soft", FOUND, TUNABLE).priors
+    assert priors["web"] == 1.0
+    assert priors["post"] == pytest.approx(0.8)
+    assert priors["user"] == 0.05
 
 
 def test_the_overlap_of_subsets() -> None:
-    found = overlap([reduce("critical-path", FOUND, TUNABLE), reduce("variability", FOUND, TUNABLE)])
-    assert found == {("critical-path", "variability"): 0.25}
+    overlaps = overlap([reduce("critical-path", FOUND, TUNABLE), reduce("variability", FOUND, TUNABLE)])
+    assert overlaps == {("critical-path", "variability"): 0.25}

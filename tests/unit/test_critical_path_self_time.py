@@ -1,4 +1,4 @@
-"""Self time: small cases, who is charged, and an independent count on random trees."""
+"""Self time: small cases, the service that is charged, and an independent count on random trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.critical_path.service_time import service_times
 from framework.model.spans import SpanTable
 from tests.span_tables import Row, span_table
 
-# What it shows: (rows, self time of each).
+# Keyed by the rule that a case shows: (rows, self time of each row).
 CASES = {
     "a child and a longer grandchild are clipped": (
         [Row("A", 0, 100), Row("B", 10, 110, 0), Row("C", 40, 50, 1)],
@@ -43,8 +43,8 @@ CASES = {
 
 
 def charged_to(spans: SpanTable, entry: str) -> list[str]:
-    found = charged(spans, entry)
-    return [found.names[index] for index in found.service]
+    charges = charged(spans, entry)
+    return [charges.names[index] for index in charges.service]
 
 
 @pytest.mark.parametrize(("rows", "expected"), CASES.values(), ids=CASES.keys())
@@ -63,15 +63,15 @@ def test_a_call_to_a_silent_store_is_charged_to_it_and_the_root_to_the_entry() -
         ]
     )
     assert charged_to(spans, "nginx") == ["nginx", "compose", "post-memcached", "compose", "post-storage"]
-    times = {one.service: one for one in service_times(spans, "nginx")}
+    times = {profile.service: profile for profile in service_times(spans, "nginx")}
     # 1000 root - 700 of the server; compose: 700 - 400 and the 100 around post-storage's 200.
-    shares = {name: round(one.share.value, 6) for name, one in times.items()}
+    shares = {name: round(service.share.value, 6) for name, service in times.items()}
     assert shares == {"nginx": 0.3, "compose": 0.4, "post-memcached": 0.1, "post-storage": 0.2}
     assert (times["compose"].spans, times["compose"].traces) == (2, 1)
     assert times["compose"].mean_ms.value == times["compose"].path_ms.value == pytest.approx(400 / 1e6)
     told = service_times(spans, "nginx", {"": "cache"})
-    assert {one.service for one in told} == set(times), "a peer that the span names counts before any pattern"
-    assert [one.service for one in service_times(spans, "nginx")] == [
+    assert {service.service for service in told} == set(times), "a peer that the span names counts before any pattern"
+    assert [service.service for service in service_times(spans, "nginx")] == [
         "compose",
         "nginx",
         "post-storage",

@@ -1,4 +1,4 @@
-"""Clock skew: when a child is shifted, by how much, and who moves with it."""
+"""Clock skew: the children that are shifted, by how much, and the spans that move with them."""
 
 from __future__ import annotations
 

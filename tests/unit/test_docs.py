@@ -70,7 +70,7 @@ def test_every_optimizer_has_a_page_that_says_what_its_class_says() -> None:
 
 
 def test_every_row_of_the_threat_model_has_a_test_that_exists() -> None:
-    """``file.py::test`` below tests/; ``::test`` is of the file named before it."""
+    """A row names ``file.py::test`` below tests/; ``::test`` alone means the file named before it."""
     rows = [line for line in (ROOT / "docs" / "threat-model.md").read_text().splitlines() if line.startswith("| ")]
     assert len(rows) > 30
     for row in rows:

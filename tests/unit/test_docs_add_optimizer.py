@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The example, laid out as an installer lays it out: the module, and the metadata of its distribution."""
+    """Lay the example out as an installer does: the module, and the metadata of its distribution."""
     plugin, _ = blocks("python")
     project = tomllib.loads(blocks("toml")[0])["project"]
     (tmp_path / "tailor_coordinate.py").write_text(plugin)
@@ -86,12 +86,12 @@ def test_the_guide_names_every_capability() -> None:
 
 
 def test_installed_by_pip_it_is_listed_and_runs(tmp_path: Path) -> None:
-    """The guide's project as it stands, through pip, then through the command line in another process."""
+    """Install the guide's project unchanged with pip, then run it from the command line in another process."""
     project, site = tmp_path / "project", tmp_path / "site"
     project.mkdir()
     (project / "tailor_coordinate.py").write_text(blocks("python")[0])
     (project / "pyproject.toml").write_text(blocks("toml")[0])
-    # Without the network: what builds it is installed already, and tailor itself is the checkout.
+    # Without the network: the build tools are installed already, and tailor itself is the checkout.
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--target", str(site), str(project)], check=True, capture_output=True)
     root = GUIDE.parents[2]
@@ -103,7 +103,7 @@ def test_installed_by_pip_it_is_listed_and_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    listed = {one["name"]: one for one in json.loads(said("optimizers", "--json"))}
+    listed = {row["name"]: row for row in json.loads(said("optimizers", "--json"))}
     assert listed["coordinate"]["summary"] == "one parameter at a time, from the best so far"
     race = ["--only", "microservices 1 ", "--evaluations", "4", "--seeds", "1", "--output", str(tmp_path / "bench")]
     ranks = json.loads(said("bench", "coordinate", "random", *race, "--json"))["mean_ranks"]["4"]

@@ -35,7 +35,7 @@ def blocks(guide: Path, language: str) -> list[str]:
 
 
 def install(guide: Path, directory: Path) -> Path:
-    """The example as an installer lays it out; returns its module."""
+    """Lay the example out as an installer does; return its module."""
     project = tomllib.loads(blocks(guide, "toml")[0])["project"]
     [(group, entries)] = project["entry-points"].items()
     [module] = {value.partition(":")[0] for value in entries.values()}
@@ -67,12 +67,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[int]:
-    """The port of a server on loopback."""
+    """Start a server on loopback; return its port."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as serving:
         thread = threading.Thread(target=serving.serve_forever, daemon=True)
         thread.start()
@@ -82,7 +82,7 @@ def server() -> Iterator[int]:
 
 
 class AtHome(PretendMachine):
-    """Its containers are on this machine's loopback; its counters tell the real time."""
+    """A pretended machine whose containers are on this machine's loopback, with the real clock."""
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
         running = super().deploy(deployment, progress)
@@ -131,7 +131,7 @@ def test_the_example_of_a_format_is_analysed(tmp_path: Path) -> None:
         env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    services = {one["name"] for one in json.loads(done.stdout)["services"]}
+    services = {service["name"] for service in json.loads(done.stdout)["services"]}
     assert services == {"front", "cache"}
     unknown = subprocess.run(
         [*tailor, "analyze", str(tmp_path / "spans.csv"), "--format", "cvs"],

@@ -10,8 +10,8 @@ from framework.cli.exits import EXIT_CODES, exit_code
 
 
 def classes() -> list[type[errors.TailorError]]:
-    found = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.TailorError)]
-    return [c for c in found if c is not errors.TailorError]
+    kinds = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.TailorError)]
+    return [c for c in kinds if c is not errors.TailorError]
 
 
 def test_every_error_has_an_exit_code() -> None:

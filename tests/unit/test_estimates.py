@@ -1,4 +1,4 @@
-"""Quantiles and means: published ranks, and what must hold for any sample."""
+"""Quantiles and means: published ranks, and properties of any sample."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_ranks_cover_and_no_narrower_side_would(count: int, probability: float) 
 
 
 def test_a_quantile_is_a_sample_with_its_interval() -> None:
-    found = quantile(np.arange(1000, 0, -1), 0.95)
-    assert (found.value, found.low, found.high, found.count) == (950, 936, 964, 1000)
+    p95 = quantile(np.arange(1000, 0, -1), 0.95)
+    assert (p95.value, p95.low, p95.high, p95.count) == (950, 936, 964, 1000)
 
 
 def test_below_72_samples_p95_has_no_upper_bound() -> None:
@@ -55,10 +55,10 @@ def test_failed_requests_are_infinitely_slow() -> None:
 @settings(deadline=None)
 @given(samples, st.sampled_from([0.5, 0.95, 0.99, 0.999]))
 def test_a_quantile_lies_in_its_interval_and_splits_the_sample(values: list[float], probability: float) -> None:
-    found = quantile(values, probability)
-    assert found.low <= found.value <= found.high
-    at_most = sum(value <= found.value for value in values) / len(values)
-    below = sum(value < found.value for value in values) / len(values)
+    estimate = quantile(values, probability)
+    assert estimate.low <= estimate.value <= estimate.high
+    at_most = sum(value <= estimate.value for value in values) / len(values)
+    below = sum(value < estimate.value for value in values) / len(values)
     assert at_most >= probability - 1e-9
     assert below < probability + 1e-9
 
@@ -66,17 +66,17 @@ def test_a_quantile_lies_in_its_interval_and_splits_the_sample(values: list[floa
 @settings(deadline=None)
 @given(samples, st.floats(0.001, 1000))
 def test_quantiles_follow_the_unit(values: list[float], factor: float) -> None:
-    found, scaled = quantile(values, 0.5), quantile([value * factor for value in values], 0.5)
+    plain, scaled = quantile(values, 0.5), quantile([value * factor for value in values], 0.5)
     assert (scaled.value, scaled.low, scaled.high) == pytest.approx(
-        (found.value * factor, found.low * factor, found.high * factor)
+        (plain.value * factor, plain.low * factor, plain.high * factor)
     )
 
 
 def test_the_mean_of_few_samples_is_student_s() -> None:
     values = [4.0, 5.0, 9.0, 6.0]
-    found = mean(values)
+    estimate = mean(values)
     low, high = stats.t.interval(0.95, 3, loc=6.0, scale=stats.sem(values))
-    assert (found.value, found.low, found.high) == pytest.approx((6.0, low, high))
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((6.0, low, high))
 
 
 def test_batches_widen_the_interval_of_a_mean_that_remembers() -> None:
@@ -87,14 +87,14 @@ def test_batches_widen_the_interval_of_a_mean_that_remembers() -> None:
 
 
 def test_one_sample_has_a_mean_and_no_interval() -> None:
-    found = mean([3.0])
-    assert (found.value, found.low, found.high) == (3.0, -math.inf, math.inf)
+    estimate = mean([3.0])
+    assert (estimate.value, estimate.low, estimate.high) == (3.0, -math.inf, math.inf)
 
 
 def test_a_rate_has_the_exact_poisson_interval() -> None:
-    found = rate(10, 2.0)
+    estimate = rate(10, 2.0)
     # Garwood's interval of 10 events, as tabled: 4.80 to 18.39.
-    assert (found.value, found.low, found.high) == pytest.approx((5.0, 4.80 / 2, 18.39 / 2), abs=0.005)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((5.0, 4.80 / 2, 18.39 / 2), abs=0.005)
     assert rate(0, 1.0).low == 0
 
 

@@ -1,4 +1,4 @@
-"""Events of a study: each is shown, and what the store keeps of them is a public document that does not change."""
+"""Events of a study: each is shown, and the document that the store keeps of each is public and does not change."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
 
 
 class Shown:
-    """A progress display with what it shows: what it printed, and the columns of its bar."""
+    """A progress display with its output: the text that it printed, and the columns of its bar."""
 
     def __init__(self) -> None:
         self._printed = io.StringIO()
@@ -129,8 +129,8 @@ class Shown:
 
 
 def test_every_declared_event_is_watched_or_stored_and_has_an_example() -> None:
-    declared = {one for one in vars(events).values() if isinstance(one, type) and one.__module__ == events.__name__}
-    stored = {one for one in declared if issubclass(one, StoredEvent)} - {StoredEvent}
+    declared = {kind for kind in vars(events).values() if isinstance(kind, type) and kind.__module__ == events.__name__}
+    stored = {kind for kind in declared if issubclass(kind, StoredEvent)} - {StoredEvent}
     assert declared - stored - {StoredEvent} <= set(typing.get_args(Event))
     assert [type(event) for event in EXAMPLES] == list(typing.get_args(Event))
     assert {type(event) for event, _, _ in STORED} == stored
@@ -194,7 +194,7 @@ def test_the_lines_of_a_profile_in_a_log() -> None:
         assert [(task.description, task.completed, task.total) for task in bar.tasks] == [("cache beside l3", 1, 4)]
         watch(ProfileWindowStarted(3, 4, "front", ""))
         assert bar.tasks[0].description == "front alone"
-    said = [one for one in printed.getvalue().splitlines() if one.startswith("profile:")]
+    said = [line for line in printed.getvalue().splitlines() if line.startswith("profile:")]
     assert said == ["profile: window 1 of 4, cache", "profile: window 3 of 4, front"]
 
 

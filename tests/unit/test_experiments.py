@@ -1,4 +1,4 @@
-"""Every experiment's runner can be started, and what needs no machine works on results that are there."""
+"""Every experiment's runner can be started, and its evaluation works on the results that are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNNERS = sorted(
     path for path in (ROOT / "experiments").rglob("run") if path.read_text().startswith("#!/usr/bin/env python3")
 )
-SHORT = {"agreement"}  # they take no options
+SHORT = {"agreement"}  # their runners take no options
 DDS = json.loads((ROOT / "experiments" / "first-studies" / "results" / "dds-seed1.json").read_text())
 
 
@@ -65,7 +65,7 @@ def test_directions_of_changes() -> None:
 
 
 def side_by_side(slope: float) -> dict[str, Any]:
-    """Ten groups on a machine that gets slower; ``b`` takes 0.8 of ``a``'s time."""
+    """Return ten groups measured on a machine that gets slower; ``b`` takes 0.8 of ``a``'s time."""
 
     def trial(label: str, group: int, value: float) -> dict[str, Any]:
         tick = 40.0 * 1.1**group * (1.3 if label == "b" else 1.0)
@@ -98,7 +98,7 @@ def test_ranks_of_arms_and_how_far_apart_they_must_be() -> None:
     assert "p = 0.000; two differ where their mean ranks are more than 1.0 apart" in figure4["differences"](levels)
 
 
-def test_what_random_configurations_change_is_known_beside_what_searches_do() -> None:
+def test_changes_by_random_configurations_are_computed() -> None:
     drawn = loaded("agreement")["chances"]({"cores": 2, "memory_mib": 24_105}, {"nginx.upstream_keepalive": 0})
     assert drawn["nginx.upstream_keepalive"]["up"] > 0.5
     assert not drawn["nginx.upstream_keepalive"]["down"]

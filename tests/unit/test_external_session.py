@@ -23,7 +23,7 @@ SPACE = {"parameters": [{"name": "a", "kind": "real", "default": 0.5, "low": 0.0
 
 
 class Failing:
-    """A store whose next begin fails."""
+    """A store whose next ``begin_trials`` fails once ``fails`` is set."""
 
     def __init__(self, store: StudyStore) -> None:
         self._store = store
@@ -62,34 +62,34 @@ def test_many_clients_at_once_are_given_different_trials_and_replay_finds_the_sa
 
     def client(name: str) -> list[int]:
         done = []
-        while found := here.external.ask(study, 1, name, 60.0):
-            [asked] = found
-            here.external.tell(study, [TrialResult(asked.number, float(asked.configuration["a"]))])
-            done.append(asked.number)
+        while trials := here.external.ask(study, 1, name, 60.0):
+            [trial] = trials
+            here.external.tell(study, [TrialResult(trial.number, float(trial.configuration["a"]))])
+            done.append(trial.number)
         return done
 
     with ThreadPoolExecutor(8) as clients:
-        given = [number for done in clients.map(client, [f"c{one}" for one in range(8)]) for number in done]
+        given = [number for done in clients.map(client, [f"c{number}" for number in range(8)]) for number in done]
     assert sorted(given) == list(range(1, 61))
     trials = here.tailor.store.trials(study)
-    assert {one.state for one in trials} == {TrialState.COMPLETED}
-    found = here.tailor.store.get(study).best
-    assert found is not None
-    assert trials[found - 1].value == min(one.value for one in trials if one.value is not None)
+    assert {trial.state for trial in trials} == {TrialState.COMPLETED}
+    best = here.tailor.store.get(study).best
+    assert best is not None
+    assert trials[best - 1].value == min(trial.value for trial in trials if trial.value is not None)
     here.external.leave(study)
     assert here.external.ask(study, 1, "late", 60.0) == []
     assert "replay diverged" not in {event["kind"] for event in here.tailor.store.events(study)}
 
 
 def test_an_ask_that_could_not_be_recorded_is_asked_again(here: Place) -> None:
-    """The optimizer is not ahead of what the store knows."""
+    """The optimizer is never ahead of the store."""
     study, other = here.create("dds"), here.create("dds")
     here.store.fails = True
     with pytest.raises(StoreBusy):
         here.external.ask(study, 3, "me", 60.0)
     again = here.external.ask(study, 3, "me", 60.0)
-    assert [one.configuration for one in again] == [
-        one.configuration for one in here.external.ask(other, 3, "me", 60.0)
+    assert [trial.configuration for trial in again] == [
+        trial.configuration for trial in here.external.ask(other, 3, "me", 60.0)
     ]
 
 
@@ -103,13 +103,13 @@ def test_the_best_keeps_the_limits_and_the_same_quantities_have_to_be_told(here:
             study, [TrialResult(trials[0].number, 1.0, quantities={"errors": 0, "cpu": 1}, costs={"web": 2.0})]
         )
     told = [
-        TrialResult(one.number, value, quantities={"errors": errors, "cpu": cpu})
-        for one, value, errors, cpu in zip(
+        TrialResult(trial.number, value, quantities={"errors": errors, "cpu": cpu})
+        for trial, value, errors, cpu in zip(
             trials, (1.0, 9.0, 2.0, 5.0), (0.03, 0.0, 0.02, 0.01), (1.0, 1.0, 1.0, 2.0), strict=True
         )
     ]
-    for one, best in zip(told, (1, 2, 2, 4), strict=True):
-        here.external.tell(study, [one])
+    for result, best in zip(told, (1, 2, 2, 4), strict=True):
+        here.external.tell(study, [result])
         assert here.tailor.store.get(study).best == best
     with pytest.raises(IllegalTransition, match="told before"):
         here.external.tell(study, [TrialResult(told[0].trial, 1.0, quantities={"errors": 0.0, "cpu": 1.0})])
@@ -122,7 +122,7 @@ def test_the_best_keeps_the_limits_and_the_same_quantities_have_to_be_told(here:
 
 
 def test_what_groups_took_reaches_the_optimizer(here: Place) -> None:
-    """Two optimizers that were told the same values, and different costs, ask for different things."""
+    """Two optimizers with equal values and different costs ask for different configurations."""
     space = {
         "parameters": [
             {"name": f"{group}.{name}", "kind": "real", "default": 0.5, "low": 0.0, "high": 1.0, "group": group}
@@ -134,12 +134,12 @@ def test_what_groups_took_reaches_the_optimizer(here: Place) -> None:
     for sign in (1.0, -1.0):
         study = here.external.create("ours", space, "tailor", 30, 1, {}).id
         for _ in range(12):
-            [one] = here.external.ask(study, 1, "me", 60.0)
-            x = float(one.configuration["web.threads"])
+            [trial] = here.external.ask(study, 1, "me", 60.0)
+            x = float(trial.configuration["web.threads"])
             costs = {"web": 100.0 * math.exp(sign * x), "db": 30.0}
-            here.external.tell(study, [TrialResult(one.number, 10.0 + x, 0.5, costs=costs)])
-        asked.append([one.configuration for one in here.tailor.store.trials(study)])
-        assert all(one.costs for one in here.tailor.store.trials(study))
+            here.external.tell(study, [TrialResult(trial.number, 10.0 + x, 0.5, costs=costs)])
+        asked.append([trial.configuration for trial in here.tailor.store.trials(study)])
+        assert all(trial.costs for trial in here.tailor.store.trials(study))
     assert asked[0] != asked[1]
 
 
@@ -153,12 +153,12 @@ def test_results_are_taken_all_or_none(here: Place) -> None:
     ):
         with pytest.raises(error):
             here.external.tell(study, [TrialResult(first.number, 1.0), wrong])
-        assert {one.state for one in here.tailor.store.trials(study)} == {TrialState.RUNNING}
+        assert {trial.state for trial in here.tailor.store.trials(study)} == {TrialState.RUNNING}
     here.external.tell(
         study, [TrialResult(first.number, 1.0), TrialResult(first.number, 1.0), TrialResult(second.number, 0.5)]
     )
     here.external.tell(study, [TrialResult(first.number, 1.0)])
-    assert [one.value for one in here.tailor.store.trials(study)] == [1.0, 0.5]
+    assert [trial.value for trial in here.tailor.store.trials(study)] == [1.0, 0.5]
     assert here.tailor.store.get(study).best == second.number
 
 
@@ -172,7 +172,7 @@ def test_the_optimizers_that_are_kept_are_bounded_and_others_are_brought_to_thei
             [trial] = kept.ask(study, 1, "a", 60.0)
             assert trial.number == number
             kept.tell(study, [TrialResult(number, float(number))])
-            assert len(kept._desks) <= 3
+            assert len(kept._sessions) <= 3
     (tmp_path / "undisturbed").mkdir()
     undisturbed = Place(tmp_path / "undisturbed")
     other = undisturbed.create("dds")
@@ -188,14 +188,14 @@ def test_the_optimizers_that_are_kept_are_bounded_and_others_are_brought_to_thei
 
 
 def test_an_optimizer_that_is_asked_is_not_forgotten(tmp_path: Path) -> None:
-    """Two of one study in a process would give the same configurations."""
+    """Two optimizers of one study in a process would give the same configurations."""
     place = Place(tmp_path)
     kept = External(place.store, place.external._offers, VirtualClock(), lambda: MACHINE, kept_parameters=1)  # type: ignore[arg-type]
     studies = [place.create("random") for _ in range(6)]
     with ThreadPoolExecutor(12) as pool:
-        found = list(pool.map(lambda study: kept.ask(study, 2, "a", 60.0), studies * 10))
+        answers = list(pool.map(lambda study: kept.ask(study, 2, "a", 60.0), studies * 10))
     for place_in, study in enumerate(studies):
-        numbers = sorted(trial.number for trials in found[place_in::6] for trial in trials)
+        numbers = sorted(trial.number for trials in answers[place_in::6] for trial in trials)
         assert numbers == list(range(1, 21))
         assert len({trial.configuration for trial in place.store.trials(study)}) == 20  # type: ignore[operator]
     place.tailor.close()

@@ -40,14 +40,14 @@ from tests.fakes import pretend_tailor
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"
 CASES = int(os.environ.get("TAILOR_FORMAT_CASES", "40"))
-MOST_CHARACTERS = 6_000  # of a reason: a person reads it
+MOST_CHARACTERS = 6_000  # the longest reason: a person reads it
 
 Reader = Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
 class Format:
-    """``file``: a good one, the copy that is spoilt.  ``read``: raises Tailor's own errors only."""
+    """A file format: ``file`` is a good file, later overwritten; ``read`` raises Tailor's own errors only."""
 
     file: Path
     read: Reader
@@ -88,7 +88,7 @@ def profile_format(directory: Path) -> Format:
 
 
 def study_format(directory: Path) -> Format:
-    """A study as `tailor export` writes it."""
+    """Export a study as `tailor export` does."""
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.05)
     tailor, _ = pretend_tailor(directory, machine)
     request = TuneRequest(
@@ -157,7 +157,7 @@ values = st.recursive(
 
 @st.composite
 def cut(draw: st.DrawFn, good: bytes) -> bytes:
-    """A few slices removed, doubled or replaced by junk."""
+    """Draw the bytes with a few slices removed, doubled or replaced by junk."""
     text = good
     for _ in range(draw(st.integers(1, 3))):
         begin = draw(st.integers(0, len(text)))
@@ -169,7 +169,7 @@ def cut(draw: st.DrawFn, good: bytes) -> bytes:
 
 @st.composite
 def changed(draw: st.DrawFn, document: Any) -> Any:
-    """The same tree with something else, less, or more in one place."""
+    """Draw the tree with one value replaced, removed, added or repeated."""
     place, path = document, []
     while isinstance(place, dict | list) and place and draw(st.integers(0, 5)):
         key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
@@ -208,7 +208,7 @@ def spoilt(data: st.DataObject, good: bytes, name: str) -> bytes:
 
 
 def spoilt_study(data: st.DataObject, good: bytes) -> bytes:
-    """The file itself, or one of its parts."""
+    """Spoil the file itself, or one of its parts."""
     if not data.draw(st.integers(0, 3)):
         return data.draw(cut(good))
     buffer = io.BytesIO()
@@ -252,15 +252,15 @@ def test_it_is_understood_or_refused_with_the_reason(name: str, tmp_path: Path) 
             reasons.append(str(error))
 
     read()
-    assert all(0 < len(one) < MOST_CHARACTERS for one in reasons)
+    assert all(0 < len(reason) < MOST_CHARACTERS for reason in reasons)
     assert len(reasons) > CASES / 10, "hardly anything was spoilt"
 
 
-# ---------------------------------------------------------------------- what a campaign found
+# ---------------------------------------------------------------------- files that a campaign showed to be a problem
 
 
 def test_a_set_within_a_set_is_no_pattern(tmp_path: Path) -> None:
-    """Python warns of it: it will mean something else one day."""
+    """Python warns of such a pattern: its meaning will change in a later version."""
     form = FORMATS["service type"](tmp_path)
     good = r'"^\\s*keepalive\\s"'
     text = form.file.read_text()

@@ -36,7 +36,7 @@ def begun(directory: Path, scale: Callable[[Any], float], plan: StudyPlan = PLAN
 
 
 def changed(bench: Bench, number: int | None) -> set[str]:
-    """Services whose parameters a trial changes."""
+    """Return the services whose parameters a trial changes."""
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     trial = next(t for t in bench.store.trials("s1") if t.number == number)
     return {name.partition(".")[0] for name, value in trial.configuration.items() if value != space.default()[name]}
@@ -61,11 +61,11 @@ def test_services_that_do_not_matter_go_back_to_their_defaults(tmp_path: Path) -
     verdict = [t for t in trials if t.purpose == "verdict"]
     assert len(verdict) == 40
     assert {t.pair for t in verdict if t.configuration == best.configuration} == set(range(10, 20))
-    found = summary(bench, finished)
-    assert found.smaller is not None
-    assert "made smaller: " in found.smaller
-    assert {one.service for one in found.changes} == {"cache"}
-    assert "made smaller" in page(found, trials)
+    shown = summary(bench, finished)
+    assert shown.smaller is not None
+    assert "made smaller: " in shown.smaller
+    assert {change.service for change in shown.changes} == {"cache"}
+    assert "made smaller" in page(shown, trials)
 
 
 def test_what_is_needed_stays(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_without_an_improvement_nothing_is_made_smaller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop_at", [80, 105])
-def test_a_killed_study_makes_the_same_smaller(tmp_path: Path, stop_at: int) -> None:
+def test_a_killed_study_gives_the_same_smaller_recommendation(tmp_path: Path, stop_at: int) -> None:
     (tmp_path / "whole").mkdir()
     whole, procedure = begun(tmp_path / "whole", larger_is_faster)
     expected = procedure.run()

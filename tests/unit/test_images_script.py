@@ -1,4 +1,4 @@
-"""``scripts/images``: which images it makes.  Nothing is pulled or built here."""
+"""``scripts/images``: the list of images that it makes.  Nothing is pulled or built here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of what people give: each names its field, and whoever shows it words it."""
+"""Errors of input: each names its field, and the command line or the API words it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_only_the_command_line_speaks_of_flags() -> None:
             if getattr(node.exc.func, "id", "") not in ("InputError", "FieldError", "UnknownName"):
                 continue
             texts = [
-                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
             ]
             wrong += [f"{path.relative_to(ROOT)}: {text}" for text in texts if re.search(r"(^|[\s(])--[a-z]", text)]
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Whose process number it is: a container that shares its machine's name has numbers of its own."""
+"""Leases name a machine and a process: a container with its machine's name has process numbers of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = TuneRequest(SMALL, rate_rps=100.0, iterations=2, repetitions=1, pairs=3, drift_every=0, minimal=0)
 
 
-def test_only_dead_processes_of_this_machine_lose_what_they_hold(tmp_path: Path) -> None:
+def test_only_dead_processes_of_this_machine_lose_their_leases(tmp_path: Path) -> None:
     tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 10.0))
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -1,4 +1,4 @@
-"""The list of studies: as the summaries have it, though it reads neither applications nor measurements."""
+"""The list of studies equals the summaries, though it reads neither applications nor measurements."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_the_list_says_what_the_summaries_say(tailor: Opened, request_: TuneRequ
     run(tailor, replace(request_, pairs=0, subject_to=("p99 <= 1000", "throughput >= 1")))
     tailor.studies.create(request_)
     summaries = tailor.results.summaries()
-    said = [(found.study.id, found.trials, found.headline) for found in listed(tailor.store)]
-    assert said == [(found.study.id, sum(found.trials.values()), found.headline) for found in summaries]
+    said = [(row.study.id, row.trials, row.headline) for row in listed(tailor.store)]
+    assert said == [(summary.study.id, sum(summary.trials.values()), summary.headline) for summary in summaries]
     assert [headline.partition(":")[0] for _, _, headline in said][::3] == [
         "Improvement",
         "The default configuration has no value yet.",
@@ -61,7 +61,7 @@ def test_the_list_says_what_the_summaries_say(tailor: Opened, request_: TuneRequ
 
 
 def test_before_a_choice_the_best_is_the_best_that_keeps_the_limits(tailor: Opened, request_: TuneRequest) -> None:
-    """A study that was stopped: only its measurements tell which trial that is."""
+    """Of a study that was stopped, only the measurements tell which trial that is."""
     run(tailor, replace(request_, pairs=0, subject_to=("p99 <= 1000",)))
     [kept] = tailor.store.studies()
     chosen = kept.best

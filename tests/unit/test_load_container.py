@@ -1,4 +1,4 @@
-"""What the load generator reports becomes a result, or names what ended it; its container is a stand-in here."""
+"""Events of the load generator become a result, or an error with the reason of its end; its container is a fake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNING = Running(Deployment("a", "tailor-s", Configuration({}), {}, {}), "net",
 
 
 class Containers:
-    """Writes these events."""
+    """A fake engine whose container writes the given events."""
 
     def __init__(self, events: list[dict[str, Any]], error: Exception | None = None, image: bool = True) -> None:
         self._events, self._error, self._image = events, error, image

@@ -24,7 +24,7 @@ ROW = st.tuples(INT64, INT64, INT64, st.integers(0, 255), st.integers(-(2**15), 
 
 
 def packed(rows: list[tuple[int, ...]]) -> str:
-    """As the generator packs them."""
+    """Pack rows as the generator does."""
     data = b"".join(np.array([row[column] for row in rows], kind).tobytes() for column, (_, kind) in enumerate(COLUMNS))
     return base64.b64encode(zlib.compress(data)).decode()
 
@@ -43,7 +43,7 @@ def test_columns_come_back_as_they_were_packed(rows: list[tuple[int, ...]]) -> N
 def test_what_the_generator_wrote_is_read() -> None:
     case = recorded()
     result = load_result(case["event"])
-    found = zip(
+    columns = zip(
         result.due_ns.tolist(),
         result.sent_ns.tolist(),
         result.end_ns.tolist(),
@@ -52,7 +52,7 @@ def test_what_the_generator_wrote_is_read() -> None:
         result.ok.tolist(),
         strict=True,
     )
-    assert [list(row) for row in found] == case["rows"]
+    assert [list(row) for row in columns] == case["rows"]
     assert result.started_ns == 1_700_000_000_123_456_789
     assert (result.warmup_s, result.window_s, result.classes) == (1.0, 2.0, ("read", "write"))
     assert result.errors == {"timeout": 1, "status 500": 1}

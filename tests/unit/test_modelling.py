@@ -1,4 +1,4 @@
-"""Twins from recorded studies, and what they are asked: everything but the engine is real."""
+"""Twins from recorded studies, and the questions they answer: everything but the engine is real."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def application(tmp_path: Path) -> Path:
-    """The slice with the twin made by hand beside it."""
+    """Copy the url-shortener, with the twin made by hand in its directory."""
     copied = tmp_path / "url-shortener"
     shutil.copytree(SLICE.directory, copied)
     twin_path(copied).write_text(twin_text(TWIN))
@@ -95,12 +95,12 @@ def test_testbeds_are_chosen_by_name(application: Path, tailor: adapters.Opened)
 
 def test_what_if(application: Path, tailor: adapters.Opened) -> None:
     ask = tailor.twins.what_if
-    found = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
-    assert found.ratio is not None
-    assert found.ratio.high < 1, "connections that are kept need not be set up"
-    assert found.inert == ("nginx.tcp_nodelay",)
+    answer = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
+    assert answer.ratio is not None
+    assert answer.ratio.high < 1, "connections that are kept need not be set up"
+    assert answer.inert == ("nginx.tcp_nodelay",)
     again = ask(application, {"nginx.upstream_keepalive": 64, "nginx.tcp_nodelay": False}, seconds=5, count=4)
-    assert again == found
+    assert again == answer
     swept = ask(application, {}, seconds=2, count=2, limit_ms=30.0)
     assert swept.changed is None
     assert swept.default.sweep is not None
@@ -113,7 +113,7 @@ def test_what_if(application: Path, tailor: adapters.Opened) -> None:
 
 
 def recorded_study(directory: Path, name: str = "s1") -> Any:
-    """A study on the twin made by hand, recorded as if it had been measured, with the traces of the default."""
+    """Run a study on the twin made by hand, recorded as if it had been measured, with the traces of the default."""
     bench, testbed = bench_of(directory, VirtualClock())
     testbed.modelled = False
     space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
@@ -128,7 +128,7 @@ def recorded_study(directory: Path, name: str = "s1") -> Any:
 
 
 def profile_of(path: Path, application: str = "url-shortener") -> Path:
-    """Written by hand: two services that harm each other, and one that does neither."""
+    """Write a profile by hand: two services that slow each other down, and one that does not."""
     names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
     about = ProfileHeader(application, "", {}, "0", "1", 300.0, 1.0, 2.0, 1, names)
     windows = [
@@ -150,10 +150,12 @@ def test_placements_are_tried_on_the_twin_of_another_machine(
     profile = profile_of(tmp_path / "profile.jsonl")
     twins = tailor.twins
     twin = twins.rehosted(application, cores=16, nodes=2, memory_mib=32_768, profile=profile)
-    about = {one.name: one for one in twin.services}
+    about = {service.name: service for service in twin.services}
     assert about["url-shorten"].sensitivity["l3"] == pytest.approx(math.log(3.0))
     assert (about["url-shorten"].pressure["l3"], about["nginx"].pressure["l3"]) == (1.0, 0.0)
-    assert about["url-shorten-memcached"] == next(one for one in TWIN.services if one.name == "url-shorten-memcached")
+    assert about["url-shorten-memcached"] == next(
+        service for service in TWIN.services if service.name == "url-shorten-memcached"
+    )
     twins.write_twin(twin, application)
     request = TuneRequest(
         application, optimizer="placement-exact", iterations=1, placement="only", profile=profile, minimal=0,
@@ -162,7 +164,7 @@ def test_placements_are_tried_on_the_twin_of_another_machine(
     )  # fmt: skip
     study = tailor.studies.run(tailor.placements.propose(request).id, lambda event: None)
     assert study.machine.cores == 16
-    [searched] = [one for one in tailor.store.trials(study.id) if one.purpose == "search"]
+    [searched] = [trial for trial in tailor.store.trials(study.id) if trial.purpose == "search"]
     assert set(searched.configuration.values()) == {"0-7", "8-15"}, "the modelled machine's, not this one's"
     assert searched.configuration["url-shorten.cpuset"] != searched.configuration["url-shorten-db.cpuset"]
     assert study.verdict is not None
@@ -170,7 +172,9 @@ def test_placements_are_tried_on_the_twin_of_another_machine(
     drawn = tailor.placements.write_machine(study, searched.configuration).read_text()
     assert "CPU 0-15" in drawn
     again = twins.rehosted(application, cores=4, nodes=1, memory_mib=4096)
-    assert [one.sensitivity for one in again.services] == [one.sensitivity for one in twin.services], "they stay"
+    assert [service.sensitivity for service in again.services] == [service.sensitivity for service in twin.services], (
+        "they stay"
+    )
     with pytest.raises(InputError, match="is of another, not of url-shortener"):
         twins.rehosted(
             application, cores=4, nodes=1, memory_mib=4096, profile=profile_of(tmp_path / "o.jsonl", "another")
@@ -194,16 +198,16 @@ def test_a_twin_is_made_from_studies(tmp_path: Path, application: Path, tailor: 
     evidence = twins.write_evidence(application, ["s1"], tmp_path / "evidence.json")
     kept = read_evidence(evidence)
     assert kept.rate_rps == 300.0
-    assert {one.key[0] for one in kept.structure.operations} >= {"nginx", "url-shorten", "url-shorten-db"}
+    assert {operation.key[0] for operation in kept.structure.operations} >= {"nginx", "url-shorten", "url-shorten-db"}
     assert len(kept.points) == 9
     assert sum(not point.configuration for point in kept.points) == 1
-    found = twins.calibrate(application, [str(evidence)], steps=25)
-    assert found.twin == twins.calibrate(application, ["s1"], steps=25).twin, "from the file as from the study"
-    assert found.twin.fit["fitted_p95_error"] < 0.5
-    assert found.twin.fit["fitted_points"] + found.twin.fit["validation_points"] == 9
-    measured, modelled = found.services["url-shorten"]
+    calibrated = twins.calibrate(application, [str(evidence)], steps=25)
+    assert calibrated.twin == twins.calibrate(application, ["s1"], steps=25).twin, "from the file as from the study"
+    assert calibrated.twin.fit["fitted_p95_error"] < 0.5
+    assert calibrated.twin.fit["fitted_points"] + calibrated.twin.fit["validation_points"] == 9
+    measured, modelled = calibrated.services["url-shorten"]
     assert modelled == pytest.approx(measured, rel=0.6)
-    twins.write_twin(found.twin, application)
+    twins.write_twin(calibrated.twin, application)
     assert twins.what_if(application, {}, seconds=3, count=2).default.quantities["p95"].value > 0
 
 
@@ -240,10 +244,10 @@ def test_an_option_is_no_other_argument(optimizer: str, name: str) -> None:
 
 @pytest.mark.parametrize("rate_rps", [200.0, 5000.0, 20_000.0])
 def test_a_default_under_which_requests_fail(rate_rps: float) -> None:
-    """What the model says of a rate that the default, or any configuration, cannot serve is a number or nothing."""
+    """For a rate that the default, or any configuration, cannot serve, the model gives a finite number or no point."""
     space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
-    found = screened(TWIN, SLICE, TYPES, space, rate_rps, 1, design=30, per_round=5)
-    assert all(math.isfinite(one.log_ratio) for one in found)
+    points = screened(TWIN, SLICE, TYPES, space, rate_rps, 1, design=30, per_round=5)
+    assert all(math.isfinite(point.log_ratio) for point in points)
 
 
 def test_the_command_line_says_modelled(application: Path, home: Path) -> None:
@@ -259,7 +263,7 @@ def test_the_command_line_says_modelled(application: Path, home: Path) -> None:
 @pytest.mark.parametrize("ratios", [[0.0], [0.0, math.inf], [math.nan, -math.inf]])
 @pytest.mark.parametrize("optimizer", ["tailor", "dds"])
 def test_a_prior_that_tells_nothing_apart_is_none(optimizer: str, ratios: list[float]) -> None:
-    """A space in which there is next to nothing to choose, or a rate that the model cannot serve."""
+    """Such a prior comes from a space with almost nothing to choose, or from a rate that the model cannot serve."""
     space = search_space(SLICE, TYPES, cores=2, memory_mib=16_384)
     names = space.names
     points = tuple(ModelledPoint({names[0]: space.parameters[0].default}, ratio) for ratio in ratios)

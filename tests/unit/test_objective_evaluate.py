@@ -46,23 +46,23 @@ def measure(load: LoadResult, application: Application = APPLICATION, **given: A
 
 
 def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
-    found = measure(
+    measurement = measure(
         run(latencies()), repetition=2, attempt=1, statistics={"post": {"hits": 3.0}}, phases={"load": 25.0}
     )
     window = np.sort(latencies()[1000:])
-    assert (found.invalid, found.infeasible, found.warnings) == ((), (), ())
-    assert found.value == pytest.approx(window[3799], rel=1e-5)
-    assert found.value == found.quantities["p95"].value
-    assert list(found.quantities) == ["mean", "p50", "p95", "p99", "throughput"]
-    assert found.quantities["mean"].value == pytest.approx(window.mean(), rel=1e-5)
-    assert found.quantities["throughput"].value == pytest.approx(200, rel=0.01)
-    assert (found.requests, found.failed_requests, found.spans_read) == (IN_WINDOW, 0, IN_WINDOW)
-    assert found.wanted_rps == 200
-    assert found.generator_p95_ms == pytest.approx(found.value)
-    assert found.lag_p99_ms == pytest.approx(0.01)
-    assert (found.repetition, found.attempt, found.statistics["post"]["hits"]) == (2, 1, 3.0)
-    assert len(found.latencies_ms) == IN_WINDOW
-    assert found.warmup_needed_s is not None
+    assert (measurement.invalid, measurement.infeasible, measurement.warnings) == ((), (), ())
+    assert measurement.value == pytest.approx(window[3799], rel=1e-5)
+    assert measurement.value == measurement.quantities["p95"].value
+    assert list(measurement.quantities) == ["mean", "p50", "p95", "p99", "throughput"]
+    assert measurement.quantities["mean"].value == pytest.approx(window.mean(), rel=1e-5)
+    assert measurement.quantities["throughput"].value == pytest.approx(200, rel=0.01)
+    assert (measurement.requests, measurement.failed_requests, measurement.spans_read) == (IN_WINDOW, 0, IN_WINDOW)
+    assert measurement.wanted_rps == 200
+    assert measurement.generator_p95_ms == pytest.approx(measurement.value)
+    assert measurement.lag_p99_ms == pytest.approx(0.01)
+    assert (measurement.repetition, measurement.attempt, measurement.statistics["post"]["hits"]) == (2, 1, 3.0)
+    assert len(measurement.latencies_ms) == IN_WINDOW
+    assert measurement.warmup_needed_s is not None
 
 
 @pytest.mark.parametrize(("host_s", "others"), [(22.1, 12 / 40), (5.0, 0.0)])
@@ -70,8 +70,8 @@ def test_the_share_of_other_processes(host_s: float, others: float) -> None:
     """Of the host's busy time, what no part of the study used; counters of different moments may not agree to it."""
     load = run(latencies())
     assert load.usage_after is not None
-    found = measure(replace(load, usage_after=replace(load.usage_after, host_cpu_s=host_s)))
-    assert found.cpu["others"] == pytest.approx(others)
+    measurement = measure(replace(load, usage_after=replace(load.usage_after, host_cpu_s=host_s)))
+    assert measurement.cpu["others"] == pytest.approx(others)
 
 
 def test_hosts_that_do_not_count_say_nothing_of_others() -> None:
@@ -81,19 +81,23 @@ def test_hosts_that_do_not_count_say_nothing_of_others() -> None:
 
 
 def test_shares_of_the_machine() -> None:
-    found = measure(run(latencies()))
+    measurement = measure(run(latencies()))
     # 10 s of work in 20 s on two cores: 5 nginx, 2.5 post, 1.25 jaeger, 1.25 generator.
     expected = {"application": 7.5 / 40, "generator": 1.25 / 40, "jaeger": 1.25 / 40, "tailor": 0.1 / 40}
-    assert dict(found.cpu) == pytest.approx(expected | {"others": 0.0})
-    assert found.service_cpu_s["nginx"] == pytest.approx(5.0)
-    assert found.pressure_cpu == pytest.approx(1 / 20)
-    assert found.stolen_cpu == 0
+    assert dict(measurement.cpu) == pytest.approx(expected | {"others": 0.0})
+    assert measurement.service_cpu_s["nginx"] == pytest.approx(5.0)
+    assert measurement.pressure_cpu == pytest.approx(1 / 20)
+    assert measurement.stolen_cpu == 0
 
 
 def test_an_objective_is_any_linear_combination() -> None:
-    found = measure(run(latencies()), with_objective(Term("p99.9", 0.5), Term("mean", 2.0), Term("throughput", -0.01)))
-    q = found.quantities
-    assert found.value == pytest.approx(0.5 * q["p99.9"].value + 2 * q["mean"].value - 0.01 * q["throughput"].value)
+    measurement = measure(
+        run(latencies()), with_objective(Term("p99.9", 0.5), Term("mean", 2.0), Term("throughput", -0.01))
+    )
+    q = measurement.quantities
+    assert measurement.value == pytest.approx(
+        0.5 * q["p99.9"].value + 2 * q["mean"].value - 0.01 * q["throughput"].value
+    )
 
 
 def test_an_unknown_quantity_is_refused() -> None:
@@ -104,11 +108,11 @@ def test_an_unknown_quantity_is_refused() -> None:
 def test_failed_requests_are_infinitely_slow_and_past_the_limit() -> None:
     slow = latencies()
     slow[1000:1300] = math.inf
-    found = measure(run(slow))
-    assert found.quantities["p95"].value == math.inf
-    assert (found.value, found.failed_requests) == (None, 300)
-    assert "300 of 4000 requests failed (7.50%); the limit is 0.10%" in found.infeasible
-    assert not found.invalid
+    measurement = measure(run(slow))
+    assert measurement.quantities["p95"].value == math.inf
+    assert (measurement.value, measurement.failed_requests) == (None, 300)
+    assert "300 of 4000 requests failed (7.50%); the limit is 0.10%" in measurement.infeasible
+    assert not measurement.invalid
 
 
 def test_few_failures_are_allowed_but_reach_into_the_mean() -> None:
@@ -116,9 +120,9 @@ def test_few_failures_are_allowed_but_reach_into_the_mean() -> None:
     slow[2000:2003] = math.inf
     load = run(slow)
     assert measure(load).infeasible == ()
-    found = measure(load, with_objective(Term("mean")))
-    assert found.value is None
-    assert found.infeasible == (
+    measurement = measure(load, with_objective(Term("mean")))
+    assert measurement.value is None
+    assert measurement.infeasible == (
         "the objective is infinite: 3 of 4000 requests failed, and a failed request is infinitely slow",
     )
 
@@ -126,24 +130,24 @@ def test_few_failures_are_allowed_but_reach_into_the_mean() -> None:
 def test_a_queue_that_grows_is_overload_and_not_measured_again() -> None:
     # Replies come at 150 requests/s.
     waiting = np.arange(REQUESTS) * (1000 / 150 - 1000 / 200) + 5
-    found = measure(run(waiting))
-    assert found.invalid == ()
-    assert found.value is None
-    assert any("150" in reason and "of 200.0 wanted" in reason for reason in found.infeasible)
-    assert any("latency moved within the window" in warning for warning in found.warnings)
+    measurement = measure(run(waiting))
+    assert measurement.invalid == ()
+    assert measurement.value is None
+    assert any("150" in reason and "of 200.0 wanted" in reason for reason in measurement.infeasible)
+    assert any("latency moved within the window" in warning for warning in measurement.warnings)
 
 
 def test_requests_in_flight_at_the_edges_are_no_overload() -> None:
     # 20 requests are always under way; the last of the window are answered after it.
-    found = measure(run(np.where(np.arange(REQUESTS) < 1000, 5.0, 100.0) + latencies() / 100))
-    assert found.infeasible == ()
+    measurement = measure(run(np.where(np.arange(REQUESTS) < 1000, 5.0, 100.0) + latencies() / 100))
+    assert measurement.infeasible == ()
 
 
 def test_a_slow_ramp_is_not_stationary() -> None:
-    found = measure(run(latencies() * np.linspace(1, 4, REQUESTS)))
-    assert found.value is None
-    assert len(found.invalid) == 1
-    assert found.invalid[0].startswith("latency moved within the window: the ")
+    measurement = measure(run(latencies() * np.linspace(1, 4, REQUESTS)))
+    assert measurement.value is None
+    assert len(measurement.invalid) == 1
+    assert measurement.invalid[0].startswith("latency moved within the window: the ")
 
 
 def test_a_late_generator() -> None:
@@ -182,9 +186,9 @@ def test_more_spans_than_were_created() -> None:
 
 def test_services_that_do_not_count_are_checked_by_their_roots() -> None:
     load = run(latencies())
-    found = measure(load, created=None)
-    assert found.invalid == ()
-    assert any("do not count their spans" in warning for warning in found.warnings)
+    measurement = measure(load, created=None)
+    assert measurement.invalid == ()
+    assert any("do not count their spans" in warning for warning in measurement.warnings)
     [reason] = measure(load, created=None, spans=spans_of_run(load, keep=0.99)).invalid
     assert reason.startswith("40 of 4000 root spans are missing")
 
@@ -197,37 +201,37 @@ def test_spans_and_generator_disagree() -> None:
 
 def test_no_root_span_is_invalid_and_the_generator_s_numbers_describe_it() -> None:
     load = run(latencies())
-    found = measure(load, spans=span_table([Row("nginx", 0, 5, kind="server")]))
-    assert found.value is None
-    assert any("none of the 1 spans read is a root span" in reason for reason in found.invalid)
-    assert found.quantities["p95"].value == found.generator_p95_ms
+    measurement = measure(load, spans=span_table([Row("nginx", 0, 5, kind="server")]))
+    assert measurement.value is None
+    assert any("none of the 1 spans read is a root span" in reason for reason in measurement.invalid)
+    assert measurement.quantities["p95"].value == measurement.generator_p95_ms
 
 
 def test_without_tracing_the_generator_s_latencies_count() -> None:
     load = replace(run(latencies()), spans_created=0)
-    found = measure(load, spans=span_table([]), created=None, traced=False)
-    assert (found.invalid, found.warnings) == ((), ())
-    assert found.value == found.generator_p95_ms
+    measurement = measure(load, spans=span_table([]), created=None, traced=False)
+    assert (measurement.invalid, measurement.warnings) == ((), ())
+    assert measurement.value == measurement.generator_p95_ms
 
 
 def test_a_window_without_requests_has_no_numbers() -> None:
-    found = measure(run(latencies(100)))
-    assert found.value is None
-    assert found.quantities == {}
-    assert "the generator scheduled 0 requests where 4000 were wanted" in found.invalid
+    measurement = measure(run(latencies(100)))
+    assert measurement.value is None
+    assert measurement.quantities == {}
+    assert "the generator scheduled 0 requests where 4000 were wanted" in measurement.invalid
 
 
 def test_few_requests_are_marked() -> None:
-    found = measure(run(latencies(500), rate_rps=20.0), rate_rps=20.0)
-    assert "p95 has low confidence: 400 requests, fewer than 1,000" in found.warnings
-    assert "400 requests are too few to check that the window is stationary" in found.warnings
+    measurement = measure(run(latencies(500), rate_rps=20.0), rate_rps=20.0)
+    assert "p95 has low confidence: 400 requests, fewer than 1,000" in measurement.warnings
+    assert "400 requests are too few to check that the window is stationary" in measurement.warnings
 
 
 def test_cpu_that_was_not_read_is_said() -> None:
-    found = measure(replace(run(latencies()), usage_before=None))
-    assert found.stolen_cpu is None
-    assert found.cpu == {}
-    assert "CPU use was not read: stolen time and shares are unknown" in found.warnings
+    measurement = measure(replace(run(latencies()), usage_before=None))
+    assert measurement.stolen_cpu is None
+    assert measurement.cpu == {}
+    assert "CPU use was not read: stolen time and shares are unknown" in measurement.warnings
 
 
 def test_limits_are_the_application_s_own() -> None:

@@ -73,7 +73,7 @@ def run(directory: Path, plan: StudyPlan) -> tuple[Bench, Study, Summary]:
 
 
 def test_the_best_keeps_the_limit_though_others_are_faster(tmp_path: Path) -> None:
-    bench, finished, found = run(tmp_path, replace(PLAN, subject_to=("cpu <= 0.4",)))
+    bench, finished, summary = run(tmp_path, replace(PLAN, subject_to=("cpu <= 0.4",)))
     trials = {t.number: t for t in bench.store.trials("s1")}
     objective = bench.application.objective
     assert finished.best is not None
@@ -81,19 +81,19 @@ def test_the_best_keeps_the_limit_though_others_are_faster(tmp_path: Path) -> No
     assert cores(best.configuration) <= 0.4
     searched = [t for t in trials.values() if t.purpose == "search"]
     assert any(t.value < best.value and not keeps(t, objective) for t in searched if t.value and best.value)
-    [outcome] = found.outcomes
+    [outcome] = summary.outcomes
     assert (outcome.limit, outcome.kept) == ("cpu <= 0.4", True)
     assert outcome.default == pytest.approx(0.1)
-    assert "cpu &lt;= 0.4" in page(found, list(trials.values()))
+    assert "cpu &lt;= 0.4" in page(summary, list(trials.values()))
 
 
 def test_two_objectives_give_a_pareto_set(tmp_path: Path) -> None:
-    bench, _, found = run(tmp_path, replace(PLAN, also=("cpu",), optimizer="tailor"))
-    assert len(found.front) >= 3
-    values = [(one.value, one.others[0]) for one in found.front]
+    bench, _, summary = run(tmp_path, replace(PLAN, also=("cpu",), optimizer="tailor"))
+    assert len(summary.front) >= 3
+    values = [(member.value, member.others[0]) for member in summary.front]
     assert values == sorted(values)
     assert [cost for _, cost in values] == sorted((cost for _, cost in values), reverse=True)
-    assert "Pareto" in page(found, list(bench.store.trials("s1")))
+    assert "Pareto" in page(summary, list(bench.store.trials("s1")))
 
 
 def _trial(number: int, value: float | None, p99: float) -> Trial:

@@ -43,39 +43,39 @@ def study(slope: float, noise: float, trials: int = 20, seed: int = 1) -> list[T
 
 @pytest.mark.parametrize("slope", [0.5, 1.0, 1.8])
 def test_the_slope_is_found_whatever_the_configurations_values_are(slope: float) -> None:
-    found = sensitivity(study(slope, 0.03), P95)
-    assert found is not None
-    assert abs(found.slope - slope) < 4 * found.error
-    assert found.windows == 60
-    assert found.explained > 0.5
+    sensed = sensitivity(study(slope, 0.03), P95)
+    assert sensed is not None
+    assert abs(sensed.slope - slope) < 4 * sensed.error
+    assert sensed.windows == 60
+    assert sensed.explained > 0.5
 
 
 def test_values_at_equal_speed_lie_closer_to_the_truth() -> None:
     trials = study(1.4, 0.03)
-    found, reference = sensitivity(trials, P95), typical(trials)
+    sensed, reference = sensitivity(trials, P95), typical(trials)
     truth = np.log(10.0 + np.arange(20))
 
     def spread(values: Sequence[Trial]) -> float:
-        return float(np.std(np.log([one.value or 0.0 for one in values]) - truth))
+        return float(np.std(np.log([measurement.value or 0.0 for measurement in values]) - truth))
 
-    adjusted = [at_speed(one, found, reference) for one in trials]
+    adjusted = [at_speed(measured, sensed, reference) for measured in trials]
     assert spread(adjusted) < 0.5 * spread(trials)
-    for one in adjusted:
-        assert one.value == pytest.approx(trial_value([m.value or 0.0 for m in one.measurements]))
+    for at_equal_speed in adjusted:
+        assert at_equal_speed.value == pytest.approx(trial_value([m.value or 0.0 for m in at_equal_speed.measurements]))
 
 
 def test_a_machine_that_tells_nothing_changes_little() -> None:
     """Windows that do not go with the speed: the slope found is near zero, however much was believed."""
-    found = sensitivity(study(0.0, 0.02), P95)
-    assert found is not None
-    assert abs(found.slope) < 0.15
-    assert found.explained < 0.1
+    sensed = sensitivity(study(0.0, 0.02), P95)
+    assert sensed is not None
+    assert abs(sensed.slope) < 0.15
+    assert sensed.explained < 0.1
 
 
 def test_before_anything_is_known_what_is_believed_counts() -> None:
-    found = sensitivity([trial(1, [(4.0, 10.0)])], P95)
-    assert found is not None
-    assert found.slope == PRIOR_MEAN
+    sensed = sensitivity([trial(1, [(4.0, 10.0)])], P95)
+    assert sensed is not None
+    assert sensed.slope == PRIOR_MEAN
 
 
 @settings(deadline=None)
@@ -87,9 +87,9 @@ def test_a_machine_that_is_slower_throughout_changes_nothing(windows: list[tuple
     assert first is not None
     assert second is not None
     assert first.slope == pytest.approx(second.slope, rel=1e-6, abs=1e-9)
-    one, other = at_speed(before, first, typical([before])), at_speed(after, second, typical([after]))
-    assert one.value == pytest.approx(other.value)
-    assert one.value == pytest.approx(before.value), "the reference is its own speed"
+    adjusted, adjusted_slower = at_speed(before, first, typical([before])), at_speed(after, second, typical([after]))
+    assert adjusted.value == pytest.approx(adjusted_slower.value)
+    assert adjusted.value == pytest.approx(before.value), "the reference is its own speed"
 
 
 def test_what_was_not_measured_stays_as_it_is() -> None:

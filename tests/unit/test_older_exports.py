@@ -26,8 +26,10 @@ def numbers(document: dict[str, Any]) -> dict[str, Any]:
     kept = {
         name: document[name] for name in json.loads((CASES / "study-of-cfdf52f.json").read_text()).keys() - {"values"}
     }
-    changes = [[one["service"], one["parameter"], one["default"], one["value"]] for one in document["changes"]]
-    return {**kept, "values": [one["value"] for one in document["trials_detail"]], "changes": sorted(changes)}
+    changes = [
+        [change["service"], change["parameter"], change["default"], change["value"]] for change in document["changes"]
+    ]
+    return {**kept, "values": [trial["value"] for trial in document["trials_detail"]], "changes": sorted(changes)}
 
 
 def test_the_numbers_are_the_same(tmp_path: Path) -> None:

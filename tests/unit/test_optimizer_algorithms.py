@@ -47,7 +47,7 @@ CONVERGES = [(Genetic, 0.5), (ParticleSwarm, 0.5), (Annealing, 0.5), (TPE, 0.5),
 def test_late_suggestions_are_better_than_early_ones(kind: type[Optimizer], factor: float) -> None:
     """Trees model a smooth bowl badly."""
     optimizer = kind(LINE, seed=3, budget=40)
-    values = [bowl(one.configuration) for one in islice(conversation(optimizer, bowl), 40)]
+    values = [bowl(suggestion.configuration) for suggestion in islice(conversation(optimizer, bowl), 40)]
     assert statistics.median(values[-10:]) < factor * statistics.median(values[:10])
 
 
@@ -55,21 +55,24 @@ def test_late_suggestions_are_better_than_early_ones(kind: type[Optimizer], fact
 def test_acquisition_functions_differ_and_work(acquisition: str) -> None:
     optimizer = BayesianGP(LINE, seed=0, budget=18, acquisition=acquisition)
     made = list(islice(conversation(optimizer, bowl), 18))
-    assert min(bowl(one.configuration) for one in made) < 0.01
+    assert min(bowl(suggestion.configuration) for suggestion in made) < 0.01
     assert {"ei": "expected", "pi": "probability", "lcb": "bound"}[acquisition] in made[-1].note
 
 
 def test_a_latin_hypercube_meets_every_stratum_once() -> None:
     made = LatinHypercube(LINE, seed=0, budget=10).ask(10)
     for name in ("x", "y"):
-        assert sorted(int(10 * float(one.configuration[name])) for one in made) == list(range(10))
+        assert sorted(int(10 * float(suggestion.configuration[name])) for suggestion in made) == list(range(10))
 
 
 def test_children_are_made_of_their_parents() -> None:
     """Without mutation's steps a child of two parents has the values of one or the other, one parameter aside."""
     space = SearchSpace([Parameter(f"p{j}", "real", 0.5, low=0, high=1) for j in range(30)])
     optimizer = Genetic(space, seed=0, budget=8, crossover=1.0)
-    parents = [one.configuration for one in islice(conversation(optimizer, lambda one: float(one["p0"])), 3)][:2]
+    parents = [
+        suggestion.configuration
+        for suggestion in islice(conversation(optimizer, lambda configuration: float(configuration["p0"])), 3)
+    ][:2]
     child = optimizer.ask()[0]
     assert "two parents" in child.note
     inherited = [name for name in space.names if child.configuration[name] in {parent[name] for parent in parents}]
@@ -84,15 +87,17 @@ def test_serial_tunes_one_service_at_a_time(direction: str, first: str) -> None:
     optimizer.tell([Observation(default, COMPLETED, value_of(space, default))])
     best = default
     groups: list[str] = []
-    for number, suggestion in enumerate(islice(conversation(optimizer, lambda one: value_of(space, one)), 15)):
+    for number, suggestion in enumerate(
+        islice(conversation(optimizer, lambda configuration: value_of(space, configuration)), 15)
+    ):
         if number % 5 == 0:
             context = best
         changed = {space[name].group for name in space.names if suggestion.configuration[name] != context[name]}
         assert len(changed) == 1, "only the parameters of one service differ from the best so far"
         groups += changed
-        best = min(best, suggestion.configuration, key=lambda one: value_of(space, one))
+        best = min(best, suggestion.configuration, key=lambda configuration: value_of(space, configuration))
     assert groups[0] == first
-    assert groups == [one for one in dict.fromkeys(groups) for _ in range(5)]
+    assert groups == [group for group in dict.fromkeys(groups) for _ in range(5)]
 
 
 def test_serial_goes_along_the_path_where_it_is_known() -> None:
@@ -104,7 +109,7 @@ def test_serial_goes_along_the_path_where_it_is_known() -> None:
     )
     optimizer = Serial(space, seed=1, budget=3, start=space.default(), inner="random")
     optimizer.tell([Observation(space.default(), COMPLETED, 1.0)])
-    notes = [one.note for one in islice(conversation(optimizer, lambda one: 2.0), 3)]
+    notes = [suggestion.note for suggestion in islice(conversation(optimizer, lambda configuration: 2.0), 3)]
     assert [note.rpartition(" ")[2] for note in notes] == ["front", "logic", "store"]
 
 
@@ -119,11 +124,12 @@ def test_a_library_that_is_slow_with_wide_integers_sees_real_numbers() -> None:
         ]
     )
     search = Narrow(space, seed=1, budget=6)
-    assert [search.in_cells(one) for one in space.parameters] == [False, True]
-    assert [type(one).__name__ for one in search._distributions.values()] == ["IntDistribution", "FloatDistribution"]
+    assert [search.in_cells(parameter) for parameter in space.parameters] == [False, True]
+    kinds = [type(distribution).__name__ for distribution in search._distributions.values()]
+    assert kinds == ["IntDistribution", "FloatDistribution"]
     many = space.parameters[1]
     assert [search.to_value(many, search.to_drawn(many, value)) for value in (16, 513, 65536)] == [16, 513, 65536]
-    for suggestion in islice(conversation(search, lambda one: float(one["many"])), 6):
+    for suggestion in islice(conversation(search, lambda configuration: float(configuration["many"])), 6):
         assert isinstance(suggestion.configuration["many"], int)
 
 

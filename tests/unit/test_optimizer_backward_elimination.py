@@ -26,8 +26,8 @@ def told(space: SearchSpace, count: int, noise: float) -> list[Observation]:
     points = [space.default(), *(space.from_unit(rng.random(len(space))) for _ in range(count))]
     errors = np.exp(noise * rng.standard_normal(len(points)))
     return [
-        Observation(one, ObservationState.COMPLETED, value(one) * float(error), value(one) * noise)
-        for one, error in zip(points, errors, strict=True)
+        Observation(point, ObservationState.COMPLETED, value(point) * float(error), value(point) * noise)
+        for point, error in zip(points, errors, strict=True)
     ]
 
 
@@ -36,30 +36,31 @@ def full(space: SearchSpace = SPACE) -> Configuration:
 
 
 def test_what_does_not_matter_goes_back() -> None:
-    found = smaller(SPACE, told(SPACE, 40, 0.03), full())
-    assert 1 <= len(found) <= 3
-    smallest = found[0]
+    candidates = smaller(SPACE, told(SPACE, 40, 0.03), full())
+    assert 1 <= len(candidates) <= 3
+    smallest = candidates[0]
     assert {"cache", "db"}.isdisjoint(smallest.back)
     assert len(smallest.back) >= 3
-    for one in found:
+    for candidate in candidates:
         default = SPACE.default()
         for parameter in SPACE.parameters:
-            expected = default if parameter.group in one.back else full()
-            assert one.configuration[parameter.name] == expected[parameter.name]
-    assert [len(one.back) for one in found] == sorted((len(one.back) for one in found), reverse=True)
-    assert smaller(SPACE, told(SPACE, 40, 0.03), full(), most=1) == found[:1]
+            expected = default if parameter.group in candidate.back else full()
+            assert candidate.configuration[parameter.name] == expected[parameter.name]
+    sizes = [len(candidate.back) for candidate in candidates]
+    assert sizes == sorted(sizes, reverse=True)
+    assert smaller(SPACE, told(SPACE, 40, 0.03), full(), most=1) == candidates[:1]
 
 
 def test_with_one_group_single_parameters_go_back() -> None:
     space = SPACE.subset(["cache.a", "cache.b"])
 
-    def here(one: Configuration) -> float:
-        return 10.0 * math.exp(-0.6 * float(one["cache.a"]))
+    def here(configuration: Configuration) -> float:
+        return 10.0 * math.exp(-0.6 * float(configuration["cache.a"]))
 
     rng = np.random.default_rng(5)
     points = [space.from_unit(rng.random(2)) for _ in range(20)]
-    rows = [Observation(one, ObservationState.COMPLETED, here(one), 0.01) for one in points]
-    assert [one.back for one in smaller(space, rows, full(space))] == [("cache.b",)]
+    rows = [Observation(point, ObservationState.COMPLETED, here(point), 0.01) for point in points]
+    assert [candidate.back for candidate in smaller(space, rows, full(space))] == [("cache.b",)]
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
@@ -67,7 +68,7 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
     assert smaller(SPACE, told(SPACE, 40, 0.03), SPACE.default().replace({"cache.a": 0.5})) == []
     failed = [Observation(full(), ObservationState.FAILED)]
     assert smaller(SPACE, failed, full()) == []
-    negative = [Observation(one.configuration, one.state, -1.0) for one in told(SPACE, 10, 0.0)]
+    negative = [Observation(observation.configuration, observation.state, -1.0) for observation in told(SPACE, 10, 0.0)]
     assert smaller(SPACE, negative, full()) == []
 
 
@@ -75,5 +76,5 @@ def test_candidates_keep_the_constraints() -> None:
     """mail.a can only go back together with queue.a: without the one, the other breaks the constraint."""
     constraint = LinearConstraint({"queue.a": 1.0, "mail.a": -1.0}, 0.2)
     space = SearchSpace(SPACE.parameters, [constraint])
-    for one in smaller(space, told(space, 40, 0.03), full()):
-        assert space.is_feasible(one.configuration)
+    for candidate in smaller(space, told(space, 40, 0.03), full()):
+        assert space.is_feasible(candidate.configuration)

@@ -45,12 +45,12 @@ def test_the_model_sees_the_values_that_are_run() -> None:
 
 
 def test_failed_trials_get_the_worst_value_told_and_aborted_ones_none() -> None:
-    one, two, three, four = (LINE.from_unit([u, u]) for u in (0.1, 0.2, 0.3, 0.4))
+    first, second, third, fourth = (LINE.from_unit([u, u]) for u in (0.1, 0.2, 0.3, 0.4))
     observations = [
-        Observation(one, COMPLETED, 3.0),
-        Observation(two, FAILED),
-        Observation(three, COMPLETED, 7.0),
-        Observation(four, ObservationState.ABORTED),
+        Observation(first, COMPLETED, 3.0),
+        Observation(second, FAILED),
+        Observation(third, COMPLETED, 7.0),
+        Observation(fourth, ObservationState.ABORTED),
     ]
     assert [value for _, value in worst_for_failed(observations)] == [3.0, 7.0, 7.0]
     assert worst_for_failed(observations[1:2]) == []
@@ -85,19 +85,21 @@ def test_pending_suggestions_push_the_next_ones_away() -> None:
             [Observation(suggestion.configuration, COMPLETED, bowl(suggestion.configuration), ask=suggestion.ask)]
         )
     batch = optimizer.ask(3)
-    points = np.array([LINE.to_unit(one.configuration) for one in batch])
+    points = np.array([LINE.to_unit(suggestion.configuration) for suggestion in batch])
     apart = [np.linalg.norm(points[i] - points[j]) for i in range(3) for j in range(i)]
     assert min(apart) > 0.01
 
 
 def test_nothing_completed_means_uniform_draws() -> None:
     optimizer = BayesianGP(LINE, seed=0, budget=9)
-    optimizer.tell([Observation(one.configuration, FAILED, ask=one.ask) for one in optimizer.ask(3)])
+    optimizer.tell(
+        [Observation(suggestion.configuration, FAILED, ask=suggestion.ask) for suggestion in optimizer.ask(3)]
+    )
     assert optimizer.ask()[0].note == "uniform: too little is known for a model"
 
 
 def test_the_design_is_a_third_of_the_budget_and_says_so() -> None:
-    notes = [one.note for one in BayesianGP(LINE, seed=0, budget=15).ask(6)]
+    notes = [suggestion.note for suggestion in BayesianGP(LINE, seed=0, budget=15).ask(6)]
     assert notes[:5] == [f"Latin hypercube, {j} of 5" for j in range(1, 6)]
     assert not notes[5].startswith("Latin")
 
@@ -105,6 +107,6 @@ def test_the_design_is_a_third_of_the_budget_and_says_so() -> None:
 def test_results_from_elsewhere_stand_for_points_of_the_design() -> None:
     search = BayesianGP(LINE, seed=1, budget=15, start=LINE.default())
     known = [LINE.default(), *(LINE.from_unit([u, 1.0 - u]) for u in (0.1, 0.4, 0.6))]
-    search.tell(Observation(one, COMPLETED, bowl(one)) for one in known)
-    notes = [one.note for one in search.ask(3)]
+    search.tell(Observation(configuration, COMPLETED, bowl(configuration)) for configuration in known)
+    notes = [suggestion.note for suggestion in search.ask(3)]
     assert ["hypercube" in note for note in notes] == [True, True, False], notes

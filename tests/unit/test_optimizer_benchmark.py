@@ -30,9 +30,9 @@ def test_a_synthetic_application_is_like_a_real_one(line: str) -> None:
     assert default is not None
     rng = np.random.default_rng(1)
     values = [made.truth(made.space.from_unit(rng.random(len(made.space)))) for _ in range(300)]
-    found = [value for value in values if value is not None]
-    assert 15 < len(found) < 300, "some configurations fail, not most"
-    assert all(value > 0 for value in found)
+    times = [value for value in values if value is not None]
+    assert 15 < len(times) < 300, "some configurations fail, not most"
+    assert all(value > 0 for value in times)
     shares = made.priors(made.space.default())
     assert sum(shares.values()) == pytest.approx(1.0)
 
@@ -52,14 +52,14 @@ def test_inert_parameters_do_nothing_and_others_do() -> None:
 
 
 def test_seeds_are_different_problems_and_a_name_is_one_problem() -> None:
-    one, same, other = (
+    problem, same, other = (
         Microservices(1, 5, "chain", 20),
         Microservices(1, 5, "chain", 20),
         Microservices(2, 5, "chain", 20),
     )
-    default = one.space.default()
-    assert one.truth(default) == same.truth(default) != other.truth(default)
-    assert one.name == same.name != other.name
+    default = problem.space.default()
+    assert problem.truth(default) == same.truth(default) != other.truth(default)
+    assert problem.name == same.name != other.name
 
 
 def test_noise_is_about_the_truth_and_the_same_for_everyone() -> None:
@@ -100,7 +100,7 @@ def test_a_race_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     entries, problems = [Entry("random"), Entry("dds", "dds-wide", {"r": 0.5})], ["microservices 1 5 chain 20"]
     seen: list[tuple[int, int]] = []
     first = race(entries, problems, [1, 2], 5, path, workers=2, progress=lambda done, of: seen.append((done, of)))
-    assert {(one.optimizer, one.seed) for one in first} == {
+    assert {(run.optimizer, run.seed) for run in first} == {
         (name, seed) for name in ("random", "dds-wide") for seed in (1, 2)
     }
     assert seen[-1] == (4, 4)
@@ -109,11 +109,11 @@ def test_a_race_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     again = race(entries, problems, [1, 2], 5, path, workers=1)
 
     def values(runs: list[Run]) -> set[tuple[str, int, tuple[float, ...]]]:
-        return {(one.optimizer, one.seed, one.values) for one in runs}
+        return {(run.optimizer, run.seed, run.values) for run in runs}
 
     assert values(again) == values(first) == values(list(read(path)))
     longer = race(entries[:1], problems, [1], 6, path, workers=1)
-    assert [len(one.values) for one in longer] == [7], "a run of another budget is another run"
+    assert [len(run.values) for run in longer] == [7], "a run of another budget is another run"
     assert values(race(entries, problems, [1, 2], 5, path, workers=1)) == values(first)
 
 
@@ -124,9 +124,9 @@ def test_runs_of_another_optimizer_or_problem_are_made_again(tmp_path: Path) -> 
     other = replace(first, values=(9.0,) * 5, origin="other")
     path.write_text(json.dumps(asdict(other)) + "\n")
     assert race([Entry("dds")], problems, [1], 4, path, workers=1, keep=True) == [other]
-    assert [one.values for one in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
+    assert [run.values for run in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
     assert len(list(read(path))) == 2
-    assert [one.values for one in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
+    assert [run.values for run in race([Entry("dds")], problems, [1], 4, path, workers=1)] == [first.values]
     assert len(list(read(path))) == 2, "it is there now"
     race([Entry("dds", options={"r": 0.5})], problems, [1], 4, path, workers=1)
     assert len(list(read(path))) == 3, "other options, another run"
@@ -142,34 +142,34 @@ def test_what_an_optimizer_is_made_of(tmp_path: Path, monkeypatch: pytest.Monkey
     (package / "other.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     kind = importlib.import_module("somebodys.mine").Mine
-    found = [code_of(kind)]
+    codes = [code_of(kind)]
     (package / "other.py").write_text("Y = 1\n")
-    found.append(code_of(kind))
+    codes.append(code_of(kind))
     deep = (package / "deep.py").read_text()
     (package / "deep.py").write_text(f'"""Says much."""\n# and more\n{deep}')
-    found.append(code_of(kind))
-    assert len(set(found)) == 1
+    codes.append(code_of(kind))
+    assert len(set(codes)) == 1
     (package / "deep.py").write_text(deep.replace("X = 1", "X = 2"))
-    assert code_of(kind) != found[0]
+    assert code_of(kind) != codes[0]
     assert code_of(kind_of("dds")) != code_of(kind_of("dds-grow"))
 
 
 def test_what_a_problem_is() -> None:
-    one, same, other = (Microservices(seed, 5, "chain", 20) for seed in (1, 1, 2))
-    assert identity_of(one) == identity_of(same) != identity_of(other)
+    problem, same, other = (Microservices(seed, 5, "chain", 20) for seed in (1, 1, 2))
+    assert identity_of(problem) == identity_of(same) != identity_of(other)
 
 
 def runs_of(levels: dict[str, list[float]]) -> list[Run]:
     return [
         Run(name, f"p{j}", "f", 1, (1.0, level), (0.1,), 0)
-        for name, found in levels.items()
-        for j, level in enumerate(found)
+        for name, reached in levels.items()
+        for j, level in enumerate(reached)
     ]
 
 
 def test_ranks_share_ties_and_average_over_problems() -> None:
-    found = standing(runs_of({"a": [1, 1, 1], "b": [2, 1, 2], "c": [3, 3, 0.5]}), 1)
-    assert found.mean_ranks == pytest.approx({"a": (1 + 1.5 + 2) / 3, "b": (2 + 1.5 + 3) / 3, "c": (3 + 3 + 1) / 3})
+    result = standing(runs_of({"a": [1, 1, 1], "b": [2, 1, 2], "c": [3, 3, 0.5]}), 1)
+    assert result.mean_ranks == pytest.approx({"a": (1 + 1.5 + 2) / 3, "b": (2 + 1.5 + 3) / 3, "c": (3 + 3 + 1) / 3})
 
 
 def test_differences_are_adjusted_for_their_number() -> None:
@@ -204,7 +204,7 @@ def test_coco_functions_have_their_optimum_at_the_floor(line: str) -> None:
     assert all(value is not None and value >= FLOOR for value in values)
     start = made.truth(made.space.default())
     assert start == problem(line).truth(problem(line).space.default()), "the same function, the same default"
-    kinds = {one.kind for one in made.space.parameters}
+    kinds = {parameter.kind for parameter in made.space.parameters}
     assert kinds == ({"real"} if line.startswith("bbob ") else {"integer", "real"})
 
 

@@ -20,8 +20,8 @@ def reals(count: int) -> SearchSpace:
     return SearchSpace([Parameter(f"x{j}", "real", 0.5, low=0, high=1) for j in range(count)])
 
 
-def changed(one: Configuration, other: Configuration) -> int:
-    return sum(one[name] != other[name] for name in one)
+def changed(before: Configuration, after: Configuration) -> int:
+    return sum(before[name] != after[name] for name in before)
 
 
 def told(configuration: Configuration, value: float) -> Observation:
@@ -46,7 +46,7 @@ def test_dds_shrinks_and_dds_grow_grows() -> None:
     for algorithm in (DDS, DDSGrow):
         optimizer = algorithm(space, seed=1, budget=30, start=space.default())
         optimizer.tell([told(space.default(), 0.0)])
-        sizes[algorithm] = [changed(one.configuration, space.default()) for one in optimizer.ask(30)]
+        sizes[algorithm] = [changed(suggestion.configuration, space.default()) for suggestion in optimizer.ask(30)]
     assert sizes[DDS][0] == 40
     assert sizes[DDS][-1] == 1
     assert sizes[DDSGrow][0] == 1
@@ -80,14 +80,14 @@ def test_a_better_value_told_later_for_the_incumbent_counts_by_its_mean() -> Non
 
 def test_a_start_design_precedes_the_search_where_no_start_is_given() -> None:
     space = reals(3)
-    notes = [one.note for one in DDS(space, seed=0, budget=30).ask(8)]
+    notes = [suggestion.note for suggestion in DDS(space, seed=0, budget=30).ask(8)]
     assert notes == ["start design"] * 8  # nothing was told, so that there is nothing to perturb
     optimizer = DDS(space, seed=0, budget=30)
-    optimizer.tell([told(one.configuration, 1.0) for one in optimizer.ask(5)])
+    optimizer.tell([told(suggestion.configuration, 1.0) for suggestion in optimizer.ask(5)])
     assert optimizer.ask()[0].note == "perturbs 3 of 3 parameters"
     tight = DDS(space, seed=0, budget=6)
     tight.tell([told(space.default(), 1.0)])
-    assert [one.note == "start design" for one in tight.ask(3)] == [True, True, False]
+    assert [suggestion.note == "start design" for suggestion in tight.ask(3)] == [True, True, False]
 
 
 def test_a_start_that_failed_is_still_where_the_search_starts() -> None:
@@ -148,11 +148,11 @@ def test_constraints_hold_where_the_incumbent_touches_them() -> None:
     )
     optimizer = DDS(space, seed=0, budget=50, start=space.default())
     optimizer.tell([told(space.default(), 0.0)])
-    assert all(space.is_feasible(one.configuration) for one in optimizer.ask(50))
+    assert all(space.is_feasible(suggestion.configuration) for suggestion in optimizer.ask(50))
 
 
 def test_mixed_spaces_give_many_different_suggestions() -> None:
     space = mixed_space()
     optimizer = DDSGrow(space, seed=3, budget=100, start=space.default())
     optimizer.tell([told(space.default(), 1.0)])
-    assert len({one.configuration for one in optimizer.ask(100)}) == 100
+    assert len({suggestion.configuration for suggestion in optimizer.ask(100)}) == 100

@@ -37,29 +37,33 @@ def value(configuration: Configuration) -> float:
 def test_a_forest_finds_what_matters() -> None:
     rng = np.random.default_rng(1)
     drawn = [space().from_unit(rng.random(7)) for _ in range(60)]
-    found = permutation(space(), [(one, value(one) * math.exp(0.02 * rng.standard_normal())) for one in drawn])
-    assert found is not None
-    assert found.explained > 0.5
-    assert [one.name for one in found.parameters[:2]] == ["b.x", "c.kind"]
-    assert [one.name for one in found.groups[:2]] == ["b", "c"]
-    assert found.parameters[0].low > 0
-    assert all(one.low <= one.value <= one.high for one in (*found.parameters, *found.groups))
-    assert permutation(space(), [(one, 1.0) for one in drawn]) is None
-    assert permutation(space(), [(one, value(one)) for one in drawn[:7]]) is None
+    importance = permutation(
+        space(), [(point, value(point) * math.exp(0.02 * rng.standard_normal())) for point in drawn]
+    )
+    assert importance is not None
+    assert importance.explained > 0.5
+    assert [parameter.name for parameter in importance.parameters[:2]] == ["b.x", "c.kind"]
+    assert [group.name for group in importance.groups[:2]] == ["b", "c"]
+    assert importance.parameters[0].low > 0
+    assert all(
+        estimate.low <= estimate.value <= estimate.high for estimate in (*importance.parameters, *importance.groups)
+    )
+    assert permutation(space(), [(point, 1.0) for point in drawn]) is None
+    assert permutation(space(), [(point, value(point)) for point in drawn[:7]]) is None
 
 
 def test_a_forest_on_noise_says_that_it_explains_nothing() -> None:
     rng = np.random.default_rng(2)
     drawn = [space().from_unit(rng.random(7)) for _ in range(40)]
-    found = permutation(space(), [(one, float(rng.random()) + 1) for one in drawn])
-    assert found is not None
-    assert found.explained < 0.2
+    importance = permutation(space(), [(point, float(rng.random()) + 1) for point in drawn])
+    assert importance is not None
+    assert importance.explained < 0.2
 
 
 def test_a_screening_moves_one_group_at_a_time() -> None:
     optimizer = Morris(space(), seed=3, budget=8, start=space().default())
     optimizer.tell([Observation(space().default(), ObservationState.COMPLETED, 1.0)])
-    points = [space().default(), *(one.configuration for one in optimizer.ask(100))]
+    points = [space().default(), *(suggestion.configuration for suggestion in optimizer.ask(100))]
     with pytest.raises(SearchExhausted):
         optimizer.ask()
     assert len(points) == 8, "two trajectories of four, the first from the default"
@@ -70,7 +74,9 @@ def test_a_screening_moves_one_group_at_a_time() -> None:
             assert len(groups) == 1
             moved += groups
             units = space().to_unit(after) - space().to_unit(before)
-            ordered = [j for j, one in enumerate(space().parameters) if one.ordered and one.group in groups]
+            ordered = [
+                j for j, parameter in enumerate(space().parameters) if parameter.ordered and parameter.group in groups
+            ]
             assert all(abs(units[j]) == pytest.approx(min(STEP, 0.5)) or abs(units[j]) == pytest.approx(STEP)
                        for j in ordered)  # fmt: skip
         assert sorted(moved) == ["a", "b", "c"]
@@ -82,13 +88,13 @@ def test_effects_are_those_of_the_group_that_moved() -> None:
     for _ in range(20):
         [suggestion] = optimizer.ask()
         results.append((suggestion.configuration, value(suggestion.configuration)))
-    found = {one.name: one for one in effects(space(), results)}
-    assert found["a"].value == 0.0
-    assert found["b"].value > found["c"].value
-    assert found["b"].count == 5
-    assert found["b"].low <= found["b"].value <= found["b"].high
+    moved = {effect.name: effect for effect in effects(space(), results)}
+    assert moved["a"].value == 0.0
+    assert moved["b"].value > moved["c"].value
+    assert moved["b"].count == 5
+    assert moved["b"].low <= moved["b"].value <= moved["b"].high
     # A trial without a value takes both of its steps with it.
-    assert sum(one.count for one in effects(space(), results[:1] + results[2:])) == 15 - 2
+    assert sum(effect.count for effect in effects(space(), results[:1] + results[2:])) == 15 - 2
 
 
 def test_priors_steer_dds() -> None:

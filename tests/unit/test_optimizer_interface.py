@@ -145,7 +145,7 @@ def test_a_design_is_at_most_a_third_of_the_budget(dimensions: int, budget: int 
 
 def test_a_latin_hypercube_has_one_point_in_each_stratum() -> None:
     space = SearchSpace([Parameter(f"x{j}", "real", 0.5, low=0, high=1) for j in range(4)])
-    points = np.array([space.to_unit(one) for one in latin_hypercube(space, 8, np.random.default_rng(0))])
+    points = np.array([space.to_unit(point) for point in latin_hypercube(space, 8, np.random.default_rng(0))])
     for column in points.T:
         assert sorted(np.floor(column * 8).astype(int)) == list(range(8))
 

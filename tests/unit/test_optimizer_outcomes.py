@@ -47,7 +47,7 @@ def test_what_keeps_the_limits_comes_first() -> None:
     )
     best, *rest = optimizer.scores()
     assert best == Scored(at(0.4), 7.0, 0.0), "the mean of its constraints keeps the limit"
-    assert [one.configuration for one in rest] == [at(0.2), at(0.3), at(0.1)]
+    assert [observation.configuration for observation in rest] == [at(0.2), at(0.3), at(0.1)]
     assert rest[1].violation == pytest.approx(0.2)
     assert optimizer.recommend() == at(0.4)
 
@@ -91,8 +91,10 @@ def test_a_limit_is_learnt(name: str) -> None:
     best = optimizer.recommend()
     assert best is not None
     assert 0.5 <= float(best["a"]) <= 0.6
-    late = [one for one in optimizer.observations if one.ask is not None and one.ask >= 15]
-    assert sum(one.keeps_limits for one in late) >= len(late) / 2
+    late = [
+        observation for observation in optimizer.observations if observation.ask is not None and observation.ask >= 15
+    ]
+    assert sum(observation.keeps_limits for observation in late) >= len(late) / 2
 
 
 def _measured(configuration: Configuration, ask: int | None) -> Observation:
@@ -115,7 +117,7 @@ def test_the_pareto_set_is_spread_over_both_objectives(name: str) -> None:
         others = {"cost": 1.0 + a**2 + b**2}
         optimizer.tell([Observation(configuration, COMPLETED, 1.0 + (1 - a) ** 2 + b**2, ask=ask, others=others)])
     front = optimizer.pareto()
-    places = [float(one["a"]) for one in front]
+    places = [float(point["a"]) for point in front]
     assert min(places) < 0.35
     assert max(places) > 0.65
-    assert min(float(one["b"]) for one in front) < 0.25
+    assert min(float(point["b"]) for point in front) < 0.25

@@ -28,16 +28,16 @@ SPACE = SearchSpace([Parameter(name, "real", 0.5, low=0.0, high=1.0) for name in
 def record(count: int = 30) -> list[Result]:
     rng = np.random.default_rng(2)
     points = [SPACE.default(), *(SPACE.from_unit(rng.random(2)) for _ in range(count))]
-    return [Result(one.to_dict(), 10.0 + 5.0 * float(one["a"]), 0.03) for one in points]
+    return [Result(point.to_dict(), 10.0 + 5.0 * float(point["a"]), 0.03) for point in points]
 
 
 def test_what_was_measured_is_answered_as_measured_and_the_rest_between() -> None:
     made = Replay("x", SPACE, [*record(), Result({"a": 0.123}, None)])
-    for one in record():
-        assert made.truth(SPACE.validate({**SPACE.default(), **one.values})) == pytest.approx(one.value)
+    for result in record():
+        assert made.truth(SPACE.validate({**SPACE.default(), **result.values})) == pytest.approx(result.value)
     assert made.truth(SPACE.default().replace({"a": 0.123})) is None
     values = [made.truth(SPACE.from_unit(np.random.default_rng(seed).random(2))) for seed in range(50)]
-    low, high = min(one.value or 0 for one in record()), max(one.value or 0 for one in record())
+    low, high = min(point.value or 0 for point in record()), max(point.value or 0 for point in record())
     assert all(value is not None and low <= value <= high for value in values)
     assert made.noise(SPACE.default()) == 0.03
     assert 0.5 < made.explained <= 1

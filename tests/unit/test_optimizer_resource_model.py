@@ -32,13 +32,13 @@ SPACE = SearchSpace(
 
 def costs_of(configuration: Configuration, slowness: float = 1.0) -> dict[str, float]:
     """Threads cost the root of their number, policy c a fifth more, no pool a third more; some services are larger."""
-    found = {"outside": 50.0 * slowness}  # a group without parameters
+    costs = {"outside": 50.0 * slowness}  # a group without parameters
     for number, name in enumerate(SERVICES):
         threads, pool = configuration[f"{name}.threads"], configuration[f"{name}.pool"]
         assert isinstance(threads, int)
         factor = (threads / 4) ** 0.5 * (1.2 if configuration[f"{name}.policy"] == "c" else 1.0)
-        found[name] = 100.0 * (1 + number) * factor * (4 / 3 if pool == 0 else 1.0) * slowness
-    return found
+        costs[name] = 100.0 * (1 + number) * factor * (4 / 3 if pool == 0 else 1.0) * slowness
+    return costs
 
 
 def test_the_law_is_found_from_few_trials() -> None:
@@ -46,15 +46,18 @@ def test_the_law_is_found_from_few_trials() -> None:
     encoder = Encoder(SPACE)
     tried = latin_hypercube(SPACE, 8, rng)
     taken = []
-    for one in tried:
+    for configuration in tried:
         slowness = float(np.exp(rng.normal(0.0, 0.15)))
         taken.append(
-            {name: cost * float(np.exp(rng.normal(0.0, 0.03))) for name, cost in costs_of(one, slowness).items()}
+            {
+                name: cost * float(np.exp(rng.normal(0.0, 0.03)))
+                for name, cost in costs_of(configuration, slowness).items()
+            }
         )
     model = ResourceModel(SPACE, encoder.columns, encoder.encode(encoder.units(tried)), taken)
     others = latin_hypercube(SPACE, 50, rng)
     said = model.at(encoder.encode(encoder.units(others)))
-    true = [math.log(sum(costs_of(one).values())) for one in others]
+    true = [math.log(sum(costs_of(configuration).values())) for configuration in others]
     assert np.corrcoef(said, true)[0, 1] > 0.95
 
 
@@ -74,9 +77,9 @@ def best_found(seed: int, *, with_costs: bool) -> float:
     for _ in range(10):
         (suggestion,) = search.ask()
         search.tell([observed(suggestion.configuration, suggestion.ask, with_costs=with_costs)])
-    found = search.recommend()
-    assert found is not None
-    return sum(costs_of(found).values())
+    recommended = search.recommend()
+    assert recommended is not None
+    return sum(costs_of(recommended).values())
 
 
 def test_tailor_finds_more_where_it_knows_what_services_compute() -> None:

@@ -28,7 +28,7 @@ def truth(configuration: Configuration) -> float:
 def modelled(sign: float = 1.0, count: int = 120) -> list[Modelled]:
     level = truth(SPACE.default())
     points = latin_hypercube(SPACE, count, np.random.default_rng(3))
-    return [Modelled(one, sign * (truth(one) - level)) for one in points]
+    return [Modelled(point, sign * (truth(point) - level)) for point in points]
 
 
 def test_a_belief_answers_between_its_points() -> None:
@@ -36,10 +36,10 @@ def test_a_belief_answers_between_its_points() -> None:
     fresh = latin_hypercube(SPACE, 50, np.random.default_rng(9))
     encoder = belief._encoder
     said = belief.at(encoder.encode(encoder.units(fresh)))
-    true = np.array([truth(one) - truth(SPACE.default()) for one in fresh])
+    true = np.array([truth(point) - truth(SPACE.default()) for point in fresh])
     assert np.corrcoef(said, true)[0, 1] > 0.9
     [first, *_] = belief.best(3)
-    assert first == min(modelled(), key=lambda one: one.log_ratio).configuration
+    assert first == min(modelled(), key=lambda point: point.log_ratio).configuration
     with pytest.raises(InvalidInput, match="at least 2"):
         SimulatorPrior(SPACE, modelled()[:1])
     with pytest.raises(InvalidInput, match="finite"):
@@ -76,7 +76,9 @@ def test_a_right_model_saves_trials() -> None:
 
 def test_the_same_points_the_same_suggestions() -> None:
     first, again = (Tailor(SPACE, seed=4, budget=6, modelled=points) for points in (modelled(), modelled()[::-1]))
-    assert [one.configuration for one in first.ask(2)] == [one.configuration for one in again.ask(2)]
+    assert [suggestion.configuration for suggestion in first.ask(2)] == [
+        suggestion.configuration for suggestion in again.ask(2)
+    ]
 
 
 def test_an_algorithm_without_a_model_refuses_it() -> None:

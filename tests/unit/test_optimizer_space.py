@@ -36,26 +36,26 @@ def test_kinds_are_part_of_equality() -> None:
 
 @given(st.dictionaries(st.text(min_size=1, max_size=6), values, max_size=5))
 def test_equal_content_equal_key_hash_and_round_trips(content: dict[str, Any]) -> None:
-    one = Configuration(content)
+    configuration = Configuration(content)
     shuffled = Configuration(dict(reversed(list(content.items()))))
-    assert one == shuffled
-    assert hash(one) == hash(shuffled)
-    assert one.digest() == shuffled.digest()
-    assert Configuration(json.loads(one.key())) == one
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert copy.deepcopy(one) == one
+    assert configuration == shuffled
+    assert hash(configuration) == hash(shuffled)
+    assert configuration.digest() == shuffled.digest()
+    assert Configuration(json.loads(configuration.key())) == configuration
+    assert pickle.loads(pickle.dumps(configuration)) == configuration
+    assert copy.deepcopy(configuration) == configuration
 
 
 def test_it_cannot_be_changed() -> None:
-    one = Configuration({"a": 1})
+    configuration = Configuration({"a": 1})
     with pytest.raises(AttributeError):
-        one._values = {}
-    one.to_dict()["a"] = 2
-    changed = one.replace({"a": 3})
-    assert (one["a"], changed["a"]) == (1, 3)
-    assert one.replace(a=4)["a"] == 4
+        configuration._values = {}
+    configuration.to_dict()["a"] = 2
+    changed = configuration.replace({"a": 3})
+    assert (configuration["a"], changed["a"]) == (1, 3)
+    assert configuration.replace(a=4)["a"] == 4
     with pytest.raises(InvalidValue, match="b: found 3"):
-        one.replace(b=3)
+        configuration.replace(b=3)
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
@@ -66,8 +66,8 @@ def test_the_digest_is_the_same_in_every_process() -> None:
 
 
 def test_numpy_scalars_become_plain_values() -> None:
-    one = Configuration({"i": np.int64(3), "r": np.float64(0.5), "b": np.bool_(True), "s": np.str_("x")})
-    assert [type(value) for value in one.values()] == [int, float, bool, str]
+    configuration = Configuration({"i": np.int64(3), "r": np.float64(0.5), "b": np.bool_(True), "s": np.str_("x")})
+    assert [type(value) for value in configuration.values()] == [int, float, bool, str]
 
 
 @pytest.mark.parametrize("value", [None, [1], math.nan, math.inf, 1j, b"x"])
@@ -114,9 +114,9 @@ def test_values_take_the_kind_of_their_parameter() -> None:
     assert (whole.validate(3.0), type(whole.validate(3.0))) == (3, int)
     real = Parameter("p", "real", 4, low=1, high=8)
     assert type(real.default) is float
-    one = Parameter("p", "categorical", 1, choices=(1, True, "1"))
-    assert one.validate(True) is True
-    for parameter, wrong in ((whole, 3.5), (whole, True), (whole, "3"), (real, 9), (real, True), (one, 1.0)):
+    categorical = Parameter("p", "categorical", 1, choices=(1, True, "1"))
+    assert categorical.validate(True) is True
+    for parameter, wrong in ((whole, 3.5), (whole, True), (whole, "3"), (real, 9), (real, True), (categorical, 1.0)):
         with pytest.raises(InvalidValue, match="p: found"):
             parameter.validate(wrong)
 
@@ -163,15 +163,15 @@ def test_coordinates_and_values_round_trip(parameter: Parameter, unit: float) ->
 
 @pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda parameter: parameter.name)
 def test_every_value_can_be_reached_and_order_is_kept(parameter: Parameter) -> None:
-    found = [parameter.from_unit(unit) for unit in np.linspace(0, 1, 20001).tolist()]
+    values = [parameter.from_unit(unit) for unit in np.linspace(0, 1, 20001).tolist()]
     listed = parameter.values()
     if listed is not None and parameter.scale == "linear":
-        assert set(found) == set(listed)
-    assert (found[0], found[-1]) == (
+        assert set(values) == set(listed)
+    assert (values[0], values[-1]) == (
         (parameter.low, parameter.high) if parameter.ordered else (parameter.choices[0], parameter.choices[-1])
     )
     if parameter.ordered:
-        numbers = [float(value) for value in found]
+        numbers = [float(value) for value in values]
         assert numbers == sorted(numbers)
     assert parameter.from_unit(parameter.to_unit(parameter.default)) == parameter.default
 

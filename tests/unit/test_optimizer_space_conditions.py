@@ -42,7 +42,7 @@ def idle_space(*constraints: Any) -> SearchSpace:
 # ---------------------------------------------------------------------- special values
 
 
-@pytest.mark.parametrize("parameter", [IDLE, LIMIT, SHARE, STEPPED], ids=lambda one: one.name)
+@pytest.mark.parametrize("parameter", [IDLE, LIMIT, SHARE, STEPPED], ids=lambda parameter: parameter.name)
 @given(unit=st.floats(0, 1))
 def test_coordinates_and_values_belong_together(parameter: Parameter, unit: float) -> None:
     value = parameter.from_unit(unit)

@@ -83,7 +83,7 @@ class Forgetful(Sound):
     """Keeps its own books, of what it suggested only."""
 
     def _suggest(self, index: int, rng: np.random.Generator) -> Proposal:
-        told = [one.configuration for one in self.observations if one.ask is None]
+        told = [observation.configuration for observation in self.observations if observation.ask is None]
         if told:
             return told[0], ""
         return super()._suggest(index, rng)
@@ -140,7 +140,7 @@ class OneSeed(Sound):
 
 class Renumbers(Sound):
     def ask(self, n: int = 1) -> list[Suggestion]:
-        return [Suggestion(one.ask + 1, one.configuration) for one in super().ask(n)]
+        return [Suggestion(suggestion.ask + 1, suggestion.configuration) for suggestion in super().ask(n)]
 
 
 class ClaimsFailures(Sound):
@@ -161,7 +161,7 @@ class ClaimsObjectives(Sound):
 
 class KeepsNoLimit(Sound):
     def pareto(self) -> list[Configuration]:
-        return [one.configuration for one in self.observations]
+        return [observation.configuration for observation in self.observations]
 
 
 class BadDefault(Sound):
@@ -196,7 +196,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(("broken", "name"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
 def test_a_broken_optimizer_fails_its_check(broken: type[Optimizer], name: str) -> None:
     (check,) = (check for check in conformance(broken) if check.name == name)
     # InvalidSuggestion: the base class already stops an optimizer that leaves the space or repeats itself

@@ -32,18 +32,18 @@ def space(*more: Parameter) -> SearchSpace:
 
 def sets(made: SearchSpace) -> dict[str, TiedParameters]:
     """By the name of the first member."""
-    found = tied_parameters(made, Encoder(made).columns)
-    return {made.names[one.members[0]]: one for one in found}
+    tied = tied_parameters(made, Encoder(made).columns)
+    return {made.names[group.members[0]]: group for group in tied}
 
 
 def test_who_belongs_together() -> None:
     other = Parameter("s9.heap", "real", 0.5, low=0.0, high=1.0, group="s9")
     made = space(other, Parameter("plain", "real", 0.5, low=0.0, high=1.0))
-    found = sets(made)
-    assert {name: len(one.members) for name, one in found.items()} == {
+    tied = sets(made)
+    assert {name: len(group.members) for name, group in tied.items()} == {
         "s0.heap": 6, "s0.eager": 6, "s0.policy": 6, "s9.heap": 1, "plain": 1,
     }  # fmt: skip
-    assert sorted(number for one in found.values() for number in one.members) == list(range(len(made)))
+    assert sorted(number for group in tied.values() for number in group.members) == list(range(len(made)))
 
 
 def test_together_they_have_one_value_as_far_as_their_bounds_allow() -> None:
@@ -65,10 +65,10 @@ def test_places_have_nothing_to_do_with_each_other() -> None:
         for s in SERVICES
     )
     made = space(*places)
-    assert all(len(one.members) == 1 for name, one in sets(made).items() if name.endswith("place"))
+    assert all(len(group.members) == 1 for name, group in sets(made).items() if name.endswith("place"))
     optimizer = Tailor(made, seed=1, budget=15)
     asked = [optimizer.ask()[0].configuration for _ in range(5)]
-    assert any(len({one[f"{s}.place"] for s in SERVICES}) == 2 for one in asked)
+    assert any(len({configuration[f"{s}.place"] for s in SERVICES}) == 2 for configuration in asked)
 
 
 def matern(distance: float) -> float:
@@ -78,7 +78,7 @@ def matern(distance: float) -> float:
 
 def encoded(made: SearchSpace, *changes: Mapping[str, Value]) -> NDArray[np.float64]:
     encoder = Encoder(made)
-    return encoder.encode(encoder.snap(encoder.units([made.default().replace(dict(one)) for one in changes])))
+    return encoder.encode(encoder.snap(encoder.units([made.default().replace(dict(change)) for change in changes])))
 
 
 def test_the_features_are_those_of_a_sum_of_one_process_over_the_members() -> None:
@@ -90,17 +90,17 @@ def test_the_features_are_those_of_a_sum_of_one_process_over_the_members() -> No
     rng = np.random.default_rng(2)
     rows = rng.integers(KNOTS, size=(4, 3)) / (KNOTS - 1)  # at knots the interpolation is exact
     x = encoded(made, *({f"s{j}.p": value for j, value in enumerate(row.tolist())} for row in rows))
-    found = sets(made)["s0.p"].features(x, weight)
+    features = sets(made)["s0.p"].features(x, weight)
     expected = [
         [sum(weight[i] * weight[j] * matern(abs(a[i] - b[j])) for i in range(3) for j in range(3)) for b in rows]
         for a in rows
     ]
-    np.testing.assert_allclose(found @ found.T, expected, atol=1e-9)
-    one, both, none = sets(made)["s0.q"].features(
+    np.testing.assert_allclose(features @ features.T, expected, atol=1e-9)
+    single, both, none = sets(made)["s0.q"].features(
         encoded(made, {"s0.q": 0, "s1.q": 1}, {"s0.q": 0, "s1.q": 0}, {"s0.q": 9, "s1.q": 9}), np.array([0.5, 0.5])
     )
     assert both @ both == pytest.approx(1.0)
-    assert one @ both == pytest.approx(0.5), "a special value has nothing to do with those beside it"
+    assert single @ both == pytest.approx(0.5), "a special value has nothing to do with those beside it"
     assert none @ both == pytest.approx(0.0)
 
 
@@ -133,8 +133,8 @@ def test_what_namesakes_do_together_is_learnt_from_few_points() -> None:
 
     y = value(known)
     left = {}
-    for name, one in (("sets", layout), ("apart", apart)):
-        process = AdditiveProcess(one, known, (y - y.mean()) / y.std(), np.full(len(y), 1e-3))
+    for name, columns in (("sets", layout), ("apart", apart)):
+        process = AdditiveProcess(columns, known, (y - y.mean()) / y.std(), np.full(len(y), 1e-3))
         said = process.predict(new)[0] * y.std() + y.mean()
         left[name] = float(np.var(said - value(new)) / np.var(value(new)))
     assert left["sets"] < 0.5 < left["apart"]
@@ -143,6 +143,6 @@ def test_what_namesakes_do_together_is_learnt_from_few_points() -> None:
 def test_the_start_up_design_moves_namesakes_together() -> None:
     optimizer = Tailor(space(), seed=1, budget=15)
     asked = [optimizer.ask()[0].configuration for _ in range(5)]
-    for one in asked:
-        assert len({one[f"{s}.heap"] for s in SERVICES}) == 1
-    assert len({one["s0.heap"] for one in asked}) == 5
+    for configuration in asked:
+        assert len({configuration[f"{s}.heap"] for s in SERVICES}) == 1
+    assert len({configuration["s0.heap"] for configuration in asked}) == 5

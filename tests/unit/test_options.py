@@ -93,13 +93,15 @@ def typed(*arguments: str) -> TuneRequest:
 
 
 def test_the_flags_of_tune_are_those_that_people_know() -> None:
-    found = {one.opts[0]: one.default for one in tune().params if one.opts[0].startswith("--")}
-    assert {flag: found.get(flag, "is gone") for flag in FLAGS} == FLAGS
-    assert found.keys() == {one.flag for one in DECLARED.values() if one.flag and one.option.command == "tune"} | {
-        "--json"
+    defaults = {
+        parameter.opts[0]: parameter.default for parameter in tune().params if parameter.opts[0].startswith("--")
     }
-    assert [one.opts[0] for one in tune().params if one.hidden] == ["--no-trace"]
-    assert all(len(one.opts) == 1 and not one.secondary_opts for one in tune().params)
+    assert {flag: defaults.get(flag, "is gone") for flag in FLAGS} == FLAGS
+    assert defaults.keys() == {
+        declared.flag for declared in DECLARED.values() if declared.flag and declared.option.command == "tune"
+    } | {"--json"}
+    assert [parameter.opts[0] for parameter in tune().params if parameter.hidden] == ["--no-trace"]
+    assert all(len(parameter.opts) == 1 and not parameter.secondary_opts for parameter in tune().params)
 
 
 def test_nothing_typed_is_the_declared_default() -> None:
@@ -137,12 +139,12 @@ def test_a_duration_needs_its_unit() -> None:
 
 
 def test_the_help_of_every_option_is_declared() -> None:
-    for one in tune().params:
-        if one.name in DECLARED:
-            assert one.help.startswith(DECLARED[one.name].option.help)
-    assert options.help_of("minimal").endswith("less changed (0 to 3).")
-    assert options.help_of("rate_rps").endswith("[default: the application's].")
-    assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.help_of("reduce")
+    for parameter in tune().params:
+        if parameter.name in DECLARED:
+            assert parameter.help.startswith(DECLARED[parameter.name].option.help)
+    assert options.option_of("minimal").help.endswith("less changed (0 to 3).")
+    assert options.option_of("rate_rps").help.endswith("[default: the application's].")
+    assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.option_of("reduce").help
 
 
 # ---------------------------------------------------------------------- the body over HTTP
@@ -275,6 +277,7 @@ MOST_DEFAULTS = 3
 OTHERS = {
     "framework/model/tune_request.py:TuneRequest": "the declaration",
     "framework/model/study.py:StudyPlan": "the frozen plan; defaults are of old stores",
+    "framework/model/decisions.py:StudyDecisions": "what became of the options; undecided at first",
     "framework/model/study.py:Study": "what a study is",
     "framework/api/requests.py:NewExternal": "a study that clients measure",
     "framework/model/profiling.py:ProfileRequest": "of `tailor profile`, with defaults of its own",
@@ -287,33 +290,37 @@ OTHERS = {
 def with_defaults(path: Path) -> Iterator[tuple[str, set[str]]]:
     """Each class and function of a module, with those of its fields or parameters that are named as an option."""
     for node in ast.walk(ast.parse(path.read_text())):
-        found: set[str] = set()
+        names: set[str] = set()
         if isinstance(node, ast.ClassDef):
-            found = {
-                one.target.id
-                for one in node.body
-                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value is not None
+            names = {
+                statement.target.id
+                for statement in node.body
+                if isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and statement.value is not None
             }
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = node.args
             positional = [*arguments.posonlyargs, *arguments.args]
-            found = {one.arg for one in positional[len(positional) - len(arguments.defaults) :]}
-            found |= {
-                one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default
+            names = {argument.arg for argument in positional[len(positional) - len(arguments.defaults) :]}
+            names |= {
+                argument.arg
+                for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+                if default
             }
         else:
             continue
-        yield f"{path.relative_to(ROOT)}:{node.name}", found & OPTION_NAMES
+        yield f"{path.relative_to(ROOT)}:{node.name}", names & OPTION_NAMES
 
 
 def test_no_other_place_declares_options() -> None:
-    found = {
+    elsewhere = {
         where: names
         for path in sorted((ROOT / "framework").rglob("*.py"))
         for where, names in with_defaults(path)
         if len(names) > MOST_DEFAULTS and where not in OTHERS
     }
-    assert found == {}, "an option of a study is declared in framework/model/tune_request.py, and nowhere else"
+    assert elsewhere == {}, "an option of a study is declared in framework/model/tune_request.py, and nowhere else"
 
 
 def test_neither_the_form_nor_its_script_nor_the_commands_name_an_option_of_their_own() -> None:
@@ -326,11 +333,11 @@ def test_neither_the_form_nor_its_script_nor_the_commands_name_an_option_of_thei
     for path in (ROOT / "framework/api/requests.py", *(ROOT / "framework/cli").glob("*.py")):
         tree = ast.parse(path.read_text())
         own = [node for node in ast.walk(tree) if getattr(node, "name", "") in ("NewStudy", "tune")]
-        names = {one.arg for node in own for one in ast.walk(node) if isinstance(one, ast.arg)}
+        names = {argument.arg for node in own for argument in ast.walk(node) if isinstance(argument, ast.arg)}
         names |= {
-            one.target.id
+            statement.target.id
             for node in own
-            for one in ast.walk(node)
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            for statement in ast.walk(node)
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         }
         assert names & OPTION_NAMES == set(), path

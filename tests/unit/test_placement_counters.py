@@ -17,41 +17,41 @@ def case(name: str) -> str:
 
 
 def test_the_pipelines_slots_of_an_intel_machine() -> None:
-    found = derived(read_perf(case("intel-topdown"))["docker/frontend"])
-    assert found.ipc == pytest.approx(0.6, abs=1e-3)
+    counters = derived(read_perf(case("intel-topdown"))["docker/frontend"])
+    assert counters.ipc == pytest.approx(0.6, abs=1e-3)
     # perf's own column for the same counts: 10.2, 7.6 (8.1 here, of the four counts), 51.0 and 31.1 %
-    assert found.topdown == pytest.approx(
+    assert counters.topdown == pytest.approx(
         {"retiring": 0.102, "bad speculation": 0.081, "frontend bound": 0.511, "backend bound": 0.306}, abs=1e-3
     )
-    assert sum(found.topdown.values()) == pytest.approx(1)
-    assert not found.refused
+    assert sum(counters.topdown.values()) == pytest.approx(1)
+    assert not counters.refused
 
 
 def test_what_took_too_short_a_turn_is_refused() -> None:
     services = read_perf(case("multiplexed"))
-    found = derived(services["docker/search"])
-    assert found.ipc == pytest.approx(0.660, abs=1e-3)
-    assert found.mpki == pytest.approx({"L1d": 27.25, "LLC": 17.23, "dTLB": 1.436}, rel=1e-3)
-    assert found.refused == {
+    counters = derived(services["docker/search"])
+    assert counters.ipc == pytest.approx(0.660, abs=1e-3)
+    assert counters.mpki == pytest.approx({"L1d": 27.25, "LLC": 17.23, "dTLB": 1.436}, rel=1e-3)
+    assert counters.refused == {
         "LLC-load-misses": "counted for 18% of the time; allowed: from 25%",
         "iTLB-load-misses": "not supported",
     }
-    assert not found.topdown
+    assert not counters.topdown
     idle = derived(services["docker/geo"])
     assert idle.ipc is None
     assert set(idle.refused.values()) == {"not counted"}
 
 
 def test_an_amd_machine_counts_its_second_level() -> None:
-    found = derived(read_perf(case("amd"))["docker/rate"])
-    assert found.ipc == pytest.approx(1.5)
-    assert found.mpki == pytest.approx({"L1i": 3.0, "L1d": 15.0, "L2": 4.0})
+    counters = derived(read_perf(case("amd"))["docker/rate"])
+    assert counters.ipc == pytest.approx(1.5)
+    assert counters.mpki == pytest.approx({"L1i": 3.0, "L1d": 15.0, "L2": 4.0})
 
 
 def test_a_machine_without_counters_says_nothing_and_why() -> None:
-    found = derived(read_perf(case("none"))["docker/user"])
-    assert (found.ipc, found.mpki, found.topdown) == (None, {}, {})
-    assert set(found.refused.values()) == {"not supported"}
+    counters = derived(read_perf(case("none"))["docker/user"])
+    assert (counters.ipc, counters.mpki, counters.topdown) == (None, {}, {})
+    assert set(counters.refused.values()) == {"not supported"}
 
 
 @pytest.mark.parametrize("line", ["cycles 12", "1;2;3", "abc;;cycles;a;1;100.00;;", "1;;cycles;a;1;many;;"])

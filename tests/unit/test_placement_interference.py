@@ -36,7 +36,7 @@ def test_services_that_nothing_harms_have_no_score() -> None:
 
 @given(slope=st.floats(0, 2), intensities=st.lists(st.floats(0.1, 8), min_size=1, max_size=6))
 def test_a_sensitivity_is_the_slope_that_made_the_losses(slope: float, intensities: list[float]) -> None:
-    losses = [Loss("a", "l3", one, math.exp(slope * one)) for one in intensities]
+    losses = [Loss("a", "l3", intensity, math.exp(slope * intensity)) for intensity in intensities]
     assert sensitivities(losses)["a"]["l3"] == pytest.approx(slope, abs=1e-9)
 
 
@@ -76,10 +76,13 @@ def test_pairs_of_a_world_that_is_as_the_model_says_are_predicted() -> None:
     truth = world(rng)
     seen = Interference(truth.services, truth.resources, 2 * truth.sensitivity, truth.pressure, truth.weights)
     pairs = [
-        (one, other, truth.slowdown(one, [other])) for one in truth.services for other in truth.services if one != other
+        (service, neighbour, truth.slowdown(service, [neighbour]))
+        for service in truth.services
+        for neighbour in truth.services
+        if service != neighbour
     ]
-    found, errors = fitted(seen, pairs)
-    np.testing.assert_allclose(found.weights, 0.5)
+    model, errors = fitted(seen, pairs)
+    np.testing.assert_allclose(model.weights, 0.5)
     np.testing.assert_allclose(errors, 0.0, atol=1e-9)
 
 
@@ -97,6 +100,6 @@ def test_the_error_of_a_pair_is_from_a_fit_without_it() -> None:
 def test_neighbours_add_up() -> None:
     truth = world(np.random.default_rng(3))
     together = math.log(truth.slowdown("s0", ["s1", "s2"]))
-    apart = sum(math.log(truth.slowdown("s0", [one])) for one in ("s1", "s2"))
+    apart = sum(math.log(truth.slowdown("s0", [neighbour])) for neighbour in ("s1", "s2"))
     assert together == pytest.approx(apart)
     assert truth.slowdown("s0", []) == 1.0

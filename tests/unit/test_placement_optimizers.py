@@ -23,16 +23,16 @@ ALGORITHMS = ("knapsack", "placement-exact", "placement-cpsat", "placement-sprea
 
 
 @settings(max_examples=150)
-@given(seed=st.integers(0, 2**32 - 1), services=st.integers(2, 7), domains=st.integers(1, 3), wishes=st.booleans())
-def test_no_placement_is_better_than_the_exact_one(seed: int, services: int, domains: int, wishes: bool) -> None:
+@given(seed=st.integers(0, 2**32 - 1), services=st.integers(2, 7), domains=st.integers(1, 3), pinned=st.booleans())
+def test_no_placement_is_better_than_the_exact_one(seed: int, services: int, domains: int, pinned: bool) -> None:
     rng = np.random.default_rng(seed)
-    problem = assignment_of(random_placement(rng, services, domains, room=rng.uniform(1.0, 2.0), wishes=wishes))
-    best, found = least_cost(problem), solve(problem)
-    if found is None:
+    problem = assignment_of(random_placement(rng, services, domains, room=rng.uniform(1.0, 2.0), pinned=pinned))
+    best, places = least_cost(problem), solve(problem)
+    if places is None:
         assert best == np.inf
         return
-    assert problem.fits(found)
-    assert problem.cost(found) == pytest.approx(best, abs=1e-9)
+    assert problem.fits(places)
+    assert problem.cost(places) == pytest.approx(best, abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -45,10 +45,10 @@ def test_domains_of_different_size(seed: int) -> None:
         small.services, small.domains, (type(small.limits[0])(small.limits[0].weights, bounds),), small.interference,
         small.calls, small.apart, small.allowed, small.attributes,
     )  # fmt: skip
-    found, best = solve(problem), least_cost(problem)
-    assert (found is None) == (best == np.inf)
-    if found is not None:
-        assert problem.cost(found) == pytest.approx(best, abs=1e-9)
+    places, best = solve(problem), least_cost(problem)
+    assert (places is None) == (best == np.inf)
+    if places is not None:
+        assert problem.cost(places) == pytest.approx(best, abs=1e-9)
 
 
 @settings(max_examples=400)
@@ -64,14 +64,14 @@ def test_no_load_is_worth_more_than_the_knapsacks(items: list[tuple[float, float
         return float(values[chosen].sum())
 
     loads = (
-        np.array(one, dtype=np.int64)
+        np.array(load, dtype=np.int64)
         for n in range(len(items) + 1)
-        for one in itertools.combinations(range(len(items)), n)
+        for load in itertools.combinations(range(len(items)), n)
     )
-    best = max(worth(one) for one in loads if weights[one].sum() <= slack)
-    found = best_load(weights, values, capacity)
-    assert weights[found].sum() <= slack * (1 + 1e-12)
-    assert worth(found) == pytest.approx(best, rel=1e-12)
+    best = max(worth(load) for load in loads if weights[load].sum() <= slack)
+    load = best_load(weights, values, capacity)
+    assert weights[load].sum() <= slack * (1 + 1e-12)
+    assert worth(load) == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -108,7 +108,7 @@ def test_a_space_that_is_no_placement_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_constraint_programming_finds_the_optimum_and_says_so(seed: int) -> None:
-    space = random_placement(np.random.default_rng(seed), 9, 3, wishes=seed % 2 == 0)
+    space = random_placement(np.random.default_rng(seed), 9, 3, pinned=seed % 2 == 0)
     problem = assignment_of(space)
     exact = solve(problem)
     try:
@@ -117,10 +117,10 @@ def test_constraint_programming_finds_the_optimum_and_says_so(seed: int) -> None
         assert exact is None
         return
     assert exact is not None
-    found = problem.places(suggestion.configuration)
-    assert problem.fits(found)
+    places = problem.places(suggestion.configuration)
+    assert problem.fits(places)
     assert "proved" in suggestion.note
-    assert problem.cost(found) == pytest.approx(problem.cost(exact), abs=1e-4)
+    assert problem.cost(places) == pytest.approx(problem.cost(exact), abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -129,18 +129,19 @@ def test_constraint_programming_is_never_worse_than_the_knapsack(seed: int) -> N
     space = random_placement(np.random.default_rng(seed), 4 if seed % 2 else 9, 4, room=1.0)
     problem = assignment_of(space)
     [known] = registry.load("knapsack")(space, seed=1).ask()
-    [found] = registry.load("placement-cpsat")(space, seed=1, seconds=0.2).ask()
-    assert problem.cost(problem.places(found.configuration)) <= problem.cost(problem.places(known.configuration)) + 1e-9
+    [suggestion] = registry.load("placement-cpsat")(space, seed=1, seconds=0.2).ask()
+    cost, bound = (problem.cost(problem.places(each.configuration)) for each in (suggestion, known))
+    assert cost <= bound + 1e-9
 
 
 def test_calls_draw_chatty_services_together() -> None:
     places = ("a.0", "a.1", "b.0")
-    one = {PRESSURE + "core": 1.0, SENSITIVITY + "core": 1.0}
+    attributes = {PRESSURE + "core": 1.0, SENSITIVITY + "core": 1.0}
     space = SearchSpace(
         [
-            Parameter("front", "categorical", "b.0", choices=places, attributes={**one, CALLS + "search": 10.0}),
-            Parameter("search", "categorical", "a.0", choices=places, attributes=one),
-            Parameter("stranger", "categorical", "a.1", choices=places, attributes={**one, ONLY + "b.0": 1.0}),
+            Parameter("front", "categorical", "b.0", choices=places, attributes={**attributes, CALLS + "search": 10.0}),
+            Parameter("search", "categorical", "a.0", choices=places, attributes=attributes),
+            Parameter("stranger", "categorical", "a.1", choices=places, attributes={**attributes, ONLY + "b.0": 1.0}),
         ]
     )
     [apart] = registry.load("placement-cpsat")(space, seed=1, call_cost=1.0).ask()
@@ -178,8 +179,9 @@ def test_capacities_come_back_from_their_dictionary() -> None:
     space = random_placement(np.random.default_rng(1), 4, 2)
     assert SearchSpace.from_dict(space.to_dict()) == space
     fixed = space.subset(["s0", "s1"])
-    left = [one for one in fixed.constraints if isinstance(one, Capacity)]
-    assert [one.bound for one in left] == pytest.approx(
-        [one.bound - sum(w for n, w in one.weights.items() if n in ("s2", "s3") and space[n].default == one.place)
-         for one in space.constraints if isinstance(one, Capacity)]
+    left = [constraint for constraint in fixed.constraints if isinstance(constraint, Capacity)]
+    assert [constraint.bound for constraint in left] == pytest.approx(
+        [constraint.bound - sum(w for n, w in constraint.weights.items()
+                                if n in ("s2", "s3") and space[n].default == constraint.place)
+         for constraint in space.constraints if isinstance(constraint, Capacity)]
     )  # fmt: skip

@@ -34,9 +34,9 @@ EIGHT = Topology(tuple(Cpu(number, number % 4, 0, 0) for number in range(8)))
 @pytest.fixture
 def tailor(tmp_path: Path) -> Iterator[Opened]:
     machine = PretendMachine(VirtualClock(), lambda configuration: 10.0, noise=0.01)
-    found, _ = pretend_tailor(tmp_path, machine)
-    yield found
-    found.close()
+    tailor, _ = pretend_tailor(tmp_path, machine)
+    yield tailor
+    tailor.close()
 
 
 def test_domains_are_a_number_or_sets() -> None:
@@ -74,7 +74,8 @@ def test_a_cpu_set_is_rendered_and_read_back(tailor: Opened) -> None:
     pinned = render(application, types, Configuration({f"{first}.cpuset": "0-3"}), project="p", labels={})
     [document] = pinned.documents.values()
     assert document["services"][first]["cpuset"] == "0-3"
-    assert [(one.service, one.value) for one in pinned.expectations if one.parameter == "cpuset"] == [(first, "0-3")]
+    expected = [expectation for expectation in pinned.expectations if expectation.parameter == "cpuset"]
+    assert [(expectation.service, expectation.value) for expectation in expected] == [(first, "0-3")]
     everywhere = render(application, types, Configuration({f"{first}.cpuset": ALL}), project="p", labels={})
     [document] = everywhere.documents.values()
     assert "cpuset" not in document["services"][first]
@@ -85,9 +86,9 @@ def test_any_optimizer_tunes_placement_with_the_configuration(tailor: Opened, op
     request = replace(REQUEST, optimizer=optimizer, placement="also", domains="0-3/4-7", iterations=12)
     study = tailor.studies.create(request)
     tailor.studies.run(study.id, lambda event: None)
-    tried = [one.configuration for one in tailor.store.trials(study.id) if one.purpose == "search"]
+    tried = [trial.configuration for trial in tailor.store.trials(study.id) if trial.purpose == "search"]
     assert len(tried) == 12
-    sets = {str(value) for one in tried for name, value in one.items() if name.endswith(".cpuset")}
+    sets = {str(value) for configuration in tried for name, value in configuration.items() if name.endswith(".cpuset")}
     assert len(sets & {"0-3", "4-7"}) > 0
 
 
@@ -95,9 +96,9 @@ def test_a_solver_of_placements_is_measured_against_everything_everywhere(tailor
     study = tailor.studies.create(replace(REQUEST, optimizer="placement-spread", placement="only", domains="0-3/4-7"))
     done = tailor.studies.run(study.id, lambda event: None)
     trials = tailor.store.trials(study.id)
-    [suggested] = [one.configuration for one in trials if one.purpose == "search"]
+    [suggested] = [trial.configuration for trial in trials if trial.purpose == "search"]
     assert set(suggested.values()) <= {"0-3", "4-7"}
-    assert set(next(one.configuration for one in trials if one.purpose == "default").values()) == {ALL}
+    assert set(next(trial.configuration for trial in trials if trial.purpose == "default").values()) == {ALL}
     assert done.state == "completed"
 
 
@@ -122,15 +123,15 @@ def profile_of(services: dict[str, tuple[float, float]], path: Path) -> Path:
 
 
 def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Opened, tmp_path: Path) -> None:
-    names = [one.name for one in load_application(SMALL).services if one.tuned]
+    names = [service.name for service in load_application(SMALL).services if service.tuned]
     path = profile_of(dict.fromkeys(names, (6.0, 1.5)), tmp_path / "profile.jsonl")
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
     space = tailor.catalogue.space(load_application(SMALL), asked)
-    one = space[f"{names[0]}.cpuset"].attributes
-    assert one["sensitivity.l3"] == pytest.approx(0.405, abs=1e-3), "log 1.5"
-    assert one["pressure.l3"] == pytest.approx(0.5), "it takes half as much from the probe as one of its kind"
-    assert one["score"] == pytest.approx(0.5)
-    limits = [one for one in space.constraints if isinstance(one, Capacity)]
+    attributes = space[f"{names[0]}.cpuset"].attributes
+    assert attributes["sensitivity.l3"] == pytest.approx(0.405, abs=1e-3), "log 1.5"
+    assert attributes["pressure.l3"] == pytest.approx(0.5), "it takes half as much from the probe as one of its kind"
+    assert attributes["score"] == pytest.approx(0.5)
+    limits = [constraint for constraint in space.constraints if isinstance(constraint, Capacity)]
     assert [limit.bound for limit in limits] == [4.0, 4.0]
     assert sum(limits[0].weights.values()) == pytest.approx(min(6.0 * len(names), 0.85 * 8))
     assert capacities(names, ("0-3", "4-7"), load_profile(path, load_application(SMALL)), {"0-3": 99.0}) == limits, (
@@ -155,7 +156,7 @@ def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
     assert memory_mib == {"0-3": 1e3, "4-7": 5e2}
     assert own_memory_mib(("0-1", "2-3"), two) == {}, "of one node"
     space = SearchSpace(
-        [parameter_of(one, domains) for one in ("a", "b")], capacities(("a", "b"), domains, held, memory_mib)
+        [parameter_of(name, domains) for name in ("a", "b")], capacities(("a", "b"), domains, held, memory_mib)
     )
     assert space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": ALL}))
     assert not space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": "0-3"}))
@@ -169,10 +170,10 @@ def test_baselines_fit_and_differ(tailor: Opened, tmp_path: Path) -> None:
         [parameter_of(f"s{number}", ("0-3", "4-7")) for number in range(4)],
         [Capacity({f"s{number}.cpuset": 1.9 for number in range(4)}, place, 4.0) for place in ("0-3", "4-7")],
     )
-    found = baselines(space, 1)
-    assert set(found) == {"spread", "random-1", "random-2"}
-    assert len(set(found.values())) == 3
-    assert all(space.is_feasible(one) and ALL not in one.values() for one in found.values())
+    placements = baselines(space, 1)
+    assert set(placements) == {"spread", "random-1", "random-2"}
+    assert len(set(placements.values())) == 3
+    assert all(space.is_feasible(placement) and ALL not in placement.values() for placement in placements.values())
     full = SearchSpace(space.parameters, [Capacity({"s0.cpuset": 9.0}, place, 4.0) for place in ("0-3", "4-7")])
     assert baselines(full, 1) == {}
 
@@ -182,7 +183,7 @@ def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     profile = read_profile(path.read_text(), "p")
     space = SearchSpace([parameter_of(name, ("0-3", "4-7")) for name in ("quiet", "loud", "tender")])
     at = Configuration({"quiet.cpuset": "0-3", "loud.cpuset": "0-3", "tender.cpuset": "4-7"})
-    by = {one.service: one for one in reasons(space, at, profile)}
+    by = {reason.service: reason for reason in reasons(space, at, profile)}
     assert by["tender"].harm_shared == pytest.approx(math.log(2.0)), "half a unit from each of the two"
     assert by["tender"].harm_placed == 0.0
     assert by["tender"].separated
@@ -190,13 +191,13 @@ def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     assert by["quiet"].resource == "l3"
 
 
-def test_solvers_keep_to_wishes(tailor: Opened, tmp_path: Path) -> None:
-    one, two = [service.name for service in load_application(SMALL).services if service.tuned][:2]
-    path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
+def test_solvers_keep_to_pins_and_separations(tailor: Opened, tmp_path: Path) -> None:
+    first, second = [service.name for service in load_application(SMALL).services if service.tuned][:2]
+    path = profile_of(dict.fromkeys((first, second), (1.0, 1.5)), tmp_path / "profile.jsonl")
     asked = replace(REQUEST, optimizer="placement-exact", placement="only", domains="0-3/4-7", profile=path)
     for wish, expected in (
-        ({"pin": (f"{one}=4-7", f"{two}=4-7")}, {one: "4-7", two: "4-7"}),
-        ({"pin": (f"{two}=0-3",), "apart": (f"{one}:{two}",)}, {one: "4-7", two: "0-3"}),
+        ({"pin": (f"{first}=4-7", f"{second}=4-7")}, {first: "4-7", second: "4-7"}),
+        ({"pin": (f"{second}=0-3",), "apart": (f"{first}:{second}",)}, {first: "4-7", second: "0-3"}),
     ):
         for name in ("placement-exact", "placement-cpsat"):
             space = tailor.catalogue.space(load_application(SMALL), replace(asked, **wish))
@@ -204,23 +205,23 @@ def test_solvers_keep_to_wishes(tailor: Opened, tmp_path: Path) -> None:
             assert suggestion.configuration.to_dict() == {f"{key}.cpuset": at for key, at in expected.items()}
     for wrong, said in (
         ({"pin": ("nothing=0-3",)}, "unknown service 'nothing'"),
-        ({"pin": (f"{one}=0",)}, "unknown domain '0'; known: 0-3, 4-7"),
-        ({"pin": (one,)}, "pin: found"),
-        ({"apart": (f"{one}:",)}, "apart: found"),
-        ({"apart": (f"{one}:{two}",), "placement": "none", "profile": None}, "pin and apart say"),
+        ({"pin": (f"{first}=0",)}, "unknown domain '0'; known: 0-3, 4-7"),
+        ({"pin": (first,)}, "pin: found"),
+        ({"apart": (f"{first}:",)}, "apart: found"),
+        ({"apart": (f"{first}:{second}",), "placement": "none", "profile": None}, "pin and apart say"),
     ):
         with pytest.raises(InputError, match=said):
             tailor.catalogue.space(load_application(SMALL), replace(asked, **wrong))
 
 
 def test_chatty_services_are_drawn_together_by_the_profile(tailor: Opened, tmp_path: Path) -> None:
-    one, two = [service.name for service in load_application(SMALL).services if service.tuned][:2]
-    path = profile_of(dict.fromkeys((one, two), (1.0, 1.5)), tmp_path / "profile.jsonl")
+    first, second = [service.name for service in load_application(SMALL).services if service.tuned][:2]
+    path = profile_of(dict.fromkeys((first, second), (1.0, 1.5)), tmp_path / "profile.jsonl")
     profile = read_profile(path.read_text(), "p")
-    path.write_text(replace(profile, about=replace(profile.about, calls={one: {two: 3.0}})).to_lines())
+    path.write_text(replace(profile, about=replace(profile.about, calls={first: {second: 3.0}})).to_lines())
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
     space = tailor.catalogue.space(load_application(SMALL), asked)
-    assert space[f"{one}.cpuset"].attributes[f"calls.{two}"] == 3.0
+    assert space[f"{first}.cpuset"].attributes[f"calls.{second}"] == 3.0
     [apart] = load("placement-cpsat")(space, seed=1).ask()
     [together] = load("placement-cpsat")(space, seed=1, call_cost=10.0).ask()
     assert len(set(apart.configuration.values())) == 2, "they harm each other"
@@ -231,8 +232,10 @@ def test_chatty_services_are_drawn_together_by_the_profile(tailor: Opened, tmp_p
     "name", ["knapsack", "placement-exact", "placement-cpsat", "placement-spread", "placement-latency"]
 )
 def test_every_solver_keeps_to_the_domains_of_a_study(tailor: Opened, tmp_path: Path, name: str) -> None:
-    names = [one.name for one in load_application(SMALL).services if one.tuned]
-    path = profile_of({one: (1.0 + number, 1.5) for number, one in enumerate(names)}, tmp_path / "profile.jsonl")
+    names = [service.name for service in load_application(SMALL).services if service.tuned]
+    path = profile_of(
+        {service: (1.0 + number, 1.5) for number, service in enumerate(names)}, tmp_path / "profile.jsonl"
+    )
     asked = replace(REQUEST, placement="only", domains="0-3/4-7", profile=path)
     space = tailor.catalogue.space(load_application(SMALL), asked)
     [suggestion] = load(name)(space, seed=1).ask()

@@ -57,18 +57,18 @@ def about(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_groups_and_domains(about: dict[str, Any], tmp_path: Path) -> None:
-    found = read_topology(sysfs(about, tmp_path))
+    topology = read_topology(sysfs(about, tmp_path))
     wanted = about["expect"]
-    assert found.numbers == read_cpus(about["online"])
-    assert {by: len(found.groups(by)) for by in wanted["groups"]} == wanted["groups"]
-    for groups in (found.groups(by) for by in wanted["groups"]):
-        assert sorted(cpu for cpus in groups.values() for cpu in cpus) == list(found.numbers), "each CPU once"
+    assert topology.numbers == read_cpus(about["online"])
+    assert {by: len(topology.groups(by)) for by in wanted["groups"]} == wanted["groups"]
+    for groups in (topology.groups(by) for by in wanted["groups"]):
+        assert sorted(cpu for cpus in groups.values() for cpu in cpus) == list(topology.numbers), "each CPU once"
     for count, sets in wanted["domains"].items():
-        assert [write_cpus(cpus) for cpus in found.domains(count).values()] == sets
+        assert [write_cpus(cpus) for cpus in topology.domains(count).values()] == sets
     if "largest_cache" in wanted:
-        last = max(found.caches, key=lambda one: one.level)
+        last = max(topology.caches, key=lambda cache: cache.level)
         assert [last.level, last.size_bytes] == wanted["largest_cache"]
-    assert list(found.offline) == wanted.get("offline", [])
+    assert list(topology.offline) == wanted.get("offline", [])
 
 
 def test_a_part_of_the_machine(about: dict[str, Any], tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_part_of_the_machine(about: dict[str, Any], tmp_path: Path) -> None:
     root = sysfs(about, tmp_path)
     online = read_cpus(about["online"])
     for some in (online[:1], online[len(online) // 2 :], online[::2]):
-        found = read_topology(root, allowed=some)
-        assert found.numbers == some
-        assert {cpu for cache in found.caches for cpu in cache.cpus} <= set(some)
+        topology = read_topology(root, allowed=some)
+        assert topology.numbers == some
+        assert {cpu for cache in topology.caches for cpu in cache.cpus} <= set(some)
         for count in range(1, min(len(some), 6) + 1):
-            domains = found.domains(count)
+            domains = topology.domains(count)
             assert len(domains) == count
             assert all(domains.values())
             assert sorted(cpu for cpus in domains.values() for cpu in cpus) == list(some)
@@ -103,24 +103,24 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
 def test_the_memory_that_a_set_of_cpus_has_of_its_own(tmp_path: Path) -> None:
     [two_sockets] = [path for path in CASES if path.stem == "two-sockets-smt"]
     root = sysfs(case(two_sockets), tmp_path)
-    first, second = (read_cpus(one) for one in ("0-9,20-29", "10-19,30-39"))
+    first, second = (read_cpus(text) for text in ("0-9,20-29", "10-19,30-39"))
     assert read_topology(root).own_memory_mib(first) is None, "not said"
     for node, kilobytes in ((0, 32 * 2**20), (1, 16 * 2**20)):
         path = root / "devices" / "system" / "node" / f"node{node}" / "meminfo"
         path.parent.mkdir(parents=True)
         path.write_text(f"Node {node} MemTotal:       {kilobytes} kB\nNode {node} MemFree:          12 kB\n")
-    found = read_topology(root)
-    assert found.own_memory_mib(first) == 32 * 2**10
-    assert found.own_memory_mib(second) == 16 * 2**10
-    assert found.own_memory_mib([*first, *second]) == 48 * 2**10
-    assert found.own_memory_mib(first[:5]) is None, "others are next to it too"
-    assert found.only(first[:5]).own_memory_mib(first[:5]) == 32 * 2**10, "where no others may be used"
+    topology = read_topology(root)
+    assert topology.own_memory_mib(first) == 32 * 2**10
+    assert topology.own_memory_mib(second) == 16 * 2**10
+    assert topology.own_memory_mib([*first, *second]) == 48 * 2**10
+    assert topology.own_memory_mib(first[:5]) is None, "others are next to it too"
+    assert topology.only(first[:5]).own_memory_mib(first[:5]) == 32 * 2**10, "where no others may be used"
 
 
 def test_this_machine() -> None:
-    found: Topology = read_topology()
-    assert len(found.numbers) >= 1
-    assert sum(len(cpus) for cpus in found.groups("core").values()) == len(found.numbers)
+    topology: Topology = read_topology()
+    assert len(topology.numbers) >= 1
+    assert sum(len(cpus) for cpus in topology.groups("core").values()) == len(topology.numbers)
 
 
 @given(st.sets(st.integers(0, 300)))

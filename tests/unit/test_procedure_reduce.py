@@ -38,16 +38,16 @@ def plan(kind: str, **changes: Any) -> StudyPlan:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
     """Everything that an optimizer is told."""
-    found: list[Observation] = []
+    recorded: list[Observation] = []
     original = Optimizer.tell
 
     def tell(self: Optimizer, observations: Any) -> None:
         listed = list(observations)
-        found.extend(listed)
+        recorded.extend(listed)
         original(self, listed)
 
     monkeypatch.setattr(Optimizer, "tell", tell)
-    return found
+    return recorded
 
 
 def test_only_what_is_on_the_path_is_tuned_and_the_report_says_why(tmp_path: Path, told: list[Observation]) -> None:
@@ -57,16 +57,17 @@ def test_only_what_is_on_the_path_is_tuned_and_the_report_says_why(tmp_path: Pat
     trials = list(bench.store.trials(study.id))
     assert set(trials[0].configuration) == {f"{s}.{p}" for s in ("cache", "idle", "spare") for p in ("size", "policy")}
     assert all(set(t.configuration) == {"cache.size", "cache.policy"} for t in trials if t.purpose == "search")
-    assert all(set(one.configuration) == {"cache.size", "cache.policy"} for one in told)
+    assert all(set(observation.configuration) == {"cache.size", "cache.policy"} for observation in told)
     assert finished.verdict is not None
-    found = summarise(finished, trials, bench.application, pretend_types())
-    assert found.reduction is not None
-    assert (found.reduction.kept, found.reduction.parameters, found.reduction.parameters_before) == (("cache",), 2, 6)
-    assert {one.reason for one in found.reduction.removed} == {"it appears in no trace"}
-    text = page(found, trials)
+    summary = summarise(finished, trials, bench.application, pretend_types())
+    assert summary.reduction is not None
+    reduction = summary.reduction
+    assert (reduction.kept, reduction.parameters, reduction.parameters_before) == (("cache",), 2, 6)
+    assert {removal.reason for removal in reduction.removed} == {"it appears in no trace"}
+    text = page(summary, trials)
     assert "1 of 3 services and 2 of 6 parameters" in text
     assert "it appears in no trace" in text
-    assert {change.service for change in found.changes} == {"cache"}
+    assert {change.service for change in summary.changes} == {"cache"}
 
 
 def test_a_resumed_study_keeps_its_reduction(tmp_path: Path) -> None:
@@ -96,14 +97,18 @@ def test_soft_removes_nothing_and_tells_priors_with_every_trial(tmp_path: Path, 
     bench = bench_of(tmp_path)
     study, procedure = start(bench, plan("soft"))
     finished = procedure.run()
-    assert all(one.priors == {"cache": 1.0, "idle": 0.05, "spare": 0.05} for one in told if one.value is not None)
+    assert all(
+        observation.priors == {"cache": 1.0, "idle": 0.05, "spare": 0.05}
+        for observation in told
+        if observation.value is not None
+    )
     assert len(told[0].configuration) == 6
     trials = list(bench.store.trials(study.id))
     for optimizer, unused in (("dds", False), ("bo-gp", True), ("not installed", False)):
         asked = replace(finished, plan=replace(finished.plan, optimizer=optimizer))
-        found = summarise(asked, trials, bench.application, pretend_types())
-        assert found.unused_priors is unused
-        assert any("takes no priors" in note for note in notes(found)) is unused
+        summary = summarise(asked, trials, bench.application, pretend_types())
+        assert summary.unused_priors is unused
+        assert any("takes no priors" in note for note in notes(summary)) is unused
 
 
 def test_known_bottlenecks(tmp_path: Path) -> None:
@@ -125,7 +130,7 @@ def test_without_a_reduction_no_priors_are_told(tmp_path: Path, told: list[Obser
     bench = bench_of(tmp_path)
     study, procedure = start(bench, plan("none"))
     finished = procedure.run()
-    assert all(one.priors == {} for one in told)
-    found = summarise(finished, list(bench.store.trials(study.id)), bench.application, pretend_types())
-    assert found.reduction is None
-    assert {one.kept for one in found.subsets} == {("cache",)}
+    assert all(observation.priors == {} for observation in told)
+    summary = summarise(finished, list(bench.store.trials(study.id)), bench.application, pretend_types())
+    assert summary.reduction is None
+    assert {subset.kept for subset in summary.subsets} == {("cache",)}

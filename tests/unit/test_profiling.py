@@ -83,7 +83,7 @@ class Beside:
 
     @contextmanager
     def counted(self, running: Running, service: str) -> Iterator[Callable[[], Mapping[str, float]]]:
-        lost = sum(2 * HARM[one.kind] * one.intensity for one in self.now)
+        lost = sum(2 * HARM[stressor.kind] * stressor.intensity for stressor in self.now)
         yield lambda: {"ipc": 1.5 * math.exp(-lost)} if self.counters else {}
 
     def pipeline(
@@ -129,7 +129,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
 
     def slowed(configuration: object) -> float:
         beside.feel(PRESSURE)
-        return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now))
+        return 10.0 * math.exp(sum(HARM[stressor.kind] * stressor.intensity for stressor in beside.now))
 
     machine = Machine(VirtualClock(), slowed, noise=0.01)
     tailor, _ = pretend_tailor(tmp_path, machine, colocation=lambda: Colocation(beside, beside, beside))
@@ -142,14 +142,14 @@ def quiet(event: Event) -> None:
 
 
 def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
-    found = here.tailor.profiles.run(REQUEST, quiet)
-    by = {(one.stressor, one.intensity): one for one in slowdowns(found.windows)}
+    profile = here.tailor.profiles.run(REQUEST, quiet)
+    by = {(slowdown.stressor, slowdown.intensity): slowdown for slowdown in slowdowns(profile.windows)}
     assert set(by) == {("l3", 0.5), ("l3", 1.0), ("gemm", 0.5), ("gemm", 1.0)}
-    for (stressor, intensity), one in by.items():
-        assert one.mean == pytest.approx(math.exp(HARM[stressor] * intensity), rel=0.05)
-        assert one.blocks == 2
-        assert one.low <= one.mean <= one.high
-    known = attributes(found)["cache"]
+    for (stressor, intensity), slowdown in by.items():
+        assert slowdown.mean == pytest.approx(math.exp(HARM[stressor] * intensity), rel=0.05)
+        assert slowdown.blocks == 2
+        assert slowdown.low <= slowdown.mean <= slowdown.high
+    known = attributes(profile)["cache"]
     assert known["sensitivity.l3"] == pytest.approx(0.5, abs=0.05)
     assert known["sensitivity.gemm"] == pytest.approx(0.1, abs=0.05)
     assert known["latency"] > 10
@@ -162,15 +162,17 @@ def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here:
     assert without.about.without_counters == "none here"
     assert without.about.memory_mib == {"cache": 64.0}
     here.beside.counters = True
-    found = here.tailor.profiles.run(REQUEST, quiet, again=True)
-    assert found.about.without_counters == ""
-    assert [(one.service, one.shares) for one in found.pipelines] == [("cache", {"Backend_Bound": 0.4})]
+    profile = here.tailor.profiles.run(REQUEST, quiet, again=True)
+    assert profile.about.without_counters == ""
+    assert [(pipeline.service, pipeline.shares) for pipeline in profile.pipelines] == [
+        ("cache", {"Backend_Bound": 0.4})
+    ]
     assert not without.pipelines
-    assert attributes(found)["cache"]["sensitivity.l3"] == pytest.approx(2 * HARM["l3"])
-    assert read_profile(found.to_lines(), "f") == found
-    first = replace(found.windows[0], counters={})
-    mixed = [first, *found.windows[1:]]
-    assert all(one.ratio < math.exp(1.5 * HARM[one.stressor]) for one in losses(mixed)), "not for all: from latency"
+    assert attributes(profile)["cache"]["sensitivity.l3"] == pytest.approx(2 * HARM["l3"])
+    assert read_profile(profile.to_lines(), "f") == profile
+    first = replace(profile.windows[0], counters={})
+    mixed = [first, *profile.windows[1:]]
+    assert all(loss.ratio < math.exp(1.5 * HARM[loss.stressor]) for loss in losses(mixed)), "not for all: from latency"
 
 
 def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
@@ -179,28 +181,30 @@ def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
     def slowed(configuration: object) -> float:
         beside.feel(PRESSURE)
         near = beside.pinned and list(beside.pinned[-1].values()).count("0-3") == 2
-        return 10.0 * math.exp(sum(HARM[one.kind] * one.intensity for one in beside.now) + together * bool(near))
+        return 10.0 * math.exp(
+            sum(HARM[stressor.kind] * stressor.intensity for stressor in beside.now) + together * bool(near)
+        )
 
     tailor, _ = pretend_tailor(
         tmp_path, TwoServices(VirtualClock(), slowed), colocation=lambda: Colocation(beside, beside, beside)
     )
-    found = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
-    assert len(found.pairs) == 2 * 4, "there are two pairs only"
-    assert [ratio for _, _, ratio in ratios(found.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)
-    judged = prediction(found)
+    profile = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
+    assert len(profile.pairs) == 2 * 4, "there are two pairs only"
+    assert [ratio for _, _, ratio in ratios(profile.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)
+    judged = prediction(profile)
     assert judged is not None
     model, errors = judged
     said = PRESSURE * sum(HARM.values())
     assert model.weights == pytest.approx([together / said] * 2, rel=0.05)
     assert errors == pytest.approx([0.0, 0.0], abs=0.02)
     assert model.slowdown("cache", ["front"]) == pytest.approx(math.exp(together), rel=0.02)
-    said_of_it = judgement(found)
+    said_of_it = judgement(profile)
     assert said_of_it is not None
     assert said_of_it.median <= said_of_it.most <= 0.02
     assert said_of_it.harmless == pytest.approx(1 - math.exp(-together), abs=0.01), "what predicting none is off by"
     again = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
-    assert again == found, "it was whole"
-    assert judgement(replace(found, pairs=found.pairs[:4])) is None, "one pair cannot be left out of itself"
+    assert again == profile, "it was whole"
+    assert judgement(replace(profile, pairs=profile.pairs[:4])) is None, "one pair cannot be left out of itself"
     tailor.close()
 
 
@@ -217,15 +221,15 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
     while True:
         parts += 1
         try:
-            found = here.tailor.profiles.run(REQUEST, quiet, target)
+            profile = here.tailor.profiles.run(REQUEST, quiet, target)
             break
         except Interrupted:
             here.beside.count += 1
             with target.open("a") as file:  # killed in the middle of a line
                 file.write('{"window": {"serv')
     assert parts > 1
-    assert sorted(one.key for one in found.windows) == sorted(one.key for one in whole.windows)
-    assert read_profile(target.read_text(), "f") == found
+    assert sorted(window.key for window in profile.windows) == sorted(window.key for window in whole.windows)
+    assert read_profile(target.read_text(), "f") == profile
 
 
 def test_a_placement_goes_on_with_a_profile_that_was_broken_off(here: Here) -> None:
@@ -265,11 +269,11 @@ def test_another_profile_is_not_mixed_with_what_is_there(here: Here, tmp_path: P
 
 def test_a_probe_reads_pressures_off_its_own_kind(here: Here) -> None:
     """Beside one unit of its kind a stressor loses a third, and beside the service as much as beside 0.75 of them."""
-    found = here.tailor.profiles.run(replace(REQUEST, blocks=1), quiet)
-    assert {(one.stressor, one.beside) for one in found.probes} == {
+    profile = here.tailor.profiles.run(replace(REQUEST, blocks=1), quiet)
+    assert {(probe.stressor, probe.beside) for probe in profile.probes} == {
         (kind, beside) for kind in ("l3", "gemm") for beside in (0.0, 0.5, 1.0)
     }
-    assert pressures(found)["cache"] == pytest.approx({"l3": PRESSURE, "gemm": PRESSURE})
+    assert pressures(profile)["cache"] == pytest.approx({"l3": PRESSURE, "gemm": PRESSURE})
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 27])
@@ -277,12 +281,12 @@ def test_a_block_is_its_own_mirror_image(count: int) -> None:
     stressors = [Stressor("l3", number + 1, 1.0, "0") for number in range(count)]
     block = block_of(stressors, 3)
     assert block == block[::-1]
-    assert [sum(one == other for one in block) for other in stressors] == [2] * count
+    assert [sum(stressor == other for stressor in block) for other in stressors] == [2] * count
     assert block[0] is None
-    gaps = [index for index, one in enumerate(block) if one is None]
+    gaps = [index for index, stressor in enumerate(block) if stressor is None]
     assert max(after - before for before, after in itertools.pairwise(gaps)) <= 2 * UNSTRESSED_EVERY + 1
     # Whatever drifts steadily falls on all alike: the mean position is the same.
-    middles = {np.mean([i for i, one in enumerate(block) if one == other]) for other in [None, *stressors]}
+    middles = {np.mean([i for i, stressor in enumerate(block) if stressor == other]) for other in [None, *stressors]}
     assert len(middles) == 1
 
 
@@ -330,21 +334,23 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(here: Here) -
 
 def test_a_service_with_few_spans_has_no_score_and_harms_no_other(here: Here) -> None:
     """At 2 requests/s a window has 20 spans: none of them counts, and everything else goes on."""
-    found = here.tailor.profiles.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
-    assert all("at least" in one.invalid for one in found.windows)
-    assert len({one.key for one in found.windows}) == len(found.windows), "the same arrivals again would be no more"
-    assert attributes(found) == {}
+    profile = here.tailor.profiles.run(replace(REQUEST, rate_rps=2.0, blocks=1), quiet)
+    assert all("at least" in window.invalid for window in profile.windows)
+    assert len({window.key for window in profile.windows}) == len(profile.windows), (
+        "the same arrivals again would be no more"
+    )
+    assert attributes(profile) == {}
     enough = here.tailor.profiles.run(replace(REQUEST, blocks=1), quiet, again=True)
-    once = [replace(one, service="rare") for one in enough.windows if one.stressor in ("", "l3")]
+    once = [replace(window, service="rare") for window in enough.windows if window.stressor in ("", "l3")]
     mixed = replace(enough, windows=(*enough.windows, *once))
     assert set(attributes(mixed)) == {"cache"}, "one that was not measured beside gemm is left out"
 
 
 def test_a_service_that_the_load_hardly_reaches_is_tried_only_where_it_is_named(here: Here) -> None:
     seldom = replace(REQUEST, rate_rps=0.5, blocks=1)
-    found = here.tailor.profiles.run(seldom, quiet)
-    assert found.about.rare() == ("cache",)
-    assert not found.windows
+    profile = here.tailor.profiles.run(seldom, quiet)
+    assert profile.about.rare() == ("cache",)
+    assert not profile.windows
     assert not here.tailor.profiles.unfinished(seldom)
     assert here.tailor.profiles.run(replace(seldom, services=("cache",)), quiet).windows
 

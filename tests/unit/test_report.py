@@ -67,21 +67,21 @@ def study(bench: Bench, printed: io.StringIO) -> Study:
 
 
 @pytest.fixture(scope="module")
-def found(bench: Bench, study: Study) -> Summary:
+def summary(bench: Bench, study: Study) -> Summary:
     return summarise(study, bench.store.trials(study.id), bench.application, bench.types)
 
 
-def test_the_summary_says_what_changed_and_how_sure_it_is(found: Summary) -> None:
-    assert found.verdict is not None
-    assert found.headline.startswith("Improvement: ")
-    assert "6 fresh interleaved pairs" in found.headline
-    assert "96.9 % interval" in found.headline
-    assert {change.parameter for change in found.changes} <= {"size", "policy"}
-    assert found.default is not None
-    assert found.best is not None
-    assert found.default.fresh
-    assert found.best.value.value < found.default.value.value
-    assert found.standins == ("cache:1",)
+def test_the_summary_says_what_changed_and_how_sure_it_is(summary: Summary) -> None:
+    assert summary.verdict is not None
+    assert summary.headline.startswith("Improvement: ")
+    assert "6 fresh interleaved pairs" in summary.headline
+    assert "96.9 % interval" in summary.headline
+    assert {change.parameter for change in summary.changes} <= {"size", "policy"}
+    assert summary.default is not None
+    assert summary.best is not None
+    assert summary.default.fresh
+    assert summary.best.value.value < summary.default.value.value
+    assert summary.standins == ("cache:1",)
 
 
 def test_the_progress_says_each_trial(printed: io.StringIO, study: Study) -> None:
@@ -92,9 +92,9 @@ def test_the_progress_says_each_trial(printed: io.StringIO, study: Study) -> Non
     assert expected_repetitions(PLAN) == 2 * 5 + 3 * 6
 
 
-def test_the_page_stands_alone(bench: Bench, study: Study, found: Summary) -> None:
-    text = page(found, bench.store.trials(study.id))
-    assert found.headline.replace("'", "&#39;") in text
+def test_the_page_stands_alone(bench: Bench, study: Study, summary: Summary) -> None:
+    text = page(summary, bench.store.trials(study.id))
+    assert summary.headline.replace("'", "&#39;") in text
     assert text.count("<svg") == 7
     assert "<script" not in text
     loaded = re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']+)", text)
@@ -108,21 +108,21 @@ def test_a_study_without_a_verdict_or_a_trial_has_a_page_too(bench: Bench, study
     assert "Trials" in page(early, [])
 
 
-def test_the_terminal_says_what_json_says(found: Summary) -> None:
-    assert found.equal_speed is None, "nobody measured the speed"
+def test_the_terminal_says_what_json_says(summary: Summary) -> None:
+    assert summary.equal_speed is None, "nobody measured the speed"
     written = io.StringIO()
-    terminal.summary(Console(file=written, width=200), found)
-    document = json.loads(json.dumps(encode(summary_document(found)), allow_nan=False))
+    terminal.summary(Console(file=written, width=200), summary)
+    document = json.loads(json.dumps(encode(summary_document(summary)), allow_nan=False))
     assert document["headline"] in written.getvalue()
     assert f"{document['best']['value']:.2f} ms" in written.getvalue()
     assert set(document["rivals"]) == {"expert", "default to expert"}
 
 
 @pytest.mark.parametrize(("columns", "explained"), [(60, False), (200, True)])
-def test_what_changes_is_readable_in_any_terminal(found: Summary, columns: int, explained: bool) -> None:
-    several = [replace(found.changes[0], service=f"service-{i}", parameter="a" * 25) for i in range(9)]
+def test_what_changes_is_readable_in_any_terminal(summary: Summary, columns: int, explained: bool) -> None:
+    several = [replace(summary.changes[0], service=f"service-{i}", parameter="a" * 25) for i in range(9)]
     written = io.StringIO()
-    terminal.summary(Console(file=written, width=columns), replace(found, changes=tuple(several)))
+    terminal.summary(Console(file=written, width=columns), replace(summary, changes=tuple(several)))
     said = written.getvalue()
     assert said.count("a" * 25) == 1, "parameters of one name share a row, and no name is cut"
     assert all(f"service-{i}" in said for i in range(9))
@@ -141,25 +141,25 @@ def test_what_the_machine_itself_did_is_taken_out(tmp_path: Path) -> None:
     bench.store.create(new)
     study = Procedure(bench, new, space).run()
     trials = bench.store.trials("s1")
-    found = summarise(study, trials, bench.application, bench.types)
-    assert found.verdict is not None
-    assert found.verdict.statement == "no improvement shown"
-    assert found.equal_speed is not None
-    assert found.equal_speed.verdict is not None
-    assert found.equal_speed.verdict.statement == "improvement"
-    gain, sensitivity = found.equal_speed.verdict.gain, found.equal_speed.sensitivity
+    summary = summarise(study, trials, bench.application, bench.types)
+    assert summary.verdict is not None
+    assert summary.verdict.statement == "no improvement shown"
+    assert summary.equal_speed is not None
+    assert summary.equal_speed.verdict is not None
+    assert summary.equal_speed.verdict.statement == "improvement"
+    gain, sensitivity = summary.equal_speed.verdict.gain, summary.equal_speed.sensitivity
     assert gain.low < 0.06 < gain.high
     assert gain.high - gain.low < 0.06
     assert abs(sensitivity.slope - SENSITIVITY) < 4 * sensitivity.error
-    told = [one.told_value for one in trials if one.purpose == "search" and one.told_value is not None]
+    told = [trial.told_value for trial in trials if trial.purpose == "search" and trial.told_value is not None]
     assert max(told) / min(told) < 1.3, "the optimizer is told what the configurations did"
     written = io.StringIO()
-    terminal.summary(Console(file=written, width=200), found)
+    terminal.summary(Console(file=written, width=200), summary)
     assert "At equal speed of the machine: gain" in written.getvalue()
     assert "default to expert: gain" in written.getvalue()
     assert written.getvalue().count("at equal speed gain") == 2
-    assert "At equal speed" in page(found, trials)
-    document = json.loads(json.dumps(encode(summary_document(found)), allow_nan=False))
+    assert "At equal speed" in page(summary, trials)
+    document = json.loads(json.dumps(encode(summary_document(summary)), allow_nan=False))
     assert document["equal_speed"]["verdict"]["statement"] == "improvement"
 
 
@@ -182,9 +182,9 @@ def test_the_pretend_application_renders(tmp_path: Path) -> None:
     assert deployment.documents
 
 
-def test_a_sweep_is_drawn_with_and_without_a_knee(found: Summary) -> None:
-    assert found.default is not None
-    step = Step(100.0, found.default.value, True, "")
+def test_a_sweep_is_drawn_with_and_without_a_knee(summary: Summary) -> None:
+    assert summary.default is not None
+    step = Step(100.0, summary.default.value, True, "")
     lost = Step(200.0, None, False, "overloaded")
     with_knee = sweep_plot(Sweep("app", 50.0, (step, lost), 100.0, True, 60.0, "the knee"))
     assert "knee 100/s" in with_knee
@@ -209,7 +209,7 @@ def test_limits_are_numbers() -> None:
 
 
 def test_changes_of_namesakes_stand_together() -> None:
-    found = by_name(
+    changes = by_name(
         [
             Change("text", "threads", 2, 1, "", "Threads.", "workers"),
             Change("nginx", "keepalive", 0, 64, "", "Idle connections.", ""),
@@ -218,7 +218,7 @@ def test_changes_of_namesakes_stand_together() -> None:
             Change("user", "heap", 100, 80, "%", "Heap.", ""),
         ]
     )
-    assert [(one.parameter, one.default, one.text) for one in found] == [
+    assert [(change.parameter, change.default, change.text) for change in changes] == [
         ("threads", "2", "1: text, user; 4: media"),
         ("keepalive", "0", "64: nginx"),
         ("heap", "100 %", "80 %: user"),

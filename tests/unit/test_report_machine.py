@@ -23,7 +23,7 @@ def test_every_cpu_and_service_is_shown(path: Path, tmp_path: Path) -> None:
     domains = [write_cpus(part) for part in (topology.numbers[:half], topology.numbers[half:]) if part]
     services = {f"service-<{number}>": domains[number % len(domains)] for number in range(20)} | {"jaeger": "all"}
     drawn = ET.fromstring(machine_picture(topology, services, "a & b"))
-    texts = [one.text or "" for one in drawn.iter(f"{SVG}text")]
+    texts = [element.text or "" for element in drawn.iter(f"{SVG}text")]
     assert sorted(int(text) for text in texts if text.isdigit()) == list(topology.numbers)
     assert set(services) <= set(re.split(r", ", ", ".join(texts)))
     width, height = float(drawn.attrib["width"]), float(drawn.attrib["height"])

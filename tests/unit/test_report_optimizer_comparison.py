@@ -22,15 +22,15 @@ def study(optimizer: str, testbed: str = "docker") -> Study:
 
 def trials(*values: float | None) -> Sequence[Trial]:
     """The default, then the search."""
-    found = [
+    searched = [
         Trial("s", number, "search", Configuration({}), TrialState.COMPLETED, told_value=value, phases={"ask": 0.5})
         for number, value in enumerate(values, start=1)
     ]
-    return [replace(found[0], purpose="default"), *found[1:]]
+    return [replace(searched[0], purpose="default"), *searched[1:]]
 
 
 def test_optimizers_are_put_side_by_side() -> None:
-    found = contenders(
+    optimizers = contenders(
         [
             (study("dds"), trials(10.0, 12.0, None, 8.0)),
             (study("dds"), trials(20.0, 10.0)),
@@ -40,10 +40,12 @@ def test_optimizers_are_put_side_by_side() -> None:
             (study("tpe"), trials(10.0)),
         ]
     )
-    assert [one.name for one in found] == ["dds", "dds (modelled)"], "without a default or a search there is no ratio"
-    measured = found[0]
+    assert [optimizer.name for optimizer in optimizers] == ["dds", "dds (modelled)"], (
+        "without a default or a search there is no ratio"
+    )
+    measured = optimizers[0]
     assert measured.curves == ((1.0, 1.0, 1.0, 0.8), (1.0, 0.5))
     assert measured.ratio == pytest.approx(0.65)
     assert (measured.studies, measured.improvements, measured.gain, measured.ask_s) == (2, 0, None, 0.5)
-    assert "modelled, not measured" in race_plot(found)
-    assert "modelled" not in race_plot(found[:1])
+    assert "modelled, not measured" in race_plot(optimizers)
+    assert "modelled" not in race_plot(optimizers[:1])

@@ -27,7 +27,7 @@ def test_samples_go_first_and_studies_later(tmp_path: Path) -> None:
     headline = tailor.results.summary(tailor.store.get(study.id)).headline
     assert keeper.forget(retention).samples == 0, "too young"
     clock.sleep(31 * DAY)
-    measured = [m for one in tailor.store.trials(study.id) for m in one.measurements]
+    measured = [m for trial in tailor.store.trials(study.id) for m in trial.measurements]
     assert keeper.forget(retention).samples == sum(bool(m.latencies_ms.size) + bool(m.spans) for m in measured) > 0
     assert tailor.results.summary(tailor.store.get(study.id)).headline == headline
     assert "<html" in tailor.results.page(tailor.store.get(study.id)), "a report without single latencies"

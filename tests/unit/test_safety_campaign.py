@@ -26,39 +26,39 @@ PROBLEM = (("content-type", "application/problem+json"),)
 
 @pytest.mark.slow
 def test_hostile_requests_find_nothing() -> None:
-    found = http_campaign.campaign(400, seed=1, size=SHORT, rounds=2)
-    assert found["findings"] == []
-    assert found["found"] == 0
-    assert found["requests"] >= 400
-    assert found["memory_mib"]["samples"] > 0
-    assert 100 < found["memory_mib"]["of_one_process"] < 1024
-    assert found["health"]["asked"] > 0
-    assert found["health"]["slowest_s"][0] < HEALTH_S
-    assert found["ready"]["slowest_s"][0] < HEALTH_S
-    assert {"200", "201", "404", "422", "429"} <= found["by_status"].keys(), "of each kind there was some"
+    report = http_campaign.campaign(400, seed=1, size=SHORT, rounds=2)
+    assert report["findings"] == []
+    assert report["found"] == 0
+    assert report["requests"] >= 400
+    assert report["memory_mib"]["samples"] > 0
+    assert 100 < report["memory_mib"]["of_one_process"] < 1024
+    assert report["health"]["asked"] > 0
+    assert report["health"]["slowest_s"][0] < HEALTH_S
+    assert report["ready"]["slowest_s"][0] < HEALTH_S
+    assert {"200", "201", "404", "422", "429"} <= report["by_status"].keys(), "of each kind there was some"
 
 
 @pytest.mark.slow
 def test_hostile_compose_documents_do_not_reach_the_host(tmp_path: Path) -> None:
-    found = ComposeCampaign(tmp_path, docker_compose(), sample=20).run(500, seed=1)
-    assert found["findings"] == []
-    assert found["found"] == 0
-    assert found["documents"] == 500
-    assert found["outcomes"]["refused"] > 100, "most of them ask for something"
-    assert found["outcomes"]["written"] > 50, "and many are harmless: what is judged is not nothing"
+    report = ComposeCampaign(tmp_path, docker_compose(), sample=20).run(500, seed=1)
+    assert report["findings"] == []
+    assert report["found"] == 0
+    assert report["documents"] == 500
+    assert report["outcomes"]["refused"] > 100, "most of them ask for something"
+    assert report["outcomes"]["written"] > 50, "and many are harmless: what is judged is not nothing"
     if docker_compose() is not None:
-        assert found["asked_docker_compose"]["understood"] > 10
+        assert report["asked_docker_compose"]["understood"] > 10
 
 
 @pytest.mark.slow
 def test_spoilt_archives_change_nothing() -> None:
-    found = archive_campaign.campaign(200, seed=1)
-    assert found["findings"] == []
-    assert found["found"] == 0
-    assert found["archives"] == 200
-    assert sum(count for what, count in found["outcomes"].items() if what.endswith(": refused")) > 100
-    assert sum(count for what, count in found["outcomes"].items() if what.endswith(": imported")) > 10
-    assert found["memory_mib"] < 1024
+    report = archive_campaign.campaign(200, seed=1)
+    assert report["findings"] == []
+    assert report["found"] == 0
+    assert report["archives"] == 200
+    assert sum(count for what, count in report["outcomes"].items() if what.endswith(": refused")) > 100
+    assert sum(count for what, count in report["outcomes"].items() if what.endswith(": imported")) > 10
+    assert report["memory_mib"] < 1024
 
 
 # ------------------------------------------------------------------ the campaign itself sees what it looks for
@@ -82,7 +82,7 @@ def test_spoilt_archives_change_nothing() -> None:
 def test_the_judge_of_answers(answer: Answer, says: list[str]) -> None:
     judge = Judge(["canary1"])
     judge.look(Request("GET /", "GET", b"/"), answer)
-    assert [one["problem"] for one in judge.findings] == says
+    assert [finding["problem"] for finding in judge.findings] == says
     assert judge.requests == 1
 
 
@@ -106,16 +106,16 @@ SECTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    "document", [{"services": {"a": one}} for one in HOSTILE] + [{"services": {}, **s} for s in SECTIONS]
+    "document", [{"services": {"a": service}} for service in HOSTILE] + [{"services": {}, **s} for s in SECTIONS]
 )
 def test_the_judge_of_documents(tmp_path: Path, document: dict[str, Any]) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "link").symlink_to(tmp_path / "outside")
 
-    def judged(found: dict[str, Any]) -> list[str]:
+    def judged(compose: dict[str, Any]) -> list[str]:
         own = tmp_path / "own"
-        return problems(found, readable=[own], own=own, project="p", hidden=["canary1"])
+        return problems(compose, readable=[own], own=own, project="p", hidden=["canary1"])
 
     assert judged(document)
     kept = {"type": "bind", "source": "./conf", "target": "/c"}

@@ -40,8 +40,8 @@ class Serving:
     def wait_for(self, ask: object) -> str:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            if found := ask():  # type: ignore[operator]
-                return str(found)
+            if answer := ask():  # type: ignore[operator]
+                return str(answer)
             assert self.process.poll() is None, "".join(self.said)
             time.sleep(0.05)
         raise TimeoutError("".join(self.said))
@@ -95,8 +95,8 @@ def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str,
 
         second.wait_for(ended)
         trials = get(f"{address}/v1/studies/{study}/trials", params={"limit": 200}).json()["items"]
-        finished = [one for one in trials if one["state"] != "aborted"]
-        assert sum(one["purpose"] == "search" for one in finished) == 30, "each once"
+        finished = [trial for trial in trials if trial["state"] != "aborted"]
+        assert sum(trial["purpose"] == "search" for trial in finished) == 30, "each once"
 
 
 def test_sigterm_ends_it_whatever_is_being_answered(environment: dict[str, str]) -> None:
@@ -113,8 +113,8 @@ def test_sigterm_ends_it_whatever_is_being_answered(environment: dict[str, str])
             threading.Thread(target=_status, args=(f"{address}/{path}",))
             for path in (f"v1/studies/{study}/report", f"studies/{study}", "optimizers", f"v1/studies/{study}/export")
         ]
-        for one in asking:
-            one.start()
+        for thread in asking:
+            thread.start()
         host, _, port = address.removeprefix("http://").partition(":")
         half = stack.enter_context(socket.create_connection((host, int(port))))
         half.sendall(b"POST /v1/studies HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
@@ -130,14 +130,14 @@ def test_sigterm_ends_it_whatever_is_being_answered(environment: dict[str, str])
         assert not [
             pid for pid in before if Path(f"/proc/{pid}/cmdline").exists() and b"framework.api.child" in cmdline(pid)
         ]
-        for one in asking:
-            one.join(PATIENCE_S)
-            assert not one.is_alive()
+        for thread in asking:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
 
 
 def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
-        int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
     ]
 
 

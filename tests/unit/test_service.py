@@ -89,15 +89,15 @@ def test_the_knowledge_base_has_numbers_for_this_machine(tailor: Opened) -> None
 
 def test_a_sweep_reports_each_rate_and_stores_its_end(tailor: Opened) -> None:
     happened: list[Event] = []
-    found = tailor.sweeps.run(
+    sweep = tailor.sweeps.run(
         SMALL, happened.append, start_rps=100.0, factor=2.0, limit_ms=1e3, window_s=20.0, repetitions=1,
         maximum_rps=200.0, seed=1, limits={},
     )  # fmt: skip
-    assert [event.step for event in happened if isinstance(event, RateMeasured)] == list(found.steps)
-    assert [step.rate_rps for step in found.steps] == [100.0, 200.0]
+    assert [event.step for event in happened if isinstance(event, RateMeasured)] == list(sweep.steps)
+    assert [step.rate_rps for step in sweep.steps] == [100.0, 200.0]
     [study] = tailor.store.studies()
     [stored] = [event["sweep"] for event in tailor.store.events(study.id) if event["kind"] == "sweep"]
-    assert stored == encode(found)
+    assert stored == encode(sweep)
 
 
 # ---------------------------------------------------------------------- another space for a study that was stopped
@@ -130,15 +130,15 @@ def test_an_edited_space_keeps_what_still_fits(tailor: Opened) -> None:
     measured = searched(tailor, study)
     assert len(measured) == 6
     edited = tailor.studies.edit(study, TuneRequest(SMALL, without=("cache.threads", "front")))
-    names = {one["name"] for one in edited.space["parameters"]}
-    assert names == {one["name"] for one in before.space["parameters"]} - {"cache.threads"}
+    names = {parameter["name"] for parameter in edited.space["parameters"]}
+    assert names == {parameter["name"] for parameter in before.space["parameters"]} - {"cache.threads"}
     finished = tailor.studies.run(study, lambda event: None)
     assert finished.state is StudyState.COMPLETED
     after = searched(tailor, study)
     assert after[:6] == measured
     assert len(after) == 12
     assert all("cache.threads" not in trial.configuration for trial in after[6:])
-    default = {one["name"]: one["default"] for one in before.space["parameters"]}
+    default = {parameter["name"]: parameter["default"] for parameter in before.space["parameters"]}
     best = next(t for t in tailor.store.trials(study) if t.number == finished.best)
     assert best.configuration.get("cache.threads", default["cache.threads"]) == default["cache.threads"]
     assert float(best.configuration["cache.memory_mib"]) > 64

@@ -65,10 +65,10 @@ def file(here: Place, study: Study, tmp_path: Path) -> Path:
 
 def test_it_arrives_as_it_was(here: Place, there: Place, study: Study, file: Path) -> None:
     there.sharing.unpack(file)
-    sent, found = (place.tailor.store.get(study.id) for place in (here, there))
-    assert replace(found, plan=sent.plan, machine=sent.machine) == sent
+    sent, arrived = (place.tailor.store.get(study.id) for place in (here, there))
+    assert replace(arrived, plan=sent.plan, machine=sent.machine) == sent
     before, after = (place.tailor.store.trials(study.id) for place in (here, there))
-    assert [replace(one, documents="") for one in after] == [replace(one, documents="") for one in before]
+    assert [replace(trial, documents="") for trial in after] == [replace(trial, documents="") for trial in before]
     for old, new in zip(before, after, strict=True):
         for first, second in zip(old.measurements, new.measurements, strict=True):
             np.testing.assert_array_equal(first.latencies_ms, second.latencies_ms)
@@ -110,9 +110,9 @@ def test_one_that_was_measured_elsewhere_travels_too(here: Place, there: Place, 
     external.tell(study.id, [TrialResult(asked.number, 3.0)])
     path = tmp_path / "external.zip"
     path.write_bytes(here.sharing.pack(study.id))
-    found = there.sharing.unpack(path)
-    assert found.plan.application == "ours"
-    assert [one.value for one in there.tailor.store.trials(study.id)] == [3.0]
+    arrived = there.sharing.unpack(path)
+    assert arrived.plan.application == "ours"
+    assert [trial.value for trial in there.tailor.store.trials(study.id)] == [3.0]
 
 
 def test_the_tables_say_what_the_study_says(here: Place, study: Study, file: Path) -> None:
@@ -122,13 +122,13 @@ def test_the_tables_say_what_the_study_says(here: Place, study: Study, file: Pat
             name: parquet.read_table(io.BytesIO(parts.read(f"{name}.parquet"))).to_pydict()
             for name in ("trials", "measurements", "latencies")
         }
-    assert tables["trials"]["number"] == [one.number for one in trials]
-    assert tables["trials"]["value"] == [one.value for one in trials]
+    assert tables["trials"]["number"] == [trial.number for trial in trials]
+    assert tables["trials"]["value"] == [trial.value for trial in trials]
     for name in trials[0].configuration:
-        assert tables["trials"][f"configuration.{name}"] == [one.configuration[name] for one in trials]
-    measured = [one for trial in trials for one in trial.measurements]
-    assert tables["measurements"]["p95.value"] == [one.quantities["p95"].value for one in measured]
-    assert len(tables["latencies"]["latency_ms"]) == sum(len(one.latencies_ms) for one in measured)
+        assert tables["trials"][f"configuration.{name}"] == [trial.configuration[name] for trial in trials]
+    measured = [measurement for trial in trials for measurement in trial.measurements]
+    assert tables["measurements"]["p95.value"] == [measurement.quantities["p95"].value for measurement in measured]
+    assert len(tables["latencies"]["latency_ms"]) == sum(len(measurement.latencies_ms) for measurement in measured)
 
 
 def test_no_path_nor_host_nor_secret_leaves(here: Place, study: Study, file: Path, tmp_path: Path) -> None:

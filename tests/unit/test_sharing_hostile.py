@@ -67,7 +67,7 @@ def tree(directory: Path) -> Mapping[str, str]:
 
 def rows(place: Place) -> list[Any]:
     store = place.tailor.store
-    return [(one, store.trials(one.id), store.events(one.id)) for one in store.studies()]
+    return [(study, store.trials(study.id), store.events(study.id)) for study in store.studies()]
 
 
 def parts_of(path: Path) -> dict[str, bytes]:
@@ -288,7 +288,7 @@ def test_a_file_takes_a_bounded_memory(sent: tuple[Path, Study], tmp_path: Path,
     parts = parts_of(sent[0])
     made, said = bomb(name)
     if "artefacts" in made:
-        made = {next(one for one in parts if one.startswith("artefacts/")): made["artefacts"]}
+        made = {next(part for part in parts if part.startswith("artefacts/")): made["artefacts"]}
     path = packed(tmp_path / "hostile.zip", {**parts, **made})
     parts.clear()
     made.clear()

@@ -45,9 +45,9 @@ def test_missing_data_is_no_number(values: list[float]) -> None:
 @settings(deadline=None)
 @given(positive, st.floats(0.01, 100))
 def test_the_value_lies_between_its_repetitions_and_follows_the_unit(values: list[float], unit: float) -> None:
-    found = trial_value(values)
-    assert min(values) * (1 - 1e-9) <= found <= max(values) * (1 + 1e-9)
-    assert trial_value([value * unit for value in values]) == pytest.approx(found * unit)
+    value = trial_value(values)
+    assert min(values) * (1 - 1e-9) <= value <= max(values) * (1 + 1e-9)
+    assert trial_value([value * unit for value in values]) == pytest.approx(value * unit)
 
 
 def test_the_spread_pools_within_trials_only() -> None:

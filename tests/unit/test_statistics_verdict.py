@@ -69,45 +69,45 @@ def test_walsh_averages() -> None:
 
 def test_a_clear_improvement() -> None:
     default = [10.0, 12.0, 9.0, 11.0, 13.0, 10.5]
-    found = compare(default, [value * 0.8 for value in default])
-    assert (found.statement, found.no_worse, found.pairs) == ("improvement", "no worse", 6)
-    assert found.gain.value == pytest.approx(0.2)
-    assert found.p_value == pytest.approx(2 / 64)
-    assert (found.default_ms.value, found.default_ms.low, found.default_ms.high) == (10.5, 9.0, 13.0)
+    verdict = compare(default, [value * 0.8 for value in default])
+    assert (verdict.statement, verdict.no_worse, verdict.pairs) == ("improvement", "no worse", 6)
+    assert verdict.gain.value == pytest.approx(0.2)
+    assert verdict.p_value == pytest.approx(2 / 64)
+    assert (verdict.default_ms.value, verdict.default_ms.low, verdict.default_ms.high) == (10.5, 9.0, 13.0)
 
 
 def test_the_same_twice_shows_nothing_and_is_no_worse() -> None:
-    found = compare([10.0] * 6, [10.0] * 6)
-    assert (found.statement, found.no_worse, found.p_value) == ("no improvement shown", "no worse", 1.0)
+    verdict = compare([10.0] * 6, [10.0] * 6)
+    assert (verdict.statement, verdict.no_worse, verdict.p_value) == ("no improvement shown", "no worse", 1.0)
 
 
 def test_worse_is_said() -> None:
-    found = compare([10.0, 11.0, 12.0, 13.0, 14.0, 15.0], [20.0, 23.0, 22.0, 29.0, 24.0, 25.0])
-    assert (found.statement, found.no_worse) == ("worse", "undecided")
-    assert found.gain.value < 0
+    verdict = compare([10.0, 11.0, 12.0, 13.0, 14.0, 15.0], [20.0, 23.0, 22.0, 29.0, 24.0, 25.0])
+    assert (verdict.statement, verdict.no_worse) == ("worse", "undecided")
+    assert verdict.gain.value < 0
 
 
 def test_five_pairs_cannot_show_anything_but_can_bound() -> None:
-    found = compare([10.0] * 5, [5.0] * 5)
-    assert found.statement == "no improvement shown"
-    assert (found.log_ratio.low, found.log_ratio.high) == (-math.inf, math.inf)
-    assert found.gain.low == -math.inf
-    assert found.no_worse == "no worse"
+    verdict = compare([10.0] * 5, [5.0] * 5)
+    assert verdict.statement == "no improvement shown"
+    assert (verdict.log_ratio.low, verdict.log_ratio.high) == (-math.inf, math.inf)
+    assert verdict.gain.low == -math.inf
+    assert verdict.no_worse == "no worse"
     assert upper_bound([-1.0] * 4) == math.inf
 
 
 def test_throughput_maximised_through_its_negative() -> None:
-    found = compare([-100.0] * 6, [-110.0, -111.0, -112.0, -113.0, -114.0, -115.0])
-    assert found.statement == "improvement"
-    assert found.log_ratio.value < 0
+    verdict = compare([-100.0] * 6, [-110.0, -111.0, -112.0, -113.0, -114.0, -115.0])
+    assert verdict.statement == "improvement"
+    assert verdict.log_ratio.value < 0
 
 
 def test_an_objective_that_changes_its_sign_is_compared_by_differences() -> None:
     default = [-1.0, 1.0, 2.0, -2.0, 0.0, 3.0]
-    found = compare(default, [value - 3.0 for value in default])
-    assert found.scale == "difference"
-    assert found.statement == "improvement"
-    assert found.gain.value == pytest.approx(3.0 / 1.5)  # the median size of the default's values is 1.5
+    verdict = compare(default, [value - 3.0 for value in default])
+    assert verdict.scale == "difference"
+    assert verdict.statement == "improvement"
+    assert verdict.gain.value == pytest.approx(3.0 / 1.5)  # the median size of the default's values is 1.5
     assert compare(default, default).statement == "no improvement shown"
     few = compare([0.0], [1.0])
     assert (few.gain.low, few.gain.high) == (-math.inf, math.inf)
@@ -131,8 +131,8 @@ def test_what_cannot_be_compared_is_refused(default: list[float], best: list[flo
 
 @settings(deadline=None)
 @given(pairs)
-def test_the_statement_is_the_interval_s(found: list[tuple[float, float]]) -> None:
-    default, best = zip(*found, strict=True)
+def test_the_statement_is_the_interval_s(pairs: list[tuple[float, float]]) -> None:
+    default, best = zip(*pairs, strict=True)
     verdict = compare(default, best)
     ratio = verdict.log_ratio
     assert ratio.low <= ratio.value <= ratio.high
@@ -145,9 +145,9 @@ def test_the_statement_is_the_interval_s(found: list[tuple[float, float]]) -> No
 @settings(deadline=None)
 @given(pairs, st.floats(0.01, 100))
 def test_changing_sides_turns_the_sign_and_a_common_unit_changes_nothing(
-    found: list[tuple[float, float]], unit: float
+    pairs: list[tuple[float, float]], unit: float
 ) -> None:
-    default, best = zip(*found, strict=True)
+    default, best = zip(*pairs, strict=True)
     there, back = compare(default, best).log_ratio, compare(best, default).log_ratio
     assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low), abs=1e-9)
     scaled = compare([v * unit for v in default], [v * unit for v in best]).log_ratio

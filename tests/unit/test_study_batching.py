@@ -25,7 +25,7 @@ class Work:
         assert self.others.wait(60)
         if 13 in asked:
             raise RuntimeError("the whole batch")
-        return [ValueError(one) if one == 7 else 2 * one for one in asked]
+        return [ValueError(number) if number == 7 else 2 * number for number in asked]
 
 
 def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
@@ -43,28 +43,28 @@ def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
         first = callers.submit(call, 0)
         while not work.batches:
             pass
-        others = [callers.submit(call, one) for one in numbers]
+        others = [callers.submit(call, number) for number in numbers]
         while len(together._waiting) < len(numbers):
             pass
         work.others.set()
-        return [first.result(), *(one.result() for one in others)], work
+        return [first.result(), *(future.result() for future in others)], work
 
 
 def test_those_who_wait_are_answered_in_one_go() -> None:
-    numbers = [one for one in range(1, CALLERS) if one != 13]
-    found, work = answered(numbers)
-    assert found == [0, *("7" if one == 7 else 2 * one for one in numbers)]
-    assert [len(one) for one in work.batches] == [1, len(numbers)]
+    numbers = [number for number in range(1, CALLERS) if number != 13]
+    answers, work = answered(numbers)
+    assert answers == [0, *("7" if number == 7 else 2 * number for number in numbers)]
+    assert [len(batch) for batch in work.batches] == [1, len(numbers)]
 
 
 def test_an_error_of_the_work_is_everybodys() -> None:
-    found, _ = answered([12, 13, 14])
-    assert found == [0] + ["the whole batch"] * 3
+    answers, _ = answered([12, 13, 14])
+    assert answers == [0] + ["the whole batch"] * 3
 
 
 def test_one_after_the_other() -> None:
-    together: GroupCommit[int, int] = GroupCommit(lambda asked: [one + 1 for one in asked])
-    assert [together(one) for one in range(5)] == [1, 2, 3, 4, 5]
+    call: GroupCommit[int, int] = GroupCommit(lambda asked: [number + 1 for number in asked])
+    assert [call(number) for number in range(5)] == [1, 2, 3, 4, 5]
 
 
 def test_an_interruption_reaches_the_caller() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import InputError
-from framework.study.locks import known, process_lock
+from framework.study.locks import known_projects, process_lock
 
 HOLD = """
 import pathlib, sys
@@ -21,7 +21,7 @@ with process_lock(pathlib.Path(sys.argv[1]), "one"):
 
 
 def test_one_process_holds_a_project_until_it_is_killed(tmp_path: Path) -> None:
-    assert known(tmp_path) == []
+    assert known_projects(tmp_path) == []
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         try:
@@ -34,4 +34,4 @@ def test_one_process_holds_a_project_until_it_is_killed(tmp_path: Path) -> None:
         finally:
             other.kill()
     with process_lock(tmp_path, "one"):
-        assert known(tmp_path) == ["one", "two"]
+        assert known_projects(tmp_path) == ["one", "two"]

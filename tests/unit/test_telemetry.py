@@ -87,14 +87,16 @@ def test_a_study_is_a_tree(tmp_path: Path) -> None:
     assert {span.ended for span in sink.spans} == {1}, "every span ends, once"
     assert sink.flushed == 1
     trials = tailor.store.trials(study.id)
-    assert [span.attributes["trial"] for span in sink.spans if span.name == "trial"] == [one.number for one in trials]
-    assert [s.attributes.get("value") for s in sink.spans if s.name == "trial"] == [one.value for one in trials]
+    assert [span.attributes["trial"] for span in sink.spans if span.name == "trial"] == [
+        trial.number for trial in trials
+    ]
+    assert [s.attributes.get("value") for s in sink.spans if s.name == "trial"] == [trial.value for trial in trials]
     paths = {span.path for span in sink.spans}
     for phase in ("render", "deploy", "prepare", "load", "read", "evaluate"):
         assert f"study/trial/repetition/{phase}" in paths
     assert {"study/ask", "study/tell", "study/seed"} <= paths
     repetitions = [span for span in sink.spans if span.name == "repetition"]
-    assert len(repetitions) == sum(len(one.measurements) for one in trials)
+    assert len(repetitions) == sum(len(trial.measurements) for trial in trials)
     root = sink.spans[0]
     assert root.attributes["study"] == study.id
     assert root.attributes["modelled"] is False

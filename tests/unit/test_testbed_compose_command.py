@@ -88,9 +88,9 @@ def script(directory: Path, name: str, body: str) -> str:
 def test_the_first_command_that_works_is_used(tmp_path: Path) -> None:
     broken = script(tmp_path, "broken", "sys.exit(1)")
     old = script(tmp_path, "old", "print('1.29.2')")
-    found = ComposeCommand.find([["/no/such/command"], [broken], [old]])
-    assert found.version == "1.29.2"
-    assert found.old
+    command = ComposeCommand.find([["/no/such/command"], [broken], [old]])
+    assert command.version == "1.29.2"
+    assert command.old
     with pytest.raises(MissingPrerequisite, match=r"(?s)no compose command.*make compose"):
         ComposeCommand.find([["/no/such/command"], [broken]])
 

@@ -73,11 +73,11 @@ def test_the_definition_is_the_same_in_another_trial_only() -> None:
 
 def test_labels_of_a_rendered_trial_do_not_count() -> None:
     """Rendering writes the trial's labels into the services, too."""
-    one, two = (
+    first, second = (
         wanted_of(deployment(source(app={"image": "app", "labels": {"tailor.trial": trial}}))).definitions["app"]
         for trial in ("1", "2")
     )
-    assert one == two
+    assert first == second
 
 
 @pytest.mark.parametrize("hosts", [(), ("a", "b")])
@@ -100,8 +100,8 @@ def test_no_label_of_a_study_makes_a_definition_another_one(tmp_path: Path) -> N
     request = TuneRequest(SMALL, rate_rps=100.0, iterations=3, repetitions=2, pairs=3, drift_every=0, minimal=0)
     tailor.studies.run(tailor.studies.create(request).id, lambda event: None)
     tailor.close()
-    found = [(one.configuration, wanted_of(one)) for one in seen]
-    assert len({one.labels["tailor.trial"] for one in seen}) > 3
-    assert len({str(want.document["networks"]) for _, want in found}) == 1
-    for configuration in {one for one, _ in found}:
-        assert len({str(want.definitions) for one, want in found if one == configuration}) == 1
+    deployed = [(deployment.configuration, wanted_of(deployment)) for deployment in seen]
+    assert len({deployment.labels["tailor.trial"] for deployment in seen}) > 3
+    assert len({str(want.document["networks"]) for _, want in deployed}) == 1
+    for configuration in {measured for measured, _ in deployed}:
+        assert len({str(want.definitions) for measured, want in deployed if measured == configuration}) == 1

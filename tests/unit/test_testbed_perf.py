@@ -80,7 +80,7 @@ def test_a_program_that_writes_something_else_is_not_used(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "cgroup"),
     [
         ("4:perf_event:/docker/abc\n1:name=systemd:/x\n", "docker/abc"),
         ("0::/system.slice/docker-abc.scope\n", "system.slice/docker-abc.scope"),
@@ -88,10 +88,10 @@ def test_a_program_that_writes_something_else_is_not_used(tmp_path: Path) -> Non
         ("", None),
     ],
 )
-def test_the_cgroup_as_perf_wants_it(tmp_path: Path, text: str, found: str | None) -> None:
+def test_the_cgroup_as_perf_wants_it(tmp_path: Path, text: str, cgroup: str | None) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text(text)
-    assert cgroup_of(tmp_path, 7) == found
+    assert cgroup_of(tmp_path, 7) == cgroup
 
 
 def test_a_process_that_is_gone_has_none() -> None:

@@ -38,8 +38,8 @@ def command(pattern: str, **options: object) -> Probe:
     ],
 )
 def test_the_value_in_an_answer(probe: Probe, answer: str, like: Value, value: Value) -> None:
-    found = probes.parse(probe, answer, like)
-    assert (type(found), found) == (type(value), value)
+    parsed = probes.parse(probe, answer, like)
+    assert (type(parsed), parsed) == (type(value), value)
 
 
 def test_no_match_and_matches_that_disagree_are_no_answer() -> None:
@@ -65,9 +65,9 @@ def test_agreement(wanted: Value, value: Value, same: bool) -> None:
 @given(st.integers(1, 10**6), st.sampled_from([2**-20, 1e-3, 0.0078125, 1e-9, 1.0]))
 def test_integers_survive_a_conversion_of_units_and_neighbours_do_not(value: int, multiply: float) -> None:
     text = f"v={round(value / multiply)}"
-    found = probes.parse(command(r"v=(\d+)", multiply=multiply), text, value)
-    assert probes.agrees(value, found)
-    assert not probes.agrees(value + 1 + value // 1000, found)
+    parsed = probes.parse(command(r"v=(\d+)", multiply=multiply), text, value)
+    assert probes.agrees(value, parsed)
+    assert not probes.agrees(value + 1 + value // 1000, parsed)
 
 
 class Server(socketserver.ThreadingTCPServer):

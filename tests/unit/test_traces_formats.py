@@ -29,18 +29,18 @@ Span = tuple[str, str, str, str, str, int, int, str, bool]
 
 
 def jaeger(*spans: Span, trace: str = TRACE) -> bytes:
-    found = []
+    records = []
     for identity, parent, service, operation, kind, start, end, peer, error in spans:
         tags: list[dict[str, Any]] = [{"key": "span.kind", "type": "string", "value": kind}]
         tags += [{"key": "peer.service", "value": peer}] if peer else []
         tags += [{"key": "error", "type": "bool", "value": True}] if error else []
         references = [{"refType": "CHILD_OF", "traceID": trace, "spanID": parent}] if parent else []
-        found.append(
+        records.append(
             {"traceID": trace, "spanID": identity, "operationName": operation, "references": references, "tags": tags,
              "startTime": BEGIN_US + start, "duration": end - start, "processID": f"p-{service}", "logs": []}
         )  # fmt: skip
     processes = {f"p-{span[2]}": {"serviceName": span[2], "tags": []} for span in spans}
-    return orjson.dumps({"total": 0, "data": [{"traceID": trace, "spans": found, "processes": processes}]})
+    return orjson.dumps({"total": 0, "data": [{"traceID": trace, "spans": records, "processes": processes}]})
 
 
 def otlp_document(*spans: Span, trace: str = TRACE) -> dict[str, Any]:
@@ -183,18 +183,18 @@ def test_spans_of_a_trace_in_several_documents(tmp_path: Path) -> None:
     for number, span in enumerate(SPANS):
         (tmp_path / f"{number}.json").write_bytes(otlp(span))
     for workers in (1, 2):
-        found = read_all([str(tmp_path)], workers=workers)
-        assert facts(found.spans) == list(SPANS)
-        assert (found.rejected, found.unreadable) == ({}, {})
+        extraction = read_all([str(tmp_path)], workers=workers)
+        assert facts(extraction.spans) == list(SPANS)
+        assert (extraction.rejected, extraction.unreadable) == ({}, {})
 
 
 def test_the_same_trace_of_jaeger_in_two_documents_counts_once(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_bytes(jaeger(*SPANS))
     for workers in (1, 2):
-        found = read_all([str(tmp_path)], workers=workers)
-        assert facts(found.spans) == list(SPANS)
-        assert found.rejected == {"trace twice": 1}
+        extraction = read_all([str(tmp_path)], workers=workers)
+        assert facts(extraction.spans) == list(SPANS)
+        assert extraction.rejected == {"trace twice": 1}
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -202,9 +202,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(tmp_path: Path) -> No
     (tmp_path / "cut.json").write_bytes(jaeger(*SPANS)[:-40])
     (tmp_path / "empty.json").write_bytes(b"")
     (tmp_path / "half.json.gz").write_bytes(gzip.compress(jaeger(*SPANS))[:-20])
-    found = read_all([str(tmp_path)])
-    assert facts(found.spans) == list(SPANS)
-    assert {Path(name).name for name in found.unreadable} == {"cut.json", "empty.json", "half.json.gz"}
+    extraction = read_all([str(tmp_path)])
+    assert facts(extraction.spans) == list(SPANS)
+    assert {Path(name).name for name in extraction.unreadable} == {"cut.json", "empty.json", "half.json.gz"}
     with pytest.raises(InputError, match=r"found nothing; allowed: a file or a directory"):
         read_all([str(tmp_path / "none.json")])
     (tmp_path / "nothing").mkdir()

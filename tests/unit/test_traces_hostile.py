@@ -13,8 +13,8 @@ def test_cases_are_reproducible() -> None:
 
 @pytest.mark.slow
 def test_nothing_crashes_and_every_sum_is_right() -> None:
-    found = campaign(1, lambda done: done < 150_000)  # about two minutes
-    assert found.failed == []
+    outcome = campaign(1, lambda done: done < 150_000)  # about two minutes
+    assert outcome.failed == []
     # The cases reach what they are for.
-    assert found.traces > 1000
-    assert {"malformed field", "missing parent", "duplicate span id", "roots other than one"} <= set(found.rejected)
+    assert outcome.traces > 1000
+    assert {"malformed field", "missing parent", "duplicate span id", "roots other than one"} <= set(outcome.rejected)

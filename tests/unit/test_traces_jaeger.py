@@ -38,7 +38,7 @@ def served(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterator[i
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             url = urlsplit(self.path)
-            query = {key: found[0] for key, found in parse_qs(url.query).items()}
+            query = {key: values[0] for key, values in parse_qs(url.query).items()}
             status, body = answer(self.command, url.path, query)
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -80,8 +80,8 @@ class Search:
         reading = sum(int(asked["start"]) == BEGIN_US for asked in self.asked) - 1
         arrived = len(self.starts) if not self.arriving else self.arriving[min(reading, len(self.arriving) - 1)]
         known = enumerate(self.starts[:arrived])
-        found = [trace(number, at) for number, at in known if start <= at <= end]
-        return 200, orjson.dumps({"data": found[::-1][:limit], "total": 0, "limit": 0})
+        traces = [trace(number, at) for number, at in known if start <= at <= end]
+        return 200, orjson.dumps({"data": traces[::-1][:limit], "total": 0, "limit": 0})
 
 
 def trace(number: int, at: int) -> dict[str, Any]:
@@ -272,8 +272,8 @@ def test_exporters_are_flushed_until_all_is_out() -> None:
 
 
 def test_spans_that_were_dropped_are_still_counted() -> None:
-    found, slept = created({"post": Counters(100, per_flush=0)})
-    assert found == 100
+    count, slept = created({"post": Counters(100, per_flush=0)})
+    assert count == 100
     assert len(slept) == 19
 
 

@@ -61,10 +61,10 @@ def test_real_traces_without_kinds() -> None:
     spans, rejected = spans_of(case("media.json"))
     assert (len(spans), len(spans.traces), rejected) == (54, 2, {})
     assert {KINDS[kind] for kind in spans.kind} == {"internal"}
-    shares = service_times(spans, "nginx")
+    rows = service_times(spans, "nginx")
     # One client span of no kind at the root: its own service keeps its time, and nothing is lost or counted twice.
-    assert sum(one.share.value for one in shares) == pytest.approx(1.0)
-    assert sum(one.spans for one in shares) == 54
+    assert sum(row.share.value for row in rows) == pytest.approx(1.0)
+    assert sum(row.spans for row in rows) == 54
 
 
 def test_each_malformed_trace_is_counted_and_the_sound_one_kept() -> None:
@@ -182,4 +182,4 @@ def test_the_order_of_spans_does_not_matter(order: list[int]) -> None:
 
 def test_the_malformed_cases_say_what_they_are() -> None:
     cases = orjson.loads((CASES / "malformed.json").read_bytes())["data"]
-    assert all("why" in one for one in cases if isinstance(one, dict))
+    assert all("why" in case for case in cases if isinstance(case, dict))

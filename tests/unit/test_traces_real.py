@@ -46,9 +46,9 @@ def outside(spans: SpanTable) -> int:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_nothing_is_rejected_and_every_sum_is_exact(path: Path) -> None:
-    found = traces(path)
-    assert (found.rejected, found.unreadable) == ({}, {})
-    for spans in (found.spans, adjusted(found.spans, "on")):
+    extraction = traces(path)
+    assert (extraction.rejected, extraction.unreadable) == ({}, {})
+    for spans in (extraction.spans, adjusted(extraction.spans, "on")):
         root = np.flatnonzero(spans.parent == -1)
         total = np.zeros(len(spans.traces), dtype=np.int64)
         np.add.at(total, spans.trace, path_time_ns(spans))
@@ -64,9 +64,9 @@ def test_there_are_thousands() -> None:
 
 
 def test_caches_and_databases_are_among_the_services_though_they_send_no_spans() -> None:
-    found = traces(REAL / "social-network-load150.json.gz")
-    sending = {found.spans.strings[one] for one in set(found.spans.service)}
-    told = {one.name: one.share.value for one in analyse(found, View(entry="nginx")).services}
+    extraction = traces(REAL / "social-network-load150.json.gz")
+    sending = {extraction.spans.strings[service] for service in set(extraction.spans.service)}
+    told = {service.name: service.share.value for service in analyse(extraction, View(entry="nginx")).services}
     silent = {"post-storage-memcached", "home-timeline-redis", "post-storage-db", "nginx"}
     assert not silent & sending
     assert all(told[name] > 0.03 for name in silent)
@@ -75,7 +75,7 @@ def test_caches_and_databases_are_among_the_services_though_they_send_no_spans()
 
 def test_services_have_their_places_along_the_path() -> None:
     rows = service_times(traces(REAL / "social-network-load150.json.gz").spans, "nginx")
-    depth = {one.service: one.depth for one in rows}
+    depth = {row.service: row.depth for row in rows}
     assert depth["nginx"] < depth["home-timeline"] < depth["post-storage"] < depth["post-storage-memcached"]
     groups = ("elsewhere", "post-storage-db", "post-storage", "nginx")
     space = SearchSpace([Parameter(f"{group}.x", "integer", 1, low=1, high=3, group=group) for group in groups])
@@ -98,12 +98,14 @@ def test_the_order_of_spans_in_the_file_does_not_matter(tmp_path: Path) -> None:
         rng.shuffle(trace["spans"])
     rng.shuffle(document["data"])
     (tmp_path / "shuffled.json").write_bytes(orjson.dumps(document))
-    one, other = (analyse(found, View(skew="on")) for found in (traces(HOTEL), read_all([str(tmp_path)])))
-    assert [s.name for s in one.services] == [s.name for s in other.services]
-    for left, right in zip(one.services, other.services, strict=True):
+    as_stored, shuffled = (
+        analyse(extraction, View(skew="on")) for extraction in (traces(HOTEL), read_all([str(tmp_path)]))
+    )
+    assert [s.name for s in as_stored.services] == [s.name for s in shuffled.services]
+    for left, right in zip(as_stored.services, shuffled.services, strict=True):
         assert left.share.value == pytest.approx(right.share.value)
         assert left.mean_ms.value == pytest.approx(right.mean_ms.value)
-    assert one.shapes[0].services == other.shapes[0].services
+    assert as_stored.shapes[0].services == shuffled.shapes[0].services
 
 
 def test_analyze_prints_and_draws_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +117,8 @@ def test_analyze_prints_and_draws_what_it_found(tmp_path: Path, monkeypatch: pyt
     assert ran.exit_code == 0, ran.output
     document = json.loads(ran.stdout)
     assert (document["traces"], document["spans"], document["rejected"]) == (400, 4_400, {})
-    assert sum(one["share"]["value"] for one in document["services"]) == pytest.approx(1.0)
-    assert all(one["difference_ms"]["value"] == 0 for one in document["against"]["services"])
+    assert sum(service["share"]["value"] for service in document["services"]) == pytest.approx(1.0)
+    assert all(service["difference_ms"]["value"] == 0 for service in document["against"]["services"])
     text = page.read_text()
     assert text.count("<svg") == 7
     assert not re.search(r"(?:src|href)=\"(?!#)", text), "it loads nothing"

@@ -34,13 +34,13 @@ EVIDENCE = Evidence(
 def test_the_twin_of_the_social_network(tmp_path: Path) -> None:
     twin = calibrated(APPLICATION, TYPES, structure(read_all([str(REAL)]).spans, "nginx"), EVIDENCE, {})
     assert abs(sum(twin.classes.values()) - 1) < 1e-5
-    services = {one.name: one for one in twin.services}
+    services = {service.name: service for service in twin.services}
     assert not services["nginx"].traced
     assert not services["post-storage-memcached"].traced
     assert services["post-storage"].traced
     assert services[BACKGROUND].traced is False
-    assert {one.caller for one in twin.edges if one.fresh} == {"nginx"}, "it alone keeps no connections by default"
-    followed = [call for one in twin.operations for call in one.calls if call.miss]
+    assert {edge.caller for edge in twin.edges if edge.fresh} == {"nginx"}, "it alone keeps no connections by default"
+    followed = [call for operation in twin.operations for call in operation.calls if call.miss]
     # The database is asked after a miss, and what it said is put into the cache.
     assert {call.service for call in followed} == {"post-storage-db", "post-storage-memcached"}
     assert {call.miss for call in followed} == {"post-storage-memcached"}

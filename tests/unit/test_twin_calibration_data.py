@@ -35,9 +35,9 @@ def test_rates_that_were_not_answered_in_full_are_left_out_and_those_above() -> 
 
 def test_counters_are_of_the_machine_at_its_usual_speed() -> None:
     windows = [window(rate, tick_us=us) for rate, us in ((40.0, 80.0), (90.0, 40.0), (200.0, 45.0), (300.0, 60.0))]
-    found = _cpu_use(windows[0], windows, 50.0)
-    assert found["web"].idle_cores == pytest.approx(0.1)
-    assert found["web"].per_request_us == pytest.approx(500.0)
-    assert found[OTHERS].per_request_us == 0.0
+    cpu_use = _cpu_use(windows[0], windows, 50.0)
+    assert cpu_use["web"].idle_cores == pytest.approx(0.1)
+    assert cpu_use["web"].per_request_us == pytest.approx(500.0)
+    assert cpu_use[OTHERS].per_request_us == 0.0
     uncounted = _cpu_use(windows[0], [window(rate) for rate in (40.0, 90.0, 200.0)], 0.0)
     assert uncounted["web"].per_request_us == pytest.approx(500.0)

@@ -31,18 +31,18 @@ def twin(
 
 
 def test_a_modelled_host_has_a_topology() -> None:
-    found = topology_of(TwinHost("h", 16, nodes=2))
-    assert {name: write_cpus(cpus) for name, cpus in found.domains(2).items()} == {"node1": "0-7", "node2": "8-15"}
-    assert len(found.groups("cache")) == len(found.groups("package")) == 2
+    topology = topology_of(TwinHost("h", 16, nodes=2))
+    assert {name: write_cpus(cpus) for name, cpus in topology.domains(2).items()} == {"node1": "0-7", "node2": "8-15"}
+    assert len(topology.groups("cache")) == len(topology.groups("package")) == 2
     assert topology_of(TwinHost("h", 1)).numbers == (0,)
 
 
 def cut(sets: Mapping[str, str], cores: int = 8) -> list[tuple[float, str]]:
     """Of each part its cores and who may use it."""
-    found = places_of(twin(cores), dict.fromkeys(NAMES, "h"), sets)
+    places = places_of(twin(cores), dict.fromkeys(NAMES, "h"), sets)
     return [
         (float(size), "".join(name for name, may in zip(NAMES, column, strict=True) if may))
-        for size, column in zip(found.cores, found.reach.T, strict=True)
+        for size, column in zip(places.cores, places.reach.T, strict=True)
     ]
 
 
@@ -56,11 +56,11 @@ def test_a_host_is_cut_where_the_sets_differ_and_nowhere_else() -> None:
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.sets(st.integers(0, 7), min_size=1)))
 def test_each_service_has_the_cpus_of_its_set(sets: dict[str, set[int]]) -> None:
-    found = places_of(twin(), dict.fromkeys(NAMES, "h"), {name: write_cpus(cpus) for name, cpus in sets.items()})
-    has = found.reach @ found.cores
+    places = places_of(twin(), dict.fromkeys(NAMES, "h"), {name: write_cpus(cpus) for name, cpus in sets.items()})
+    has = places.reach @ places.cores
     assert has.tolist() == [len(sets.get(name, range(8))) for name in NAMES]
-    assert found.cores.sum() == 8
-    assert found.share.sum(axis=1) == pytest.approx([1.0] * 3)
+    assert places.cores.sum() == 8
+    assert places.share.sum(axis=1) == pytest.approx([1.0] * 3)
 
 
 @pytest.mark.parametrize("cpus", ["", "8", "0-9"])
@@ -77,9 +77,9 @@ def test_others_are_missing_everywhere_alike() -> None:
 def test_a_neighbour_counts_by_the_time_that_it_is_near() -> None:
     def slower(sets: Mapping[str, str]) -> float:
         model = twin(sensitivity={"a": {"l3": 0.5}}, pressure={"b": {"l3": 2.0}})
-        found = slowdowns(model, places_of(model, dict.fromkeys(NAMES, "h"), sets))
-        assert found[1:].tolist() == [1.0, 1.0], "only the sensitive one is slower"
-        return float(found[0])
+        factors = slowdowns(model, places_of(model, dict.fromkeys(NAMES, "h"), sets))
+        assert factors[1:].tolist() == [1.0, 1.0], "only the sensitive one is slower"
+        return float(factors[0])
 
     assert slower({}) == 1.0, "as at the calibration"
     # Everything everywhere: together half of the time, once there are two halves.

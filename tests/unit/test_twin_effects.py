@@ -21,32 +21,34 @@ COST_US = {"nginx": 400.0, "url-shorten": 300.0, "url-shorten-memcached": 90.0, 
 def counted(count: int, noise: float) -> list[Point]:
     """A server's CPU goes with the square root of its threads; the machine is up to a tenth faster or slower."""
     rng = np.random.default_rng(5)
-    found = []
+    points = []
     for number, configuration in enumerate([SPACE.default(), *latin_hypercube(SPACE, count, rng)]):
         speed = np.exp(rng.normal(0.0, 0.1))
         cpu = {name: us * speed * np.exp(rng.normal(0.0, noise)) for name, us in COST_US.items()}
         threads = configuration["url-shorten.gomaxprocs"]
         assert isinstance(threads, int)
         cpu["url-shorten"] *= (threads / 2) ** 0.5
-        found.append(Point(configuration, 100.0 * (1 + number % 2), 3.0, 9.0, cpu_us=cpu))
-    return found
+        points.append(Point(configuration, 100.0 * (1 + number % 2), 3.0, 9.0, cpu_us=cpu))
+    return points
 
 
 def test_the_law_is_found_and_no_other() -> None:
     points = counted(60, 0.02)
-    found, slower = learnt_effects(SLICE, TYPES, points)
-    assert found["go"]["gomaxprocs"] == pytest.approx(0.5, abs=0.03)
-    others = [abs(exponent) for kind, ones in found.items() for name, exponent in ones.items() if name != "gomaxprocs"]
+    effects, slower = learnt_effects(SLICE, TYPES, points)
+    assert effects["go"]["gomaxprocs"] == pytest.approx(0.5, abs=0.03)
+    others = [
+        abs(exponent) for kind, ones in effects.items() for name, exponent in ones.items() if name != "gomaxprocs"
+    ]
     assert max(others, default=0.0) < 0.05
-    measured = np.array([one.cpu_us["nginx"] for one in points])
-    slowness = np.array([one.slowness or 0.0 for one in slower])
+    measured = np.array([point.cpu_us["nginx"] for point in points])
+    slowness = np.array([point.slowness or 0.0 for point in slower])
     assert np.corrcoef(measured, slowness)[0, 1] > 0.95
 
 
 def test_nothing_is_learnt_from_little() -> None:
     assert learnt_effects(SLICE, TYPES, []) == ({}, [])
     assert learnt_effects(SLICE, TYPES, counted(2, 0.02))[0] == {}
-    nothing = [replace(one, cpu_us={}) for one in counted(30, 0.02)]
+    nothing = [replace(point, cpu_us={}) for point in counted(30, 0.02)]
     assert learnt_effects(SLICE, TYPES, nothing) == ({}, nothing)
 
 
@@ -54,7 +56,7 @@ def test_an_effect_scales_computing_and_the_background() -> None:
     default = SPACE.default()
     twin = replace(TWIN, effects={"go": {"gomaxprocs": 1.0}})
     scale = [
-        dict(zip(((one.service, one.operation) for one in operations), program.scale.tolist(), strict=True))
+        dict(zip(((op.service, op.operation) for op in operations), program.scale.tolist(), strict=True))
         for program, operations in (
             compiled(twin, SLICE, TYPES, {**default, "url-shorten.gomaxprocs": threads}) for threads in (2, 1)
         )

@@ -59,5 +59,5 @@ def test_a_twin_that_cannot_answer_at_all_is_fitted() -> None:
         points.append(Point(DEFAULT, rate, p50, p95, cores=cores))
     wrong = replace(TWIN, hosts=(replace(TWIN.hosts[0], switching=1.0, sharing=1.0),))
     assert math.isinf(answer(wrong, SLICE, TYPES, DEFAULT, 2_400.0)[0])
-    found = fitted(wrong, SLICE, TYPES, points, steps=60)
-    assert max(errors(found, SLICE, TYPES, points)) < 0.25
+    twin = fitted(wrong, SLICE, TYPES, points, steps=60)
+    assert max(errors(twin, SLICE, TYPES, points)) < 0.25

@@ -23,7 +23,9 @@ def test_an_application_that_was_made_up(shape: Literal["chain", "fan-out"], tmp
     twin, application = generated(3, 12, shape)
     assert generated(3, 12, shape)[0] == twin
     assert generated(4, 12, shape)[0] != twin
-    assert {one.service for one in twin.operations} == {one.name for one in application.services}, "all are called"
+    assert {operation.service for operation in twin.operations} == {service.name for service in application.services}, (
+        "all are called"
+    )
     path = tmp_path / "twin.json"
     path.write_text(twin_text(twin))
     assert load_twin(path).classes == twin.classes, "it is a sound twin"
@@ -35,7 +37,7 @@ def test_an_application_that_was_made_up(shape: Literal["chain", "fan-out"], tmp
     assert 1 < default < 500
     rng = np.random.default_rng(1)
     others = [problem.truth(problem.space.from_unit(rng.random(len(problem.space)))) for _ in range(6)]
-    assert len({round(one, 3) for one in others if one is not None}) > 3, "configurations differ"
+    assert len({round(value, 3) for value in others if value is not None}) > 3, "configurations differ"
 
 
 def test_a_race_on_a_twin() -> None:
@@ -45,7 +47,7 @@ def test_a_race_on_a_twin() -> None:
 
 def test_the_critical_path_of_a_twin_goes_from_the_front_end_to_the_stores() -> None:
     space = problem_of(f"twin {SOCIAL_NETWORK} critical-path").space
-    place = {one.group: one.attributes[PATH_ORDER] for one in space.parameters}
+    place = {parameter.group: parameter.attributes[PATH_ORDER] for parameter in space.parameters}
     stores = [where for name, where in place.items() if name.endswith("-db")]
     assert stores
     assert place["compose-post"] < min(stores)

@@ -25,7 +25,7 @@ EVIDENCE = {
 
 
 def test_every_shipped_twin_has_evidence() -> None:
-    assert [one.parent.name for one in sorted(ROOT.glob("apps/*/twin.json"))] == list(EVIDENCE)
+    assert [path.parent.name for path in sorted(ROOT.glob("apps/*/twin.json"))] == list(EVIDENCE)
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
@@ -35,13 +35,13 @@ def test_it_is_made_again_from_its_evidence(name: str) -> None:
     """
     directory = ROOT / "apps" / name
     application, shipped = load_application(directory), load_twin(twin_path(directory))
-    found = read_evidence(EVIDENCE[name])
-    types = resolved(load_service_types(), cores=found.evidence.cores, memory_mib=found.evidence.memory_mib)
-    training, validation = split(found.points)
+    data = read_evidence(EVIDENCE[name])
+    types = resolved(load_service_types(), cores=data.evidence.cores, memory_mib=data.evidence.memory_mib)
+    training, validation = split(data.points)
     effects, training = learnt_effects(application, types, training)
-    unfitted = calibrated(application, types, found.structure, found.evidence, effects)
+    unfitted = calibrated(application, types, data.structure, data.evidence, effects)
     made = fixed(unfitted, shipped.fit)
-    again, kept = (json.loads(twin_text(one)) for one in (made, shipped))
+    again, kept = (json.loads(twin_text(twin)) for twin in (made, shipped))
     assert again.pop("fit").items() <= kept.pop("fit").items()
     assert _numbers(again) == pytest.approx(_numbers(kept), rel=1e-9), "other processors round otherwise"
     assert _shape(again) == _shape(kept)
@@ -55,16 +55,16 @@ def test_it_is_made_again_from_its_evidence(name: str) -> None:
 
 def _numbers(value: Any) -> list[float]:
     if isinstance(value, dict):
-        return [number for one in value.values() for number in _numbers(one)]
+        return [number for item in value.values() for number in _numbers(item)]
     if isinstance(value, list):
-        return [number for one in value for number in _numbers(one)]
+        return [number for item in value for number in _numbers(item)]
     return [float(value)] if isinstance(value, int | float) else []
 
 
 def _shape(value: Any) -> Any:
     """Without the numbers."""
     if isinstance(value, dict):
-        return {key: _shape(one) for key, one in value.items()}
+        return {key: _shape(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_shape(one) for one in value]
+        return [_shape(item) for item in value]
     return value if isinstance(value, str) else None

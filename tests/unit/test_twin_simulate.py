@@ -45,8 +45,8 @@ class App:
 
     def program(self, *code: tuple[int, int, int]) -> Program:
         root = self.build.begin("front", "root")
-        for one in code:
-            self.build.add(*one)
+        for instruction in code:
+            self.build.add(*instruction)
         self.build.add(END)
         self.build.request(root, 1.0)
         return self.build.program()
@@ -68,9 +68,9 @@ def test_calls_follow_each_other_and_forks_run_together() -> None:
         "an end waits for its forks"
     )
     app = App()
-    found = go(app.program((SPAWN, app.back, app.edge)), [0.0])
-    assert found.latency_s[0] == 0.0
-    assert found.span_end.tolist() == [0.0, 1.0], "nobody waits for what was spawned, but it runs"
+    run = go(app.program((SPAWN, app.back, app.edge)), [0.0])
+    assert run.latency_s[0] == 0.0
+    assert run.span_end.tolist() == [0.0, 1.0], "nobody waits for what was spawned, but it runs"
 
 
 def quota_program(quota: float, demand_s: float = 0.01, threads: int = 0) -> Program:
@@ -88,8 +88,8 @@ def quota_program(quota: float, demand_s: float = 0.01, threads: int = 0) -> Pro
 @pytest.mark.parametrize("threads", [0, 20])
 def test_a_quota_is_counted_in_periods(threads: int) -> None:
     """One core's worth is 100 ms of each 100 ms: what began before it was used up ends, the others stand still."""
-    found = go(quota_program(1.0, 0.011, threads), [0.0] * 25)
-    ended = np.sort(found.latency_s)
+    run = go(quota_program(1.0, 0.011, threads), [0.0] * 25)
+    ended = np.sort(run.latency_s)
     assert ended[:10] == pytest.approx([0.011] * 10)
     assert ended[10:19] == pytest.approx([0.111] * 9), "10 ms were overdrawn"
     assert ended[19:] == pytest.approx([0.211] * 6)
@@ -98,9 +98,9 @@ def test_a_quota_is_counted_in_periods(threads: int) -> None:
 
 def test_a_quota_bounds_the_throughput() -> None:
     due = arrivals(150.0, 20.0, True, np.random.default_rng(3))
-    found = simulate(quota_program(1.0), due, np.zeros(len(due), np.int32), seed=1, until_s=1e6)
-    assert np.isfinite(found.latency_s).all(), "nothing is forgotten"
-    last = float((due + found.latency_s).max())
+    run = simulate(quota_program(1.0), due, np.zeros(len(due), np.int32), seed=1, until_s=1e6)
+    assert np.isfinite(run.latency_s).all(), "nothing is forgotten"
+    last = float((due + run.latency_s).max())
     assert last == pytest.approx(0.01 * len(due), rel=0.02), "100 a second"
     overdrawn = go(quota_program(0.5, demand_s=0.19), [0.0, 0.0])
     assert np.sort(overdrawn.latency_s) == pytest.approx([0.19, 0.49]), "a debt of 140 ms takes three periods to pay"
@@ -118,9 +118,9 @@ def test_cores_that_compute_at_the_same_time_slow_each_other_down() -> None:
     expected = {1: 1.0, 2: 1.25, 3: 1.5}  # of three cores: all slowed by a half when none is idle
     for count in range(1, forks + 1):
         app = App(cores=3, sharing=0.5)
-        found = go(app.program(*[app.fork()] * count, (JOIN, 0, 0)), [0.0])
-        assert found.latency_s[0] == pytest.approx(expected[count])
-        assert found.cpu_s.sum() == pytest.approx(count * expected[count]), "the kernel counts time on a core, not work"
+        run = go(app.program(*[app.fork()] * count, (JOIN, 0, 0)), [0.0])
+        assert run.latency_s[0] == pytest.approx(expected[count])
+        assert run.cpu_s.sum() == pytest.approx(count * expected[count]), "the kernel counts time on a core, not work"
 
 
 def test_workers_threads_and_connections_make_others_wait() -> None:
@@ -129,9 +129,9 @@ def test_workers_threads_and_connections_make_others_wait() -> None:
     ]  # fmt: skip
     for limit in limits:
         app = App(**limit)
-        found = go(app.program(app.fork(), app.fork(), app.fork(), (JOIN, 0, 0)), [0.0])
-        assert found.latency_s[0] == pytest.approx(3.0), limit
-        assert sorted(found.span_end[1:]) == pytest.approx([1.0, 2.0, 3.0])
+        run = go(app.program(app.fork(), app.fork(), app.fork(), (JOIN, 0, 0)), [0.0])
+        assert run.latency_s[0] == pytest.approx(3.0), limit
+        assert sorted(run.span_end[1:]) == pytest.approx([1.0, 2.0, 3.0])
 
 
 def test_a_worker_is_held_while_its_call_waits_and_a_thread_is_not() -> None:
@@ -143,60 +143,60 @@ def test_a_worker_is_held_while_its_call_waits_and_a_thread_is_not() -> None:
 
 def test_a_full_queue_turns_away() -> None:
     app = App(back={"workers": 1, "queue": 1})
-    found = go(app.program(app.call()), [0.0, 0.0, 0.0])
-    assert found.failed.tolist() == [False, False, True]
-    assert found.latency_s.tolist() == pytest.approx([1.0, 2.0, 0.0])
+    run = go(app.program(app.call()), [0.0, 0.0, 0.0])
+    assert run.failed.tolist() == [False, False, True]
+    assert run.latency_s.tolist() == pytest.approx([1.0, 2.0, 0.0])
 
 
 def test_new_connections_cost_and_idle_ones_are_kept() -> None:
     app = App(edge={"idle": 1, "setup": 0.5})
-    found = go(app.program(app.call()), [0.0, 10.0])
-    assert found.latency_s.tolist() == pytest.approx([1.5, 1.0])
-    assert found.span_start.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0]), "it is the caller's time"
-    assert found.span_enter.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0])
+    run = go(app.program(app.call()), [0.0, 10.0])
+    assert run.latency_s.tolist() == pytest.approx([1.5, 1.0])
+    assert run.span_start.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0]), "it is the caller's time"
+    assert run.span_enter.tolist() == pytest.approx([0.0, 0.5, 10.0, 10.0])
     app = App(edge={"idle": 0, "setup": 0.5})
     assert go(app.program(app.call()), [0.0, 10.0]).latency_s.tolist() == pytest.approx([1.5, 1.5])
 
 
 def test_opening_a_connection_takes_time_beside_computing() -> None:
     app = App(cores=1, edge={"idle": 1, "opening": 0.25})
-    found = go(app.program(app.call()), [0.0, 10.0])
-    assert found.latency_s.tolist() == pytest.approx([1.25, 1.0])
-    assert found.cpu_s.sum() == pytest.approx(2.0)
-    assert found.span_start.tolist() == pytest.approx([0.0, 0.25, 10.0, 10.0]), "it is the caller's time"
+    run = go(app.program(app.call()), [0.0, 10.0])
+    assert run.latency_s.tolist() == pytest.approx([1.25, 1.0])
+    assert run.cpu_s.sum() == pytest.approx(2.0)
+    assert run.span_start.tolist() == pytest.approx([0.0, 0.25, 10.0, 10.0]), "it is the caller's time"
 
 
 def test_a_call_may_be_given_up_before_its_connection_is_open() -> None:
     app = App(edge={"opening": 0.25, "timeout": 0.1})
-    found = go(app.program(app.call()), [0.0])
-    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.1), True)
-    assert np.all(found.span_end >= found.span_start)
+    run = go(app.program(app.call()), [0.0])
+    assert (run.latency_s[0], run.failed[0]) == (pytest.approx(0.1), True)
+    assert np.all(run.span_end >= run.span_start)
 
 
 def test_the_network_takes_its_time_both_ways() -> None:
     app = App(edge={"latency": 0.25})
-    found = go(app.program(app.call()), [0.0])
-    assert found.latency_s[0] == pytest.approx(1.5)
-    assert (found.span_start[1], found.span_enter[1], found.span_end[1]) == pytest.approx((0.0, 0.25, 1.25))
+    run = go(app.program(app.call()), [0.0])
+    assert run.latency_s[0] == pytest.approx(1.5)
+    assert (run.span_start[1], run.span_enter[1], run.span_end[1]) == pytest.approx((0.0, 0.25, 1.25))
 
 
 def test_a_call_that_takes_too_long_is_given_up_and_tried_again() -> None:
     app = App(edge={"timeout": 0.6})
-    found = go(app.program(app.call()), [0.0])
-    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.6), True)
+    run = go(app.program(app.call()), [0.0])
+    assert (run.latency_s[0], run.failed[0]) == (pytest.approx(0.6), True)
     app = App(edge={"timeout": 0.6, "retries": 2, "connections": 1})
-    found = go(app.program(app.call(), (CPU, 0, 0)), [0.0])
-    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(3 * 0.6 + 1.0), True)
-    assert len(found.span_op) == 4
-    assert found.cpu_s[1] == pytest.approx(3.0), "the callee does not notice"
+    run = go(app.program(app.call(), (CPU, 0, 0)), [0.0])
+    assert (run.latency_s[0], run.failed[0]) == (pytest.approx(3 * 0.6 + 1.0), True)
+    assert len(run.span_op) == 4
+    assert run.cpu_s[1] == pytest.approx(3.0), "the callee does not notice"
 
 
 def test_what_was_given_up_while_it_waited_for_a_connection_never_runs() -> None:
     app = App(edge={"timeout": 0.5, "connections": 1})
-    found = go(app.program((SPAWN, app.back, app.edge), app.call()), [0.0])
-    assert (found.latency_s[0], found.failed[0]) == (pytest.approx(0.5), True)
-    assert found.cpu_s[1] == pytest.approx(1.0)
-    assert found.span_end.tolist() == pytest.approx([0.5, 1.0, -1.0])
+    run = go(app.program((SPAWN, app.back, app.edge), app.call()), [0.0])
+    assert (run.latency_s[0], run.failed[0]) == (pytest.approx(0.5), True)
+    assert run.cpu_s[1] == pytest.approx(1.0)
+    assert run.span_end.tolist() == pytest.approx([0.5, 1.0, -1.0])
 
 
 def test_a_branch_is_taken_as_often_as_it_is_likely() -> None:
@@ -208,8 +208,8 @@ def test_a_branch_is_taken_as_often_as_it_is_likely() -> None:
     app.build.land(place)
     app.build.add(END)
     app.build.request(root, 1.0)
-    found = go(app.build.program(), [float(i) for i in range(4000)])
-    assert (found.latency_s > 0).mean() == pytest.approx(0.3, abs=0.03)
+    run = go(app.build.program(), [float(i) for i in range(4000)])
+    assert (run.latency_s > 0).mean() == pytest.approx(0.3, abs=0.03)
 
 
 def test_the_same_requests_have_the_same_demands_under_another_configuration() -> None:
@@ -225,18 +225,18 @@ def test_the_same_requests_have_the_same_demands_under_another_configuration() -
         return build.program()
 
     due = [0.5 * i for i in range(200)]
-    one, other = go(program(0), due), go(program(2), due)
-    assert one.cpu_s[0] == pytest.approx(other.cpu_s[0])
-    assert (other.latency_s >= one.latency_s - 1e-9).all()
-    assert not (go(program(0), due, seed=2).latency_s == one.latency_s).any()
+    before, after = go(program(0), due), go(program(2), due)
+    assert before.cpu_s[0] == pytest.approx(after.cpu_s[0])
+    assert (after.latency_s >= before.latency_s - 1e-9).all()
+    assert not (go(program(0), due, seed=2).latency_s == before.latency_s).any()
 
 
 def test_a_run_is_a_function_of_its_arguments() -> None:
     program = random_program(3)
     due = arrivals(2.0, 50.0, True, np.random.default_rng(1)).tolist()
-    one, again = go(program, due), go(program, due)
-    assert one.latency_s.tolist() == again.latency_s.tolist()
-    assert one.span_end.tolist() == again.span_end.tolist()
+    run, again = go(program, due), go(program, due)
+    assert run.latency_s.tolist() == again.latency_s.tolist()
+    assert run.span_end.tolist() == again.span_end.tolist()
 
 
 def overloaded() -> tuple[Program, Any, Any]:
@@ -251,10 +251,10 @@ def test_what_is_traced_changes_nothing_but_the_spans() -> None:
     third = np.arange(len(due)) % 3 == 0
     some = simulate(program, due, kinds, seed=1, until_s=60.0, traced=third)
     none = simulate(program, due, kinds, seed=1, until_s=60.0, traced=np.zeros(len(due), np.bool_))
-    for one in (some, none):
-        assert one.latency_s.tolist() == whole.latency_s.tolist()
-        assert one.cpu_s.tolist() == whole.cpu_s.tolist()
-        assert one.events == whole.events
+    for run in (some, none):
+        assert run.latency_s.tolist() == whole.latency_s.tolist()
+        assert run.cpu_s.tolist() == whole.cpu_s.tolist()
+        assert run.events == whole.events
     kept = third[whole.span_request]
     assert some.span_start.tolist() == whole.span_start[kept].tolist()
     assert some.span_end.tolist() == whole.span_end[kept].tolist()
@@ -351,22 +351,22 @@ def random_program(seed: int) -> Program:
 def test_every_request_ends_once_and_spans_lie_inside_their_requests(seed: int, rate: float) -> None:
     program = random_program(seed)
     due = arrivals(rate, 30.0, True, np.random.default_rng(seed))
-    found = simulate(program, due, np.zeros(len(due), np.int32), seed=seed, until_s=1e9)
-    assert np.isfinite(found.latency_s).all()
-    assert (found.latency_s >= 0).all()
-    roots = found.span_parent == -1
-    assert np.bincount(found.span_request[roots], minlength=len(due)).tolist() == [1] * len(due)
-    ended = found.span_end >= 0
-    assert (found.span_end[ended] >= found.span_start[ended]).all()
+    run = simulate(program, due, np.zeros(len(due), np.int32), seed=seed, until_s=1e9)
+    assert np.isfinite(run.latency_s).all()
+    assert (run.latency_s >= 0).all()
+    roots = run.span_parent == -1
+    assert np.bincount(run.span_request[roots], minlength=len(due)).tolist() == [1] * len(due)
+    ended = run.span_end >= 0
+    assert (run.span_end[ended] >= run.span_start[ended]).all()
     inner = np.flatnonzero(~roots)
-    assert (found.span_start[inner] >= found.span_start[found.span_parent[inner]] - 1e-9).all()
-    assert (found.span_request[inner] == found.span_request[found.span_parent[inner]]).all()
+    assert (run.span_start[inner] >= run.span_start[run.span_parent[inner]] - 1e-9).all()
+    assert (run.span_request[inner] == run.span_request[run.span_parent[inner]]).all()
 
 
 def test_an_overloaded_run_ends_in_time_and_says_what_did_not_finish() -> None:
     app = App(cores=1, back={"workers": 1})
-    found = go(app.program(app.call()), [0.1 * i for i in range(100)], until=20.0)
-    assert 0 < np.isinf(found.latency_s).sum() < 100
+    run = go(app.program(app.call()), [0.1 * i for i in range(100)], until=20.0)
+    assert 0 < np.isinf(run.latency_s).sum() < 100
 
 
 def test_draws_have_their_distributions() -> None:

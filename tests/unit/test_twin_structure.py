@@ -22,8 +22,8 @@ def test_calls_that_follow_each_other_and_calls_that_overlap() -> None:
             Row("b", begin + 310, begin + 600, 0, kind="client", peer="b"),
         ]
 
-    found = structure(span_table(trace(0)), "")
-    [learnt] = [one for one in found.operations if len(one.slots) == 3]
+    learnt_structure = structure(span_table(trace(0)), "")
+    [learnt] = [operation for operation in learnt_structure.operations if len(operation.slots) == 3]
     assert [slot.mode for slot in learnt.slots] == ["wait", "wait", "parallel"]
     assert [slot.probability for slot in learnt.slots] == [1.0, 1.0, 1.0]
     assert learnt.pieces_us == pytest.approx((0.1, 0.1, 0.0, 0.4))
@@ -31,15 +31,15 @@ def test_calls_that_follow_each_other_and_calls_that_overlap() -> None:
 
 
 def test_the_social_network() -> None:
-    found = structure(read_all([str(REAL)]).spans, "nginx")
-    assert found.traces == 2_500
-    assert sum(found.classes.values()) == pytest.approx(1.0)
-    assert {name.partition(" ")[0] for name in found.classes} == {"nginx"}
-    assert sorted(found.classes.values())[-1] == pytest.approx(0.6, abs=0.04), "most read home timelines"
-    services = {one.key[0] for one in found.operations}
+    learnt_structure = structure(read_all([str(REAL)]).spans, "nginx")
+    assert learnt_structure.traces == 2_500
+    assert sum(learnt_structure.classes.values()) == pytest.approx(1.0)
+    assert {name.partition(" ")[0] for name in learnt_structure.classes} == {"nginx"}
+    assert sorted(learnt_structure.classes.values())[-1] == pytest.approx(0.6, abs=0.04), "most read home timelines"
+    services = {operation.key[0] for operation in learnt_structure.operations}
     assert {"nginx", "home-timeline", "post-storage", "post-storage-memcached", "home-timeline-redis"} <= services
-    for learnt in found.operations:
+    for learnt in learnt_structure.operations:
         assert sum(learnt.pieces_us) == pytest.approx(learnt.own.mean_us, rel=0.02, abs=1.0)
         assert all(0 < slot.probability <= 1 for slot in learnt.slots)
-    below = {slot.callee for learnt in found.operations for slot in learnt.slots}
-    assert below <= {one.key for one in found.operations}
+    below = {slot.callee for learnt in learnt_structure.operations for slot in learnt.slots}
+    assert below <= {operation.key for operation in learnt_structure.operations}

@@ -102,8 +102,8 @@ def test_a_study_on_the_twin(tmp_path: Path) -> None:
     assert default.value is not None
     [measurement, *_] = default.measurements
     assert measurement.quantities["p95"].value == pytest.approx(measurement.generator_p95_ms, rel=0.01)
-    assert {one.service for one in measurement.services} >= {"nginx", "url-shorten", "url-shorten-db"}
-    assert sum(one.share.value for one in measurement.services) == pytest.approx(1.0)
+    assert {service.service for service in measurement.services} >= {"nginx", "url-shorten", "url-shorten-db"}
+    assert sum(service.share.value for service in measurement.services) == pytest.approx(1.0)
     assert measurement.cpu["application"] > 0.05
     assert finished.best is not None
     (tmp_path / "again").mkdir()
@@ -120,8 +120,8 @@ def test_parameters_do_what_their_roles_say() -> None:
         program, _ = compiled(TWIN, SLICE, TYPES, {**default, **changes})
         due = np.sort(np.random.default_rng(1).random(8_000) * 20.0)
         kinds = (np.random.default_rng(2).random(8_000) < 0.1).astype(np.int32)
-        found = simulate(program, due, kinds, seed=1, until_s=60.0)
-        return float(np.quantile(found.latency_s, 0.95))
+        run = simulate(program, due, kinds, seed=1, until_s=60.0)
+        return float(np.quantile(run.latency_s, 0.95))
 
     normal = p95()
     assert p95(**{"url-shorten-memcached.memory_mib": 1024}) < normal, "a larger cache misses less"
@@ -184,8 +184,8 @@ def test_a_buffer_pool_that_misses_less_reads_less() -> None:
     def p95(memory: int) -> float:
         program, _ = compiled(twin, SLICE, TYPES, {**default, "url-shorten-db.shared_buffers_mib": memory})
         due = np.sort(np.random.default_rng(1).random(4_000) * 20.0)
-        found = simulate(program, due, np.ones(4_000, np.int32), seed=1, until_s=60.0)
-        return float(np.quantile(found.latency_s, 0.95))
+        run = simulate(program, due, np.ones(4_000, np.int32), seed=1, until_s=60.0)
+        return float(np.quantile(run.latency_s, 0.95))
 
     assert p95(1024) < p95(128) < p95(32)
 
@@ -215,5 +215,5 @@ def test_runs_differ_as_much_as_was_measured(tmp_path: Path) -> None:
     assert np.log(factors).std() == pytest.approx(TWIN.run_spread, rel=0.15)
     assert bench.testbed.modelled
     running = testbed.deploy(deployment, lambda step: None)
-    found = testbed.run(plan, running, lambda: testbed.usage(running), lambda step: None)
-    assert found.ok.all()
+    run = testbed.run(plan, running, lambda: testbed.usage(running), lambda step: None)
+    assert run.ok.all()

@@ -14,7 +14,7 @@ from framework.config.space import search_space
 from framework.errors import FileError, InputError
 from framework.model import Objective, Study, StudyId, StudyPlan, StudyState, Term
 from framework.model.decisions import ImportedResults, StudyDecisions
-from framework.study.observations import imported, left_out
+from framework.study.observations import imported_observations, left_out
 from framework.study.procedure import Procedure
 from framework.study.warm_start import history
 from framework.testing.clock import VirtualClock
@@ -78,9 +78,9 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
     known = history([StudyId("s1")], Objective(), space, bench.store)
     assert left_out(known, space)[0] == 9
     plan = replace(PLAN, optimizer="dds", iterations=3, seed=2)
-    told = imported(known, space, 100.0)
+    told = imported_observations(known, space, 100.0)
     assert len(told) == 8
-    assert min(one.value for one in told if one.value) < 100.0
+    assert min(observation.value for observation in told if observation.value) < 100.0
     _, second = run(tmp_path, plan, "s2", bench, known)
     searched = [t for t in bench.store.trials("s2") if t.purpose == "search"]
     assert len(searched) == 3
@@ -147,8 +147,8 @@ def test_a_file_of_results(tmp_path: Path) -> None:
     assert known[0] == Known({"cache.size": 50}, math.log(0.5), 0.05)
     bench = pretend_bench(tmp_path, PretendMachine(VirtualClock(), larger_is_faster))
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    found = history([path], Objective(), space, bench.store)
-    usable, reasons = left_out(found, space)
+    results = history([path], Objective(), space, bench.store)
+    usable, reasons = left_out(results, space)
     assert usable == 1
     assert dict(reasons) == {"cache.size: a value that is not allowed here": 1}
     path.write_text(RESULTS.replace("cache.size: 50}", "cache.size: 500}"))

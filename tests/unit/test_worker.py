@@ -52,7 +52,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
 def test_all_that_waits_is_run(here: Here) -> None:
     studies = [here.put(), here.put()]
     here.worker.run(until_empty=True)
-    assert [here.state(one) for one in studies] == [StudyState.COMPLETED] * 2
+    assert [here.state(study) for study in studies] == [StudyState.COMPLETED] * 2
     assert here.queue.jobs() == []
 
 
@@ -118,7 +118,7 @@ def test_a_bug_ends_its_study_and_not_the_worker(here: Here) -> None:
 
 def tries(caplog: pytest.LogCaptureFixture) -> list[int]:
     """What the worker said when it paused a study."""
-    return [int(vars(one)["tries"]) for one in caplog.records if one.msg == "study paused"]
+    return [int(vars(record)["tries"]) for record in caplog.records if record.msg == "study paused"]
 
 
 def test_what_is_away_now_and_then_does_not_end_a_study(
@@ -165,7 +165,7 @@ def test_the_queue_is_told_what_goes_on(here: Here, monkeypatch: pytest.MonkeyPa
 
     here.machine.on_deploy = leave
     here.worker.run()
-    values = [one.value for one in here.tailor.store.trials(study) if one.value is not None]
+    values = [trial.value for trial in here.tailor.store.trials(study) if trial.value is not None]
     assert len(values) == 2
     assert here.queue.progress(study) == {
         "phase": "deploy", "trial": 3, "purpose": "search", "incumbent": min(values), "repetitions": 2

@@ -36,7 +36,7 @@ CORES = 2
 
 
 def echo_kind(home: Path, clock: Clock) -> TestbedKind:
-    """What the entry point names: a function of TAILOR_HOME and a clock."""
+    """Return the kind of testbed; the entry point names this function of TAILOR_HOME and a clock."""
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         echo = Echo(application, clock)
@@ -68,13 +68,13 @@ class Echo:
         return Machine(platform.node(), CORES, 1024, "none", "echo", "echo", "none", platform.python_version(), "any")
 
     def check(self, application: Application) -> None:
-        """Nothing is missing."""
+        """Accept every application: nothing is missing."""
 
     def notes(self, application: Application) -> Sequence[str]:
         return ()
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """There are no data."""
+        """Load nothing: there are no data."""
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running:
         names = [service.name for service in self._application.services]
@@ -90,7 +90,7 @@ class Echo:
         return {}
 
     def alive(self, running: Running) -> None:
-        """Always."""
+        """Return: it is always alive."""
 
     def projects(self) -> Collection[str]:
         return ()
@@ -140,7 +140,7 @@ class Echo:
         return None
 
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
-        """One span for each request of the window: the generator's, a call of the service that the load enters by."""
+        """Return one span for each request of the window: the generator's call of the entry service."""
         due_ns = self._due_ns[(self._due_ns >= start_ns) & (self._due_ns < end_ns)]
         count = len(due_ns)
         none = np.full(count, -1, np.int32)

@@ -1,4 +1,4 @@
-"""Service times carry intervals and shares of the critical path: what older measurements hold of them is dropped."""
+"""Service times have intervals and shares of the critical path; those of older measurements are dropped."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def upgrade() -> None:
     connection = op.get_bind()
     rows = connection.execute(sa.text("SELECT id, document FROM measurements")).all()
     for identity, document in rows:
-        found = json.loads(document) if isinstance(document, str) else document
-        if any(not isinstance(one.get("share"), dict) for one in found.get("services", ())):
+        measurement = json.loads(document) if isinstance(document, str) else document
+        if any(not isinstance(service.get("share"), dict) for service in measurement.get("services", ())):
             statement = sa.text("UPDATE measurements SET document = :document WHERE id = :id")
-            connection.execute(statement, {"document": json.dumps({**found, "services": []}), "id": identity})
+            connection.execute(statement, {"document": json.dumps({**measurement, "services": []}), "id": identity})
 
 
 def downgrade() -> None:
-    """What was dropped cannot be brought back; older versions read an empty list."""
+    """Do nothing: dropped service times cannot be restored, and older versions read an empty list."""

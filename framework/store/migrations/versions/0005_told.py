@@ -1,4 +1,4 @@
-"""What clients tell of a trial beside its value."""
+"""Quantities and costs of a trial, which clients tell with its value."""
 
 from __future__ import annotations
 

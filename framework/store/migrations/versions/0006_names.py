@@ -1,4 +1,4 @@
-"""A job's ``place`` is the ``resource`` that it needs for itself alone; a study says whether it was modelled."""
+"""A job's ``place`` becomes its ``resource``; a study records whether it was modelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 def upgrade() -> None:
     op.execute("ALTER TABLE jobs RENAME COLUMN place TO resource")
     op.add_column("studies", sa.Column("modelled", sa.Boolean, nullable=False, server_default=sa.false()))
-    op.execute("UPDATE studies SET modelled = (testbed = 'twin')")  # the only testbed that was a model
+    op.execute("UPDATE studies SET modelled = (testbed = 'twin')")  # the only modelled testbed at that time
 
 
 def downgrade() -> None:

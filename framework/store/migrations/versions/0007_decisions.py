@@ -1,4 +1,4 @@
-"""The decisions of a study have a column of their own; they were the plan's ``extra``."""
+"""The decisions of a study move from the plan's ``extra`` to a column."""
 
 from __future__ import annotations
 
