@@ -1,6 +1,7 @@
 """Lists of problems: one for development, another for claims.  Written before Tailor's optimizer was tuned.
 
-A problem is a line of text: "microservices SEED SERVICES SHAPE DIMENSIONS" or "SUITE FUNCTION DIMENSIONS INSTANCE".
+A problem is a line of text: "microservices SEED SERVICES SHAPE DIMENSIONS", "SUITE FUNCTION DIMENSIONS INSTANCE", or
+"table TABLE OBJECTIVE ..." of measured configurations, whose files the caller reads.
 """
 
 from __future__ import annotations
@@ -60,10 +61,52 @@ APPLICATIONS = (  # for development, too: those of the first list, and other see
     "microservices 14 25 chain 130",
 )
 
+# Measured tables, split by system before anything was tuned on them: the systems' names (sqlite, mongodb, mysql,
+# backup, storm, vp9, sorter, x264) in the order of their SHA-256, the first four to develop on.
+TABLES = (
+    "table SQL_AllMeasurements Performance",
+    "table SS-V Performance",
+    "table SS-V Cpu",
+    "table SS-O Performance",
+    "table SS-O Cpu",
+    "table SS-T Performance",
+    "table SS-T Benchmark-cpu",
+)
+HELD_OUT_TABLES = (
+    "table SS-D Throughput",
+    "table SS-D Latency",
+    "table SS-E Throughput",
+    "table SS-E Latency",
+    "table SS-I Throughput",
+    "table SS-I Latency",
+    "table SS-Q Performance",
+    "table SS-Q Energy",
+    "table SS-Q Cpu",
+    "table SS-R Performance",
+    "table SS-R Cpu",
+    "table SS-H Energy",
+    "table SS-H Inv_runtime",
+    "table SS-U Benchmark-iperf",
+    "table SS-U Benchmark-cpu",
+    "table X264_AllMeasurements Performance",
+)
+VARIATIONS = ("noise 3", "noise 25", "default good", "default bad", "answers rows")
+
+
+def _varied(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return each table's first objective under each variation."""
+    first = {line.split()[1]: line for line in reversed(lines)}
+    return tuple(f"{line} {variation}" for line in reversed(first.values()) for variation in VARIATIONS)
+
+
 LISTS: Mapping[str, Sequence[str]] = {
     "development": DEVELOPMENT,
     "applications": APPLICATIONS,
     "held-out": HELD_OUT,
+    "tables": TABLES,
+    "tables-varied": _varied(TABLES),
+    "held-out-tables": HELD_OUT_TABLES,
+    "held-out-tables-varied": _varied(HELD_OUT_TABLES),
 }
 
 
