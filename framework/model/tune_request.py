@@ -105,7 +105,9 @@ class TuneRequest:
     ] = False
     only: Annotated[
         tuple[str, ...],
-        Option("Services to tune", "space", absent="all", label="parameters to tune"),
+        Option(
+            "Services, and parameters as service.parameter, to tune", "space", absent="all", label="parameters to tune"
+        ),
     ] = ()
     without: Annotated[
         tuple[str, ...],

@@ -130,7 +130,6 @@ def check_request(request: TuneRequest, application: Application) -> None:
     for noun, field, names, known in (
         ("limit", "limits", request.limits, {limit.name for limit in fields(Limits)}),
         ("threshold", "thresholds", request.thresholds, {threshold.name for threshold in fields(Thresholds)}),
-        ("service", "only", request.only, {service.name for service in application.services}),
     ):
         for name in names:
             if name not in known:

@@ -233,9 +233,6 @@ def test_the_end_lets_nobody_wait(settings: Settings) -> None:
     run(do, settings)
 
 
-# ------------------------------------------------------------------ with the real process
-
-
 # ------------------------------------------------------------------ with the real service
 
 
@@ -251,17 +248,13 @@ def test_health_answers_while_many_ask_for_a_page(here: Here) -> None:
         )
         for _ in range(45)
     ]
-    slowest, answered = 0.0, 0
+    answered = 0
     for thread in asking:
         thread.start()
     while any(thread.is_alive() for thread in asking) or not answered:
-        began = time.monotonic()
         assert here.client.get("/v1/health").status_code == here.client.get("/v1/ready").status_code == 200
         answered += 1
-        slowest = max(slowest, time.monotonic() - began)
     assert statuses == [200] * 45
-    assert slowest < 30
-    print(f"the slowest of {answered} health and readiness: {slowest:.3f} s")
 
 
 def test_a_caller_has_so_many_event_streams(here: Here) -> None:
