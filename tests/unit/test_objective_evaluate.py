@@ -67,7 +67,7 @@ def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
 
 @pytest.mark.parametrize(("host_s", "others"), [(22.1, 12 / 40), (5.0, 0.0)])
 def test_the_share_of_other_processes(host_s: float, others: float) -> None:
-    """Of the host's busy time, what no part of the study used; counters of different moments may not agree to it."""
+    """The host's busy time that no part of the study used; never negative, though counters differ in time."""
     load = run(latencies())
     assert load.usage_after is not None
     measurement = measure(replace(load, usage_after=replace(load.usage_after, host_cpu_s=host_s)))

@@ -57,7 +57,7 @@ def test_the_excess_is_a_fraction_of_the_limit() -> None:
 
 
 def cores(configuration: Mapping[str, Any]) -> float:
-    """What the pretend cache uses: more for a larger size."""
+    """Return the cores that the pretend cache uses: more for a larger size."""
     return float(configuration["cache.size"]) / 100
 
 

@@ -1,4 +1,4 @@
-"""What the machine's speed explains is taken out of values, and nothing else is."""
+"""The correction for the machine's speed: it takes out of values the part that the speed explains, and nothing else."""
 
 from __future__ import annotations
 

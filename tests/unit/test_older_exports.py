@@ -22,7 +22,7 @@ def said(home: Path, *arguments: str) -> str:
 
 
 def numbers(document: dict[str, Any]) -> dict[str, Any]:
-    """What the expected file has of a study's document; the order of changes follows the order of the space."""
+    """Return the part of a study's document that the expected file has; the changes are sorted."""
     kept = {
         name: document[name] for name in json.loads((CASES / "study-of-cfdf52f.json").read_text()).keys() - {"values"}
     }

@@ -1,4 +1,4 @@
-"""What each algorithm does that the conformance kit cannot know."""
+"""The behaviour of each algorithm that the conformance kit cannot know."""
 
 from __future__ import annotations
 

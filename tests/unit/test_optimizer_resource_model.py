@@ -1,4 +1,4 @@
-"""What services compute for a request, learnt from trials that follow a known law."""
+"""The CPU time of services per request, learnt from trials that follow a known law."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def observed(configuration: Configuration, ask: int | None, *, with_costs: bool)
 
 
 def best_found(seed: int, *, with_costs: bool) -> float:
-    """What the recommended configuration costs in truth, after 10 trials."""
+    """Return the true cost of the configuration that is recommended after 10 trials."""
     search = Tailor(SPACE, seed=seed, budget=10, start=SPACE.default())
     for _ in range(10):
         (suggestion,) = search.ask()

@@ -1,4 +1,4 @@
-"""What a model says of configurations: followed where measurements agree, dropped where they contradict it."""
+"""A simulator's prior: followed where measurements agree, dropped where they contradict it."""
 
 from __future__ import annotations
 

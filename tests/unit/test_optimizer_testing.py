@@ -80,7 +80,7 @@ class Impatient(Sound):
 
 
 class Forgetful(Sound):
-    """Keeps its own books, of what it suggested only."""
+    """Remembers its own suggestions only."""
 
     def _suggest(self, index: int, rng: np.random.Generator) -> Proposal:
         told = [observation.configuration for observation in self.observations if observation.ask is None]

@@ -1,4 +1,4 @@
-"""Parameters of one name in several groups: which belong together, and what their common effect is taken to be."""
+"""Tied parameters (one name in several groups): which are tied, and what their common effect is taken to be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def space(*more: Parameter) -> SearchSpace:
 
 
 def sets(made: SearchSpace) -> dict[str, TiedParameters]:
-    """By the name of the first member."""
+    """Return the tied parameters by the name of the first member."""
     tied = tied_parameters(made, Encoder(made).columns)
     return {made.names[group.members[0]]: group for group in tied}
 
@@ -116,7 +116,7 @@ def test_choices_agree_as_often_as_their_members_do(name: str) -> None:
     assert half @ all_ == pytest.approx(0.5)
 
 
-def test_what_namesakes_do_together_is_learnt_from_few_points() -> None:
+def test_the_common_effect_of_tied_parameters_is_learnt_from_few_points() -> None:
     """Each moves the value by a sixth of what all do."""
     made = SearchSpace(
         Parameter(f"{s}.{name}", "real", 0.5, low=0.0, high=1.0, group=s) for s in SERVICES for name in ("p", "q", "r")
@@ -140,7 +140,7 @@ def test_what_namesakes_do_together_is_learnt_from_few_points() -> None:
     assert left["sets"] < 0.5 < left["apart"]
 
 
-def test_the_start_up_design_moves_namesakes_together() -> None:
+def test_the_start_up_design_moves_tied_parameters_together() -> None:
     optimizer = Tailor(space(), seed=1, budget=15)
     asked = [optimizer.ask()[0].configuration for _ in range(5)]
     for configuration in asked:

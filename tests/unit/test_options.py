@@ -155,7 +155,7 @@ NUMBERS = {
     "propertyNames": {"maxLength": 128, "minLength": 1}, "type": "object",
 }  # fmt: skip
 ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
-# What clients send: names, types, limits and defaults, without descriptions.  A new option needs no line here.
+# The body that clients send: names, types, limits and defaults, without descriptions.  A new option needs no line here.
 BODY: Mapping[str, Any] = {
     "application": {"maxLength": 128, "minLength": 1, "type": "string"},
     "priority": {"default": 0, "maximum": 100, "minimum": -100, "type": "integer"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
-CHILD = "from experiments.peak_memory import peak_bytes; held = b'x' * (50 * 2**20); print(peak_bytes())"
+CHILD = "from experiments.peak_memory import peak_bytes; block = b'x' * (50 * 2**20); print(peak_bytes())"
 
 
 def test_what_started_it_does_not_count() -> None:

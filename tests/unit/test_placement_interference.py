@@ -99,7 +99,7 @@ def test_the_error_of_a_pair_is_from_a_fit_without_it() -> None:
 
 def test_neighbours_add_up() -> None:
     truth = world(np.random.default_rng(3))
-    together = math.log(truth.slowdown("s0", ["s1", "s2"]))
-    apart = sum(math.log(truth.slowdown("s0", [neighbour])) for neighbour in ("s1", "s2"))
-    assert together == pytest.approx(apart)
+    joint = math.log(truth.slowdown("s0", ["s1", "s2"]))
+    sum_of_both = sum(math.log(truth.slowdown("s0", [neighbour])) for neighbour in ("s1", "s2"))
+    assert joint == pytest.approx(sum_of_both)
     assert truth.slowdown("s0", []) == 1.0

@@ -88,7 +88,7 @@ def test_each_suggests_once_what_fits_and_the_same_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_placement_is_recommended_even_where_one_trial_of_the_start_was_lower(name: str) -> None:
-    """What is recommended is what the verdict compares with the start, in fresh runs."""
+    """The verdict compares the recommended placement with the start, in fresh runs."""
     space = random_placement(np.random.default_rng(3), 10, 2, room=1.6)
     solver = registry.load(name)(space, seed=5)
     assert solver.recommend() is None

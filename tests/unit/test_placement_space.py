@@ -149,14 +149,14 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Opened, tm
 
 
 def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
-    held = Profile(replace(ABOUT, peaks={"a": 1.0, "b": 1.0}, memory_mib={"a": 700.0, "b": 600.0}), (), ())
+    profile = Profile(replace(ABOUT, peaks={"a": 1.0, "b": 1.0}, memory_mib={"a": 700.0, "b": 600.0}), (), ())
     cpus = tuple(Cpu(number, number, number // 4, number // 4) for number in range(8))
     two, domains = Topology(cpus, memory_mib={0: 1e3, 1: 5e2}), ("0-3", "4-7")
     memory_mib = own_memory_mib(domains, two)
     assert memory_mib == {"0-3": 1e3, "4-7": 5e2}
     assert own_memory_mib(("0-1", "2-3"), two) == {}, "of one node"
     space = SearchSpace(
-        [parameter_of(name, domains) for name in ("a", "b")], capacities(("a", "b"), domains, held, memory_mib)
+        [parameter_of(name, domains) for name in ("a", "b")], capacities(("a", "b"), domains, profile, memory_mib)
     )
     assert space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": ALL}))
     assert not space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": "0-3"}))

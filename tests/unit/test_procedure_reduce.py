@@ -23,7 +23,7 @@ from tests.unit.test_procedure import PLAN, again, machine, start
 
 
 def only_the_cache_matters(configuration: Mapping[str, Any]) -> float:
-    """What is not tuned has its default."""
+    """Parameters that are not tuned have their defaults."""
     return larger_is_faster({"cache.size": 10, "cache.policy": "a", **configuration})
 
 

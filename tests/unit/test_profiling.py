@@ -38,8 +38,8 @@ REQUEST = ProfileRequest(
 
 
 @dataclass
-class Beside:
-    """Isolation, stressors and counters in one, where a stressor loses a third for each unit of intensity beside it."""
+class PretendColocation:
+    """Isolation, stressors and counters: a stressor loses a third for each unit of intensity on its domain."""
 
     now: list[Stressor] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)  # of those that run now
@@ -55,7 +55,7 @@ class Beside:
         self.pinned.append(cpus)
 
     def feel(self, intensity: float) -> None:
-        """Something puts so much pressure on all that run now."""
+        """Put a pressure of this intensity on all stressors that run now."""
         self.losses = [max(loss, intensity / 3) for loss in self.losses]
 
     @contextmanager
@@ -120,20 +120,20 @@ class TwoServices(Machine):
 class Here:
     tailor: Opened
     machine: Machine
-    beside: Beside
+    colocation: PretendColocation
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
-    beside = Beside()
+    pretend = PretendColocation()
 
     def slowed(configuration: object) -> float:
-        beside.feel(PRESSURE)
-        return 10.0 * math.exp(sum(HARM[stressor.kind] * stressor.intensity for stressor in beside.now))
+        pretend.feel(PRESSURE)
+        return 10.0 * math.exp(sum(HARM[stressor.kind] * stressor.intensity for stressor in pretend.now))
 
     machine = Machine(VirtualClock(), slowed, noise=0.01)
-    tailor, _ = pretend_tailor(tmp_path, machine, colocation=lambda: Colocation(beside, beside, beside))
-    yield Here(tailor, machine, beside)
+    tailor, _ = pretend_tailor(tmp_path, machine, colocation=lambda: Colocation(pretend, pretend, pretend))
+    yield Here(tailor, machine, pretend)
     tailor.close()
 
 
@@ -154,14 +154,14 @@ def test_slowdowns_are_what_the_machine_does(here: Here) -> None:
     assert known["sensitivity.gemm"] == pytest.approx(0.1, abs=0.05)
     assert known["latency"] > 10
     assert here.machine.cleaned[-1].startswith("tailor-profile-small-")
-    assert here.beside.pinned[-1] == {"cache": "0-3"}, "the service alone in its place"
+    assert here.colocation.pinned[-1] == {"cache": "0-3"}, "the service alone in its place"
 
 
 def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here: Here) -> None:
     without = here.tailor.profiles.run(REQUEST, quiet)
     assert without.about.without_counters == "none here"
     assert without.about.memory_mib == {"cache": 64.0}
-    here.beside.counters = True
+    here.colocation.counters = True
     profile = here.tailor.profiles.run(REQUEST, quiet, again=True)
     assert profile.about.without_counters == ""
     assert [(pipeline.service, pipeline.shares) for pipeline in profile.pipelines] == [
@@ -176,32 +176,32 @@ def test_where_there_are_counters_the_scores_are_of_instructions_per_cycle(here:
 
 
 def test_predictions_are_judged_by_measured_pairs(tmp_path: Path) -> None:
-    beside, together = Beside(), 0.3
+    pretend, extra = PretendColocation(), 0.3
 
     def slowed(configuration: object) -> float:
-        beside.feel(PRESSURE)
-        near = beside.pinned and list(beside.pinned[-1].values()).count("0-3") == 2
+        pretend.feel(PRESSURE)
+        near = pretend.pinned and list(pretend.pinned[-1].values()).count("0-3") == 2
         return 10.0 * math.exp(
-            sum(HARM[stressor.kind] * stressor.intensity for stressor in beside.now) + together * bool(near)
+            sum(HARM[stressor.kind] * stressor.intensity for stressor in pretend.now) + extra * bool(near)
         )
 
     tailor, _ = pretend_tailor(
-        tmp_path, TwoServices(VirtualClock(), slowed), colocation=lambda: Colocation(beside, beside, beside)
+        tmp_path, TwoServices(VirtualClock(), slowed), colocation=lambda: Colocation(pretend, pretend, pretend)
     )
     profile = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert len(profile.pairs) == 2 * 4, "there are two pairs only"
-    assert [ratio for _, _, ratio in ratios(profile.pairs)] == pytest.approx([math.exp(together)] * 2, rel=0.01)
+    assert [ratio for _, _, ratio in ratios(profile.pairs)] == pytest.approx([math.exp(extra)] * 2, rel=0.01)
     judged = prediction(profile)
     assert judged is not None
     model, errors = judged
     said = PRESSURE * sum(HARM.values())
-    assert model.weights == pytest.approx([together / said] * 2, rel=0.05)
+    assert model.weights == pytest.approx([extra / said] * 2, rel=0.05)
     assert errors == pytest.approx([0.0, 0.0], abs=0.02)
-    assert model.slowdown("cache", ["front"]) == pytest.approx(math.exp(together), rel=0.02)
+    assert model.slowdown("cache", ["front"]) == pytest.approx(math.exp(extra), rel=0.02)
     said_of_it = judgement(profile)
     assert said_of_it is not None
     assert said_of_it.median <= said_of_it.most <= 0.02
-    assert said_of_it.harmless == pytest.approx(1 - math.exp(-together), abs=0.01), "what predicting none is off by"
+    assert said_of_it.harmless == pytest.approx(1 - math.exp(-extra), abs=0.01), "what predicting none is off by"
     again = tailor.profiles.run(replace(REQUEST, blocks=1, pairs=5), quiet, tmp_path / "p.jsonl")
     assert again == profile, "it was whole"
     assert judgement(replace(profile, pairs=profile.pairs[:4])) is None, "one pair cannot be left out of itself"
@@ -212,10 +212,10 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
     whole = here.tailor.profiles.run(REQUEST, quiet, tmp_path / "whole.jsonl")
 
     def break_off(count: int) -> None:
-        if count == here.beside.count and count % 17 == 16:
+        if count == here.colocation.count and count % 17 == 16:
             raise Interrupted("Ctrl-C")
 
-    here.beside.on_start = break_off
+    here.colocation.on_start = break_off
     target = tmp_path / "parts.jsonl"
     parts = 0
     while True:
@@ -224,7 +224,7 @@ def test_it_goes_on_where_it_was_broken_off(here: Here, tmp_path: Path) -> None:
             profile = here.tailor.profiles.run(REQUEST, quiet, target)
             break
         except Interrupted:
-            here.beside.count += 1
+            here.colocation.count += 1
             with target.open("a") as file:  # killed in the middle of a line
                 file.write('{"window": {"serv')
     assert parts > 1
@@ -241,13 +241,13 @@ def test_a_placement_goes_on_with_a_profile_that_was_broken_off(here: Here) -> N
         if count == 9:
             raise Interrupted("Ctrl-C")
 
-    here.beside.on_start = break_off
+    here.colocation.on_start = break_off
     with pytest.raises(Interrupted):
         profiles.run(REQUEST, quiet)
     assert profiles.unfinished(REQUEST)
     assert not profiles.unfinished(replace(REQUEST, window_s=3.0)), "of other windows"
     assert not profiles.unfinished(replace(REQUEST, rate_rps=200.0))
-    here.beside.on_start = lambda count: None
+    here.colocation.on_start = lambda count: None
     profiles.run(REQUEST, quiet)
     assert not profiles.unfinished(REQUEST)
     assert profiles.unfinished(replace(REQUEST, blocks=3))

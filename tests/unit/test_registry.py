@@ -1,4 +1,4 @@
-"""Things by name: a package's own files register them, other packages bring theirs as entry points."""
+"""The registry: a package's own files register objects by name, other packages bring theirs as entry points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that brings a thing of each kind, and one that is broken."""
+    """Make a package that registers an object of each kind, and one that is broken."""
     about = tmp_path / "elsewhere-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""What a study says of itself: summary, page, terminal, files; from a real study on the pretend machine."""
+"""The report of a study: summary, page, terminal, files; from a real study on the pretend machine."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_limits_are_numbers() -> None:
         terminal.limits(["stolen_cpu"])
 
 
-def test_changes_of_namesakes_stand_together() -> None:
+def test_changes_of_tied_parameters_stand_together() -> None:
     changes = by_name(
         [
             Change("text", "threads", 2, 1, "", "Threads.", "workers"),

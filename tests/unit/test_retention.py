@@ -1,4 +1,4 @@
-"""What is old is forgotten, and what is used is not."""
+"""Retention: old data is forgotten, data that is in use is not."""
 
 from __future__ import annotations
 

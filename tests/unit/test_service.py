@@ -24,7 +24,7 @@ SMALL = ROOT / "tests" / "cases" / "good" / "small"
 
 
 def more_memory_is_faster(configuration: Mapping[str, Any]) -> float:
-    """What is not tuned has its default; nothing of the front end matters."""
+    """Parameters that are not tuned have their defaults; those of the front end do not matter."""
     return 5.0 + 300.0 / float(configuration.get("cache.memory_mib", 64))
 
 

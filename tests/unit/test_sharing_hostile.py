@@ -45,7 +45,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Study
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Place]:
-    """Where it is taken in: another study is there already, with its description."""
+    """The machine that imports the file: another study is there already, with its description."""
     other = Place(tmp_path / "other")
     study = other.tailor.studies.create(REQUEST)
     (tmp_path / "first.zip").write_bytes(other.sharing.pack(study.id))
@@ -245,7 +245,7 @@ def test_a_table_that_no_export_writes(there: Place, sent: tuple[Path, Study], t
 
 
 def bomb(name: str) -> tuple[dict[str, bytes], str]:
-    """Parts that are small, and would be gigabytes; what is said."""
+    """A file whose small parts would unpack to gigabytes, and the refusal that is expected."""
     if name == "one part":
         return {"study.json": b" " * (600 * MIB)}, "larger than"
     if name == "an artefact":

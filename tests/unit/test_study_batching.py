@@ -1,4 +1,4 @@
-"""What comes at the same time is answered together, everybody gets an answer, and it is their own."""
+"""Group commit: calls that arrive at the same time are one batch, and each caller gets its own answer."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Work:
 
 
 def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
-    """What the callers of 0 and, while that is worked on, of these numbers got."""
+    """Call with 0 and, while that batch runs, with these numbers; return the answers and the batches."""
     work = Work()
-    together = GroupCommit(work)
+    commit = GroupCommit(work)
 
     def call(number: int) -> int | str:
         try:
-            return together(number)
+            return commit(number)
         except (ValueError, RuntimeError) as error:
             return str(error)
 
@@ -44,7 +44,7 @@ def answered(numbers: Sequence[int]) -> tuple[list[int | str], Work]:
         while not work.batches:
             pass
         others = [callers.submit(call, number) for number in numbers]
-        while len(together._waiting) < len(numbers):
+        while len(commit._waiting) < len(numbers):
             pass
         work.others.set()
         return [first.result(), *(future.result() for future in others)], work

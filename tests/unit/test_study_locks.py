@@ -1,4 +1,4 @@
-"""What is run without a study is run by one process, and is free as soon as that is gone."""
+"""The lock of a process: one process runs a project, and the lock is free as soon as that process is gone."""
 
 from __future__ import annotations
 

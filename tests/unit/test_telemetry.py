@@ -1,4 +1,4 @@
-"""What Tailor does, as spans: a tree that says where a study's time went."""
+"""Tailor's own spans: a tree that says where a study's time went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compose says, in both of its versions, and what it means."""
+"""The output of both versions of compose, and its meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Docker testbed adds to a rendered document: labels, external volumes, a hash that ignores the trial."""
+"""The Docker testbed's additions to a rendered document: labels, external volumes, a hash that ignores the trial."""
 
 from __future__ import annotations
 

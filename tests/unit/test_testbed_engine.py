@@ -1,4 +1,4 @@
-"""What the engine says, over a real socket, from something that talks like one."""
+"""The engine's answers, over a real socket, from a server that talks like it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perf(1) beside a load, played by a program that behaves like it: it counts until it is interrupted."""
+"""perf(1) during a load, played by a program that behaves like it: it counts until it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""toplev beside a load, played by a program that behaves like it: it counts while its command runs."""
+"""toplev during a load, played by a program that behaves like it: it counts while its command runs."""
 
 from __future__ import annotations
 

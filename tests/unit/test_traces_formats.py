@@ -126,7 +126,7 @@ def read(document: bytes, form: str | None = None) -> tuple[SpanTable, dict[str,
 
 
 def facts(spans: SpanTable) -> list[tuple[Any, ...]]:
-    """What a table says, row by row, in the order of the ids."""
+    """Return the rows of a table, in the order of the ids."""
 
     def name(index: int) -> str:
         return spans.strings[index] if index >= 0 else ""

@@ -1,4 +1,4 @@
-"""What of recorded windows is evidence for a twin."""
+"""The evidence for a twin in recorded windows."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_modelled_host_has_a_topology() -> None:
 
 
 def cut(sets: Mapping[str, str], cores: int = 8) -> list[tuple[float, str]]:
-    """Of each part its cores and who may use it."""
+    """Return the cores of each part, and the services that may use it."""
     places = places_of(twin(cores), dict.fromkeys(NAMES, "h"), sets)
     return [
         (float(size), "".join(name for name, may in zip(NAMES, column, strict=True) if may))

@@ -1,4 +1,4 @@
-"""What parameters cost, learnt from counters that were made by a known law."""
+"""The effect of parameters on CPU time, learnt from counters that were made by a known law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests do, learnt from real traces and from small ones."""
+"""The structure of requests, learnt from real traces and from small ones."""
 
 from __future__ import annotations
 

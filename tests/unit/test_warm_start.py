@@ -87,8 +87,8 @@ def test_a_study_starts_from_what_another_one_knows(tmp_path: Path) -> None:
     assert searched[0].label == "known"
     assert searched[0].configuration == best.configuration
     assert searched[0].ask is None
-    earlier = {t.configuration for t in trials.values() if t.purpose == "search"}
-    assert not earlier & {t.configuration for t in searched[1:]}
+    tried_before = {t.configuration for t in trials.values() if t.purpose == "search"}
+    assert not tried_before & {t.configuration for t in searched[1:]}
     assert second.best is not None
 
 

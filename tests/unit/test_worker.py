@@ -117,7 +117,7 @@ def test_a_bug_ends_its_study_and_not_the_worker(here: Here) -> None:
 
 
 def tries(caplog: pytest.LogCaptureFixture) -> list[int]:
-    """What the worker said when it paused a study."""
+    """Return the tries that the worker logged, one for each time it paused a study."""
     return [int(vars(record)["tries"]) for record in caplog.records if record.msg == "study paused"]
 
 
