@@ -23,7 +23,7 @@ from framework.config.settings import Settings
 from framework.config.twin_file import twin_path, twin_text
 from tests.unit.test_twin_testbed import SLICE, TWIN
 
-PATIENCE_S = 300.0  # with an answer: how long it takes says something about the machine; longer than any limit of the service
+PATIENCE_S = 300.0  # with an answer: its time says something about the machine; longer than any limit of the service
 
 
 @contextmanager
