@@ -106,7 +106,8 @@ class SqlStudyStore:
         if optimizer is not None:
             wanted.append(studies.c.plan["optimizer"].as_string() == optimizer)
         if application is not None:
-            wanted.append(studies.c.plan["application"].as_string().endswith(f"/{application}", autoescape=True))
+            named = studies.c.plan["application"].as_string()  # a directory, or the name of an external study
+            wanted.append(sa.or_(named == application, named.endswith(f"/{application}", autoescape=True)))
         with self._database.single_read() as connection:
             rows = connection.execute(studies.select().where(*wanted).order_by(studies.c.id.desc()).limit(limit))
             return [study_of(row) for row in rows]

@@ -62,6 +62,8 @@ def rising_steps(
         for _ in range(REFINEMENTS):
             middle = round((below + above) / 2, 1)
             steps.append(measure(middle))
+            if steps[-1].holds is None:  # disturbed: it says nothing of this rate, nor of those around it
+                break
             below, above = (middle, above) if steps[-1].holds else (below, middle)
     return steps
 

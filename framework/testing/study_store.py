@@ -151,6 +151,13 @@ class StudyStoreContract:
         assert (read.plan, read.decisions.edits, read.decisions.iterations) == (PLAN, edited.edits, 7)
         assert read.decisions.prior == (ModelledPoint({}, float("inf")),)
 
+    def test_a_page_has_the_studies_of_an_application_or_of_an_external_name(self, store: StudyStore) -> None:
+        plans = {"1": "/somewhere/shop", "2": "shop", "3": "/somewhere/workshop", "4": "/shop/other"}
+        for number, application in plans.items():
+            store.create(replace(study(f"20260102-00000{number}-cc"), plan=replace(PLAN, application=application)))
+        of_shop = store.page(10, application="shop")
+        assert [kept.plan.application for kept in of_shop] == ["shop", "/somewhere/shop"], "the newest first"
+
     def test_events_are_replayed_from_an_id(self, store: StudyStore) -> None:
         first = store.add_event(study().id, ReplayDiverged(3))
         store.add_event(study().id, WarmupLengthened(float("inf")))
