@@ -42,7 +42,7 @@ def conditions(parser: argparse.ArgumentParser) -> None:
 
 
 def under(given: argparse.Namespace) -> dict[str, Any]:
-    """The same as fields of a TuneRequest."""
+    """Return these options as fields of a TuneRequest."""
     return {"rate_rps": given.rate, "limits": limits(given.limits)}
 
 
@@ -55,7 +55,7 @@ def searching(parser: argparse.ArgumentParser) -> None:
 
 
 def windows(given: argparse.Namespace) -> dict[str, Any]:
-    """The same as fields of a TuneRequest."""
+    """Return window, warm-up and these options as fields of a TuneRequest."""
     return {"window_s": given.duration, "warmup_s": given.warm_up, **under(given)}
 
 
@@ -108,7 +108,7 @@ class Experiment:
         return self.study(name, request)
 
     def _best_as_file(self, arm: str, path: Path, application: str) -> Path:
-        """What a study's best changes, as a configuration file.  Ends the program where the study is not there yet."""
+        """Return the best of a study as a configuration file.  Ends the program where there is no such study yet."""
         if not path.is_file():
             sys.exit(f"{path}: found nothing; it is the result of a study that has to be run first")
         values = best_changes(json.loads(path.read_text()))
@@ -165,24 +165,24 @@ class Experiment:
         expected = json.loads(path.read_text()) if path.exists() else {}
         if expected:
             print(json.dumps(expected, indent=1))
-        found = {
-            name.removeprefix("default to "): Gain(one["gain"]["value"], one["gain"]["low"], one["gain"]["high"])
-            for name, one in study["rivals"].items()
+        gains = {
+            name.removeprefix("default to "): Gain(rival["gain"]["value"], rival["gain"]["low"], rival["gain"]["high"])
+            for name, rival in study["rivals"].items()
         }
         label = "median of fresh pairs, 95 %"
-        (self.results / "gains.svg").write_text(gains_figure(found, expected.get("improvement", {}), label) + "\n")
+        (self.results / "gains.svg").write_text(gains_figure(gains, expected.get("improvement", {}), label) + "\n")
 
     def sweep(self, application: Path, given: argparse.Namespace, *, limit_ms: float) -> None:
         """The default at rates that rise until p95 passes ``limit_ms``, with traces, into ``results/sweep.json``."""
         path = self.results / "sweep.json"
         if path.exists():
             return
-        found = self.tailor.sweeps.run(
+        outcome = self.tailor.sweeps.run(
             application, report, start_rps=40.0, factor=1.5, limit_ms=limit_ms, window_s=given.duration, repetitions=1,
             maximum_rps=2_000.0, seed=1, limits=under(given)["limits"], testbed="docker",
         )  # fmt: skip
-        study = max(self.tailor.store.studies(), key=lambda one: one.id)
-        path.write_text(json.dumps({"study": study.id, **encode(found)}, indent=1) + "\n")
+        study = max(self.tailor.store.studies(), key=lambda study: study.id)
+        path.write_text(json.dumps({"study": study.id, **encode(outcome)}, indent=1) + "\n")
 
     def designs(self, application: Path, given: argparse.Namespace, kind: str, seed: int, size: int) -> None:
         """A Latin hypercube of ``size`` configurations at each of ``given.rates``, two repetitions of each, into
@@ -204,8 +204,8 @@ class Experiment:
         if not evidence.exists():
             kept = [self.results / "sweep.json", *sorted(self.results.glob("calibration-*.json"))]
             twins.write_evidence(application, [json.loads(path.read_text())["study"] for path in kept], evidence)
-        found = twins.calibrate(application, [str(evidence)], lambda step: print(f"   {step}", flush=True))
-        print(twins.write_twin(found.twin, application), found.twin.fit)
+        calibration = twins.calibrate(application, [str(evidence)], lambda step: print(f"   {step}", flush=True))
+        print(twins.write_twin(calibration.twin, application), calibration.twin.fit)
 
     def trials(self, study: Study) -> list[dict[str, Any]]:
         default = SearchSpace.from_dict(study.space).default()
@@ -239,8 +239,8 @@ class Experiment:
 
 
 def best_changes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """service.parameter -> value: what the best of a study's result file changes."""
-    return {f"{one['service']}.{one['parameter']}": one["value"] for one in document["changes"]}
+    """Return service.parameter -> value: the changes of the best configuration in a study's result file."""
+    return {f"{change['service']}.{change['parameter']}": change["value"] for change in document["changes"]}
 
 
 def print_rivals(study: Mapping[str, Any]) -> None:
@@ -253,8 +253,8 @@ def print_rivals(study: Mapping[str, Any]) -> None:
 
 def at_equal_speed(study: Mapping[str, Any]) -> Mapping[str, Any]:
     """The comparisons of a result file at equal speed, by name; none where the speed was not measured."""
-    found: Mapping[str, Any] = (study.get("equal_speed") or {}).get("rivals", {})
-    return found
+    rivals: Mapping[str, Any] = (study.get("equal_speed") or {}).get("rivals", {})
+    return rivals
 
 
 def at_one_speed(compared: Mapping[str, Any]) -> dict[str, dict[int, float]]:
@@ -269,16 +269,20 @@ def at_one_speed(compared: Mapping[str, Any]) -> dict[str, dict[int, float]]:
     for trial in compared["trials_detail"]:
         if trial["purpose"] != "verdict" or trial["value"] is None:
             continue
-        ticks = [one["tick_us"] for one in trial["measurements"] if one["value"] is not None and not one["invalid"]]
+        ticks = [
+            measurement["tick_us"]
+            for measurement in trial["measurements"]
+            if measurement["value"] is not None and not measurement["invalid"]
+        ]
         level = np.log(trial["value"]) - slope * np.mean(np.log(ticks))
         arms.setdefault(trial["label"], {})[trial["pair"]] = float(level)
     whole = sorted(set.intersection(*(set(groups) for groups in arms.values())))
     return {name: {group: groups[group] for group in whole} for name, groups in arms.items()}
 
 
-def between(compared: Mapping[str, Any], one: str, other: str) -> str:
+def between(compared: Mapping[str, Any], first: str, second: str) -> str:
     """The direct comparison of two arms of ``side_by_side`` in the groups that both have, and at equal speed."""
-    fresh: dict[str, dict[int, float]] = {one: {}, other: {}}
+    fresh: dict[str, dict[int, float]] = {first: {}, second: {}}
     for trial in compared["trials_detail"]:
         if trial["purpose"] == "verdict" and trial["value"] is not None and trial["label"] in fresh:
             fresh[trial["label"]][trial["pair"]] = trial["value"]
@@ -286,10 +290,10 @@ def between(compared: Mapping[str, Any], one: str, other: str) -> str:
     equal = {name: {group: math.exp(level) for group, level in levels.get(name, {}).items()} for name in fresh}
     said = []
     for prefix, arms in (("", fresh), ("at equal speed ", equal)):
-        verdict = compare_groups(arms[one], arms[other])
+        verdict = compare_groups(arms[first], arms[second])
         if verdict is not None:
             said.append(f"{prefix}{verdict.statement}, gain {gain(encode(verdict))}")
-    return f"{one} to {other}: {'; '.join(said)}"
+    return f"{first} to {second}: {'; '.join(said)}"
 
 
 def gain(verdict: Mapping[str, Any]) -> str:
@@ -300,14 +304,16 @@ def gain(verdict: Mapping[str, Any]) -> str:
 
 def with_interval(
     statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
-    one: NDArray[np.float64],
-    other: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
 ) -> dict[str, float]:
     """95 % percentile bootstrap over configurations."""
     rng = np.random.default_rng(1)
-    drawn = [statistic(one[places], other[places]) for places in rng.integers(len(one), size=(RESAMPLES, len(one)))]
+    drawn = [
+        statistic(first[places], second[places]) for places in rng.integers(len(first), size=(RESAMPLES, len(first)))
+    ]
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return {"value": round(statistic(one, other), 3), "low": round(float(low), 3), "high": round(float(high), 3)}
+    return {"value": round(statistic(first, second), 3), "low": round(float(low), 3), "high": round(float(high), 3)}
 
 
 def trial_document(trial: Trial, default: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,7 +333,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     lines = []
     for key, value in document.items():
         if key == "trials_detail":
-            value = [json.dumps(one) for one in value]
+            value = [json.dumps(item) for item in value]
             lines.append(f"{json.dumps(key)}: [\n" + ",\n".join(value) + "\n]")
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value)}")

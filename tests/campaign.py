@@ -103,7 +103,7 @@ class Campaign:
     # ------------------------------------------------------------------ studies
 
     def launch(self, seed: int) -> str:
-        """By HTTP, asked again with the same key until somebody answers."""
+        """Launch by HTTP, again with the same key until somebody answers."""
 
         def ask() -> str:
             address = f"http://127.0.0.1:{self._port}/v1/studies"
@@ -113,8 +113,8 @@ class Campaign:
             answer.raise_for_status()
             return str(answer.json()["study"])
 
-        found: str = self._patiently(ask)
-        return found
+        study: str = self._patiently(ask)
+        return study
 
     def states(self, studies: Sequence[str]) -> list[str]:
         def ask() -> list[str]:
@@ -124,8 +124,8 @@ class Campaign:
                 answer.raise_for_status()
             return [str(answer.json()["state"]) for answer in answers]
 
-        found: list[str] = self._patiently(ask)
-        return found
+        states: list[str] = self._patiently(ask)
+        return states
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + PATIENCE_S
@@ -168,7 +168,7 @@ class Campaign:
                 self.kill("database", outage_s)
                 told(f"the database was away for {outage_s:g} s")
             told(f"kill {number + 1} of {kills}: {target}")
-        studies += [self.launch(one) for one in waiting]
+        studies += [self.launch(seed) for seed in waiting]
         self._wait(studies)
         return studies
 
@@ -189,16 +189,18 @@ class Campaign:
 
     def _finished(self, studies: Sequence[str]) -> list[str]:
         def ask() -> list[str]:
-            found = []
+            trials = []
             for study in studies:
                 address = f"http://127.0.0.1:{self._port}/v1/studies/{study}/trials"
                 answer = httpx.get(address, params={"limit": 200}, timeout=30)
                 answer.raise_for_status()
-                found += [f"{study} {one['number']}" for one in answer.json()["items"] if one["state"] != "running"]
-            return found
+                trials += [
+                    f"{study} {trial['number']}" for trial in answer.json()["items"] if trial["state"] != "running"
+                ]
+            return trials
 
-        found: list[str] = self._patiently(ask)
-        return found
+        trials: list[str] = self._patiently(ask)
+        return trials
 
     # ------------------------------------------------------------------ what has to be so
 
@@ -206,13 +208,13 @@ class Campaign:
         """The trials of the same studies, run one after the other in a store of their own."""
         kept = opened(self.settings("undisturbed"))
         keys = {"application": self.directory / "apps" / "url-shortener"}
-        found = []
+        documents = []
         for seed in seeds:
             request = TuneRequest(**{**JOB, **keys, "seed": seed})
             study = kept.studies.run(kept.studies.create(request).id, lambda event: None)
-            found.append(said(kept, study.id))
+            documents.append(said(kept, study.id))
         kept.close()
-        return found
+        return documents
 
     def recorded(self, studies: Sequence[str]) -> list[list[Mapping[str, Any]]]:
         """The trials that the disturbed studies ended with."""
@@ -229,29 +231,29 @@ class Campaign:
         """Trials of the disturbed studies that had to be measured again."""
         kept = opened(self.settings(database=self.database))
         try:
-            found = itertools.chain.from_iterable(kept.store.trials(study) for study in studies)
-            return sum(one.state is TrialState.ABORTED for one in found)
+            trials = itertools.chain.from_iterable(kept.store.trials(study) for study in studies)
+            return sum(trial.state is TrialState.ABORTED for trial in trials)
         finally:
             kept.close()
 
 
 def said(kept: Opened, study: str) -> list[Mapping[str, Any]]:
-    """What a study's finished trials say, in their order; numbers may have gaps where a trial was broken off."""
+    """Return a study's finished trials in order; numbers may have gaps where a trial was broken off."""
     return [
         {
-            "purpose": one.purpose, "configuration": dict(one.configuration), "value": one.value, "pair": one.pair,
-            "label": one.label, "state": str(one.state), "told": one.told_value,
-            "windows": [m.value for m in one.measurements if not m.invalid],
+            "purpose": trial.purpose, "configuration": dict(trial.configuration), "value": trial.value,
+            "pair": trial.pair, "label": trial.label, "state": str(trial.state), "told": trial.told_value,
+            "windows": [m.value for m in trial.measurements if not m.invalid],
         }
-        for one in kept.store.trials(study)
-        if one.state is not TrialState.ABORTED
+        for trial in kept.store.trials(study)
+        if trial.state is not TrialState.ABORTED
     ]  # fmt: skip
 
 
 def _consistent(kept: Opened, study: str) -> None:
     """Events and trials tell the same story: what was said to be finished is there, once."""
     trials: Sequence[Trial] = kept.store.trials(study)
-    numbers = [one.number for one in trials]
-    assert not any(one.state is TrialState.RUNNING for one in trials)
+    numbers = [trial.number for trial in trials]
+    assert not any(trial.state is TrialState.RUNNING for trial in trials)
     ended = [event["number"] for event in kept.store.events(study) if event["kind"] == "trial ends"]
     assert sorted(ended) == numbers, f"{study}: events say {sorted(ended)}, trials are {numbers}"

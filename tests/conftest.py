@@ -18,7 +18,7 @@ from hypothesis import settings
 settings.register_profile("tailor", deadline=None, derandomize=True)
 settings.load_profile("tailor")
 
-# What a terminal says of itself decides how wide and how coloured the output is.
+# These variables of a terminal decide how wide and how coloured the output is.
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(name, None)
 
@@ -38,7 +38,7 @@ def _output(command: list[str]) -> tuple[bool, str]:
 
 @cache
 def missing_for_docker() -> str:
-    """What Docker tests lack on this machine; empty where nothing is missing."""
+    """Return the reason why Docker tests cannot run on this machine; empty where they can."""
     if shutil.which("docker") is None:
         return "the docker command is missing"
     answers, said = _output(["docker", "version", "--format", "{{.Server.Version}}"])

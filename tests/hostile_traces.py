@@ -29,7 +29,7 @@ from tests.unit.test_traces_formats import WRITERS, Span
 HANG_S = 120
 """Cases that take longer end the process with a trace of every thread: nothing here needs a second."""
 WATCHED = 100
-"""Cases together: the clock that watches them is a thread of its own, which costs more than a case."""
+"""Cases per watch: the clock that watches them is a thread of its own, which costs more than a case."""
 
 NUMBERS: tuple[Any, ...] = (
     -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), 0.5, 1e308, 1e-300, True,
@@ -61,37 +61,37 @@ class Outcome:
 
 def campaign(seed: int, go_on: Callable[[int], bool], failures: Path | None = None) -> Outcome:
     """Run case after case while ``go_on(cases so far)``."""
-    found = Outcome()
+    outcome = Outcome()
     try:
-        while go_on(found.cases):
-            if found.cases % WATCHED == 0:
+        while go_on(outcome.cases):
+            if outcome.cases % WATCHED == 0:
                 faulthandler.dump_traceback_later(HANG_S, exit=True)
-            document = case(seed, found.cases)
+            document = case(seed, outcome.cases)
             try:
-                check(document, found)
+                check(document, outcome)
             except Exception:
-                name = f"seed-{seed}-case-{found.cases}"
-                found.failed.append(f"{name}: {traceback.format_exc(limit=-2)}")
+                name = f"seed-{seed}-case-{outcome.cases}"
+                outcome.failed.append(f"{name}: {traceback.format_exc(limit=-2)}")
                 if failures is not None:
                     failures.mkdir(exist_ok=True)
                     (failures / name).write_bytes(document)
-            found.cases += 1
+            outcome.cases += 1
     finally:
         faulthandler.cancel_dump_traceback_later()
-    return found
+    return outcome
 
 
-def check(document: bytes, found: Outcome) -> None:
+def check(document: bytes, outcome: Outcome) -> None:
     """Read and analyse a document; raises AssertionError for a wrong sum, or whatever should not have been raised."""
     columns = SpanColumns()
     try:
         read_into(columns, document)
     except TracesMissing:
-        found.refused += 1
+        outcome.refused += 1
         # What was read before the fault is still sound.
     spans, rejected = columns.table()
-    found.rejected.update(rejected)
-    found.traces += len(spans.traces)
+    outcome.rejected.update(rejected)
+    outcome.traces += len(spans.traces)
     roots = spans.parent == -1
     assert roots.sum() == len(spans.traces), "a trace without exactly one root"
     below = spans.parent >= 0
@@ -108,9 +108,9 @@ def check(document: bytes, found: Outcome) -> None:
     if len(spans.traces):
         for view in (View(), View(skew="on", tolerance=0.01, entry="nginx")):
             analysed = analyse(TraceSet(("case",), spans, rejected, {}), view)
-            shares = sum(one.share.value for one in analysed.services)
+            shares = sum(service.share.value for service in analysed.services)
             assert not analysed.table.root_ns.any() or abs(shares - 1) < 1e-6, f"shares add up to {shares}"
-        found.analysed += 1
+        outcome.analysed += 1
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -142,7 +142,7 @@ def spans_of(rng: random.Random) -> list[Span]:
     """A trace that is sound, or nearly: cycles, two roots, strange lengths and equal ids come up."""
     count = rng.choice((1, 2, 3, 8, 40))
     services = ("nginx", "post", "text", "user")
-    found: list[Span] = []
+    spans: list[Span] = []
     for index in range(count):
         parent = "" if index == 0 else f"{rng.randrange(index) + 1:016x}"
         if rng.random() < 0.02:
@@ -153,10 +153,10 @@ def spans_of(rng: random.Random) -> list[Span]:
         peer = rng.choice(("", "", "cache", "nginx"))
         identity = index + 1 if rng.random() > 0.01 else rng.randrange(count) + 1
         service, operation = rng.choice(services), rng.choice(services)
-        found.append((f"{identity:016x}", parent, service, operation, kind, start, start + length, peer, False))
+        spans.append((f"{identity:016x}", parent, service, operation, kind, start, start + length, peer, False))
     if rng.random() < 0.5:
-        rng.shuffle(found)
-    return found
+        rng.shuffle(spans)
+    return spans
 
 
 def _break(parsed: Any, rng: random.Random) -> None:
@@ -164,7 +164,7 @@ def _break(parsed: Any, rng: random.Random) -> None:
     at = parsed
     while True:
         inner = at.values() if isinstance(at, dict) else at if isinstance(at, list) else ()
-        deeper = [one for one in inner if isinstance(one, dict | list) and one]
+        deeper = [child for child in inner if isinstance(child, dict | list) and child]
         if not deeper or rng.random() < 0.25:
             break
         at = rng.choice(deeper)

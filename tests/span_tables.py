@@ -50,7 +50,7 @@ def span_table(rows: Sequence[Row]) -> SpanTable:
 
 
 def shuffled(table: SpanTable, order: Sequence[int]) -> SpanTable:
-    """The same spans with row ``order[k]`` as row k."""
+    """Return the spans with row ``order[k]`` as row k."""
     place = np.argsort(order)
     columns = {
         field.name: getattr(table, field.name)[list(order)]

@@ -119,7 +119,7 @@ def deployment(
 
 
 def wanted_of(deployment: Deployment, own: Path = Path("/run/tailor-test"), gate: Gate = CLOSED) -> Wanted:
-    """What the engine is to run of a deployment whose directory is ``own``."""
+    """Return the state that the engine is to run for a deployment whose directory is ``own``."""
     return wanted(deployment, gate.deployment(deployment, one_document(deployment), own))
 
 

@@ -1,4 +1,4 @@
-"""What the rounds of the repeatability experiment say: spreads, and paired ratios with their intervals."""
+"""The analysis of the repeatability experiment's rounds: spreads, and paired ratios with their intervals."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def _spread(groups: Sequence[Sequence[float]]) -> dict[str, float | int | None]:
     if not degrees:
         return {"windows": 0, "deviation_of_log_p95": None, "median_p95_ms": None}
     pooled = math.sqrt(sum(float(np.sum((group - group.mean()) ** 2)) for group in logarithms) / degrees)
-    together = np.concatenate(logarithms)
+    windows = np.concatenate(logarithms)
     return {
-        "windows": len(together), "deviation_of_log_p95": pooled, "median_p95_ms": float(np.exp(np.median(together))),
-        "smallest_ms": float(np.exp(together.min())), "largest_ms": float(np.exp(together.max())),
+        "windows": len(windows), "deviation_of_log_p95": pooled, "median_p95_ms": float(np.exp(np.median(windows))),
+        "smallest_ms": float(np.exp(windows.min())), "largest_ms": float(np.exp(windows.max())),
     }  # fmt: skip
 
 
@@ -94,14 +94,14 @@ def _ratio(reference: Mapping[int, float | None], other: Mapping[int, float | No
 
 def _shares(rows: Mapping[int, list[Measurement]]) -> dict[str, float]:
     """Median share of the machine's CPU time in a window, by who used it."""
-    found = [m for group in rows.values() for m in group]
-    names = sorted({name for m in found for name in m.cpu})
-    shares = {name: float(np.median([m.cpu.get(name, 0.0) for m in found])) for name in names}
-    stolen = [m.stolen_cpu for m in found if m.stolen_cpu is not None]
+    measurements = [m for group in rows.values() for m in group]
+    names = sorted({name for m in measurements for name in m.cpu})
+    shares = {name: float(np.median([m.cpu.get(name, 0.0) for m in measurements])) for name in names}
+    stolen = [m.stolen_cpu for m in measurements if m.stolen_cpu is not None]
     return shares | ({"stolen": float(np.median(stolen))} if stolen else {})
 
 
 def _phases(rows: Mapping[int, list[Measurement]]) -> dict[str, float]:
-    found = [m for group in rows.values() for m in group]
-    names = list(dict.fromkeys(name for m in found for name in m.phases))
-    return {name: float(np.median([m.phases.get(name, 0.0) for m in found])) for name in names}
+    measurements = [m for group in rows.values() for m in group]
+    names = list(dict.fromkeys(name for m in measurements for name in m.phases))
+    return {name: float(np.median([m.phases.get(name, 0.0) for m in measurements])) for name in names}

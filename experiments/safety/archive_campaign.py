@@ -91,7 +91,7 @@ class Importing:
 
     def _try(self, way: str, data: bytes) -> None:
         self._file.write_bytes(data)
-        known = {one.id for one in self._kept.store.studies()}
+        known = {study.id for study in self._kept.store.studies()}
         try:
             study = self._kept.sharing.unpack(self._file)
         except InputError as error:
@@ -110,7 +110,7 @@ class Importing:
         if self._looked_at() != self._tree:
             self._note("a file that was refused has changed something", way=way, said=said)
             self._tree = self._looked_at()
-        if {one.id for one in self._kept.store.studies()} != known:
+        if {study.id for study in self._kept.store.studies()} != known:
             self._note("a file that was refused has left a study", way=way, said=said)
 
     def _as_it_may(self, way: str, known: set[str], study: str) -> None:
@@ -129,7 +129,7 @@ class Importing:
             self._note("something of a study that was deleted is left", way=way, left=wrong)
 
     def _looks(self, way: str, study: str) -> None:
-        """What is shown of it is shown, or refused with one of Tailor's own errors."""
+        """Look at every view of it: each is shown, or refused with one of Tailor's own errors."""
         kept = self._kept
         actions: Sequence[tuple[str, Callable[[], object]]] = (
             ("summary", lambda: kept.results.summary(kept.store.get(study))),
@@ -142,13 +142,13 @@ class Importing:
                 self.outcomes[f"{name} of an import: refused"] += 1
             except Exception as error:
                 self._note(f"{name} of an import failed", way=way, error=f"{type(error).__name__}: {error}")
-        found = kept.store.get(study)
-        if found.testbed == EXTERNAL:
+        stored = kept.store.get(study)
+        if stored.testbed == EXTERNAL:
             return
-        if not found.directory.is_relative_to(self._home / IMPORTED):
+        if not stored.directory.is_relative_to(self._home / IMPORTED):
             self._note("an import has its application elsewhere", way=way)
         try:
-            kept.runner.check_runnable(found)
+            kept.runner.check_runnable(stored)
         except TailorError:
             return
         self._note("an import may be run", way=way)
@@ -182,15 +182,15 @@ def _limit_memory() -> None:
 
 
 def campaign(count: int, seed: int) -> Mapping[str, Any]:
-    """In a process of its own, so that its memory is its own."""
+    """Run the campaign in a process of its own, so that its peak memory is its own."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="safety-") as directory:
         command = [sys.executable, "-m", "experiments.safety.archive_campaign", directory, str(count), str(seed)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the process ended with {done.returncode}: {done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {**found, "minutes": round((time.monotonic() - began) / 60, 1)}
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**report, "minutes": round((time.monotonic() - began) / 60, 1)}
 
 
 def main() -> None:

@@ -38,11 +38,11 @@ VALUES: Sequence[Any] = (
 
 
 class Archives:
-    """An endless series, of the parts of these exports."""
+    """An endless series of files, made of the parts of these exports."""
 
     def __init__(self, seed: str, exports: Sequence[bytes]) -> None:
         self._random = random.Random(seed)
-        self._exports = [_parts(one) for one in exports]
+        self._exports = [_parts(path) for path in exports]
         self._ways: Sequence[tuple[Callable[[dict[str, bytes]], bytes | None], float]] = (
             (self._cut, 1), (self._flipped, 2), (self._headers, 1), (self._renamed, 2), (self._added, 2),
             (self._document, 5),
@@ -72,7 +72,7 @@ class Archives:
         return bytes(data)
 
     def _headers(self, parts: dict[str, bytes]) -> bytes:
-        """The list of parts says something else of a part than there is."""
+        """Let the list of parts contradict a part."""
         data = bytearray(packed(parts))
         places = [at for at in range(len(data) - 46) if data[at : at + 4] == b"PK\x01\x02"]
         at = self._random.choice(places)
@@ -150,16 +150,16 @@ class Archives:
     # ------------------------------------------------------------------ the document
 
     def _renumbered(self, parts: dict[str, bytes]) -> None:
-        """It says that it is another study."""
+        """Give it the id of another study."""
         document = json.loads(parts["study.json"])
-        name = self._random.choice([*IDS, *(json.loads(one["study.json"])["study"]["id"] for one in self._exports)])
+        name = self._random.choice([*IDS, *(json.loads(parts["study.json"])["study"]["id"] for parts in self._exports)])
         document["study"]["id"] = name
         for trial in document["trials"]:
             trial["study"] = name
         parts["study.json"] = json.dumps(document).encode("utf-8", "surrogatepass")
 
     def _document(self, parts: dict[str, bytes]) -> None:
-        """Another value somewhere in it, one more, or one less."""
+        """Replace a value somewhere in it, add one, or take one away."""
         document = json.loads(parts["study.json"])
         for _ in range(self._random.choice([1, 1, 1, 2, 5])):
             self._spoil(document)

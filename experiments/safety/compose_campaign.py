@@ -44,7 +44,7 @@ WORKLOAD = "kind: workload\nversion: 1\ntimeout_ms: 1000\nrequests: [{name: root
 
 
 @dataclass
-class Found:
+class Tally:
     documents: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)  # by the key that was refused
@@ -70,9 +70,9 @@ class ComposeCampaign:
         self._hidden = {name: f"canary{secrets.token_hex(12)}" for name in ("TAILOR_DATABASE", "PGPASSWORD")}
         self._compose, self._sample = compose, sample
         self._types = resolved(load_service_types(), cores=2, memory_mib=16_384)
-        self.found = Found()
-        for one in (self._application / "data", self._outside, self._own.parent):
-            one.mkdir(parents=True)
+        self.tally = Tally()
+        for parent in (self._application / "data", self._outside, self._own.parent):
+            parent.mkdir(parents=True)
         (self._outside / "passwd").write_text(f"root:{secrets.token_hex(12)}\n")
         (self._application / "application.yaml").write_text(ABOUT)
         (self._application / "workload.yaml").write_text(WORKLOAD)
@@ -101,65 +101,67 @@ class ComposeCampaign:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
-        found = self.found
+        tally = self.tally
         return {
-            "documents": found.documents,
-            "outcomes": dict(found.outcomes),
-            "refused_for": dict(found.refusals.most_common()),
+            "documents": tally.documents,
+            "outcomes": dict(tally.outcomes),
+            "refused_for": dict(tally.refusals.most_common()),
             "docker_compose": self._compose.version if self._compose else "none",
-            "asked_docker_compose": dict(found.asked_compose),
+            "asked_docker_compose": dict(tally.asked_compose),
             "minutes": round((time.monotonic() - began) / 60, 1),
-            "found": found.found,
-            "findings": found.findings,
+            "found": tally.found,
+            "findings": tally.findings,
         }
 
     def _try(self, document: Mapping[str, Any]) -> None:
-        found = self.found
-        found.documents += 1
+        tally = self.tally
+        tally.documents += 1
         try:
             (self._application / "compose.yaml").write_text(to_yaml(document))
             application = load_application(self._application)
         except FileError:
-            found.outcomes["not loaded"] += 1
+            tally.outcomes["not loaded"] += 1
             return
         except TailorError as error:
-            found.outcomes[f"not loaded: {type(error).__name__}"] += 1
+            tally.outcomes[f"not loaded: {type(error).__name__}"] += 1
             return
         try:
             admitted = Gate().admitted(application)
         except Exception as error:  # whatever it is, it is a bug
-            found.note("the gate failed", error=error, document=document)
+            tally.note("the gate failed", error=error, document=document)
             return
         self._compare(document, admitted)
         if admitted.refused:
-            found.outcomes["refused"] += 1
-            for one in admitted.refused:
-                key = ".".join(part for place, part in enumerate(one.place.partition(":")[0].split(".")) if place != 1)
-                found.refusals[key] += 1
-                if any(text in str(one) for text in self._hidden.values()):
-                    found.note("a refusal says a secret", refusal=str(one), document=document)
+            tally.outcomes["refused"] += 1
+            for refusal in admitted.refused:
+                key = ".".join(
+                    part for place, part in enumerate(refusal.place.partition(":")[0].split(".")) if place != 1
+                )
+                tally.refusals[key] += 1
+                if any(text in str(refusal) for text in self._hidden.values()):
+                    tally.note("a refusal says a secret", refusal=str(refusal), document=document)
             return
-        found.outcomes["admitted"] += 1
+        tally.outcomes["admitted"] += 1
         self._judge("admitted", document, admitted.document, self._application, "")
         self._written(document, application)
 
     def _compare(self, document: Mapping[str, Any], admitted: Admitted) -> None:
-        """The whole gate says the same again, and as a launch hears it."""
+        """Check that the whole gate decides the same, with the message that a launch gets."""
         if Gate().admitted(load_application(self._application)).refused != admitted.refused:
-            self.found.note("a second look says something else", document=document)
+            self.tally.note("a second look says something else", document=document)
 
     def _judge(
-        self, stage: str, document: Mapping[str, Any], found: Mapping[str, Any], own: Path, project: str
+        self, stage: str, document: Mapping[str, Any], rendered: Mapping[str, Any], own: Path, project: str
     ) -> None:
         readable = [self._application, self._own]
         # The application's own files become copies only where a deployment is written.
         for problem in problems(
-            found, readable=readable, own=own, project=project, hidden=tuple(self._hidden.values())
+            rendered, readable=readable, own=own, project=project, hidden=tuple(self._hidden.values())
         ):
-            self.found.note(f"{stage}: {problem}", document=document, result=found)
+            self.tally.note(f"{stage}: {problem}", document=document, result=rendered)
 
     def _written(self, document: Mapping[str, Any], application: Application) -> None:
-        """As a testbed writes it for an engine."""
+        """Return the document as a testbed writes it for an engine."""
         try:
             deployment: Deployment = render(
                 application, self._types, Configuration({}), project=PROJECT, labels={"tailor.study": "s"}
@@ -168,22 +170,22 @@ class ComposeCampaign:
             want = wanted(deployment, Gate().deployment(deployment, rendered, self._own))
             write(self._own, escaped(want.document), deployment.files, want.files)
         except InputError as error:
-            self.found.outcomes["refused once it was rendered"] += 1
-            self.found.refusals[f"rendered: {str(error)[:60]}"] += 1
+            self.tally.outcomes["refused once it was rendered"] += 1
+            self.tally.refusals[f"rendered: {str(error)[:60]}"] += 1
             return
         except TailorError as error:
-            self.found.outcomes[f"not written: {type(error).__name__}"] += 1
+            self.tally.outcomes[f"not written: {type(error).__name__}"] += 1
             return
         except Exception as error:
-            self.found.note("a document that was admitted cannot be written", error=repr(error), document=document)
+            self.tally.note("a document that was admitted cannot be written", error=repr(error), document=document)
             return
-        self.found.outcomes["written"] += 1
+        self.tally.outcomes["written"] += 1
         self._judge("written", document, want.document, self._own, PROJECT)
-        if self._compose is not None and self.found.asked_compose.total() < self._sample:
+        if self._compose is not None and self.tally.asked_compose.total() < self._sample:
             self._ask_compose(document)
 
     def _ask_compose(self, document: Mapping[str, Any]) -> None:
-        """What Docker Compose itself makes of the written file; no engine is asked."""
+        """Return Docker Compose's own reading of the written file; no engine is asked."""
         assert self._compose is not None
         file = compose_file(self._own)
         environment = {
@@ -195,19 +197,19 @@ class ComposeCampaign:
         command = [*self._compose.argv, "-p", PROJECT, "-f", str(file), "--profile", "*", "config", "--format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=self._own, check=False)
         if done.returncode:
-            self.found.asked_compose["refused by Docker Compose"] += 1
+            self.tally.asked_compose["refused by Docker Compose"] += 1
             return
-        self.found.asked_compose["understood"] += 1
+        self.tally.asked_compose["understood"] += 1
         self._judge("Docker Compose", document, json.loads(done.stdout), self._own, PROJECT)
 
 
 def docker_compose() -> ComposeCommand | None:
     """The plugin of generation 2, which prints JSON; None where there is none."""
     try:
-        found = ComposeCommand.find((("docker", "compose"), ("docker-compose",)))
+        command = ComposeCommand.find((("docker", "compose"), ("docker-compose",)))
     except TailorError:
         return None
-    return None if found.old else found
+    return None if command.old else command
 
 
 def campaign(count: int, seed: int, sample: int) -> Mapping[str, Any]:

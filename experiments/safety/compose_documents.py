@@ -80,7 +80,7 @@ GENTLE: Mapping[str, Sequence[Any]] = {
     "tmpfs": ("/t", ["/t:size=1m,mode=700"]),
     "ulimits": ({"nofile": 1024},),
     "user": ("0", "root"),
-    "volumes": tuple([one] for one in (
+    "volumes": tuple([volume] for volume in (
         "./conf:/c:ro", "./conf:/c", "./data:/d", "./data:/d:ro", ".:/all:ro", ".:/all", "./new:/n", "data:/v",
         "data:/v:z", "/v",
         "/etc/localtime:/t:ro", "./data/../conf:/c:ro", "$$:/x", {"type": "tmpfs", "target": "/t",
@@ -124,7 +124,7 @@ class Documents:
         return document
 
     def _gentle(self) -> dict[str, Any]:
-        """Of what is on the list, and now and then one thing that may not be."""
+        """Draw keys of the allow-list, and now and then one that is forbidden."""
         rng = self._random
         body: dict[str, Any] = {"image": "x"}
         for key in rng.sample(sorted(GENTLE), rng.choice([1, 2, 4, 6])):
@@ -208,7 +208,7 @@ class Documents:
         }
 
     def _whole(self) -> Sequence[dict[str, Any]]:
-        """Combinations that one would have to see together."""
+        """Draw combinations that are dangerous only as a whole."""
         return (
             {"network_mode": "service:b", "pid": "service:b", "ipc": "service:b"},
             {"volumes": [{"type": "volume", "source": "data", "target": "/t", "volume": {"subpath": "../../etc"}}]},

@@ -22,7 +22,7 @@ QUERIES: Mapping[str, Sequence[str]] = {
     "/": ("state", "application", "after"), "/studies-table": ("state", "application"), "/launch": ("application",),
     "/compare": ("first", "second"), "/optimizers": ("application",),
 }  # fmt: skip
-# How often a route is asked beside the others; 1 where it is not named.
+# The weight of a route among all; 1 where it is not named.
 WEIGHTS = (
     (re.compile(r"DELETE"), 0.4),
     (re.compile(r"/(machine|metrics)$"), 0.2),  # asks for an engine; counts all studies
@@ -71,16 +71,18 @@ class Route:
 
 
 def routes_of(openapi: Mapping[str, Any]) -> list[Route]:
-    """Of the service's own description, and its pages."""
-    found = []
+    """Return the routes of the service's own description, and its pages."""
+    routes = []
     for path, methods in openapi["paths"].items():
         for method, about in methods.items():
-            queries = tuple(one["name"] for one in about.get("parameters", ()) if one["in"] == "query")
-            found.append(Route(method.upper(), path, queries, "requestBody" in about, page=False))
+            queries = tuple(
+                parameter["name"] for parameter in about.get("parameters", ()) if parameter["in"] == "query"
+            )
+            routes.append(Route(method.upper(), path, queries, "requestBody" in about, page=False))
     for line in PAGES:
         method, path = line.split()
-        found.append(Route(method, path, tuple(QUERIES.get(path, ())), method == "POST", page=True))
-    return found
+        routes.append(Route(method, path, tuple(QUERIES.get(path, ())), method == "POST", page=True))
+    return routes
 
 
 class Requests:
@@ -173,9 +175,9 @@ class Requests:
 
     def _headers(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
         rng = self._random
-        found = [(b"Content-Type", b"application/json")] if body is not None and rng.random() < 0.95 else []
+        headers = [(b"Content-Type", b"application/json")] if body is not None and rng.random() < 0.95 else []
         if rng.random() < 0.6:
-            return found
+            return headers
         hostile: Sequence[tuple[bytes, Sequence[bytes]]] = (
             (b"Host", (b"evil.example", b"localhost:1", b"127.0.0.1.evil", b"", b"[::1]", b"x@evil", b"\xff")),
             (b"Origin", (b"null", b"http://evil.example", b"http://127.0.0.1", b"file:///etc/passwd")),
@@ -201,8 +203,8 @@ class Requests:
             (b"X" * 200, (b"y" * 60_000,)),
         )  # fmt: skip
         for name, values in rng.choices(hostile, k=rng.choice([1, 1, 2, 3])):
-            found.append((name, rng.choice(values)))
-        return found
+            headers.append((name, rng.choice(values)))
+        return headers
 
     # ------------------------------------------------------------------ bodies
 
@@ -219,7 +221,7 @@ class Requests:
             return b'{"client": ' + b"9" * 10_000 + b"}"
 
     def _good(self, path: str) -> dict[str, Any]:
-        """What the route takes; a launch that would be taken is rare, because a worker runs it."""
+        """Return a body that the route accepts; an acceptable launch is rare, because a worker runs it."""
         rng = self._random
         self._tokens += 1
         if path == "/v1/studies":
@@ -228,7 +230,8 @@ class Requests:
                 body.update(rng.choice(self._launches()))
             return body
         if path == "/v1/external":
-            return {"name": "mine", "parameters": [dict(one) for one in PARAMETERS], "optimizer": "random", "budget": 5}
+            space = [dict(parameter) for parameter in PARAMETERS]
+            return {"name": "mine", "parameters": space, "optimizer": "random", "budget": 5}
         if path.endswith("/ask"):
             return {"client": "a", "count": rng.choice([1, 2, 50]), "lease_s": 1.0}
         if path.endswith("/tell"):

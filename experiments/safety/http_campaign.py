@@ -46,20 +46,20 @@ def campaign(
                         _client(
                             service.port,
                             judge,
-                            Requests(f"{seed} {number} {one}", place, known, routes),
+                            Requests(f"{seed} {number} {client}", place, known, routes),
                             part // CLIENTS + 1,
                         )
-                        for one in range(CLIENTS)
+                        for client in range(CLIENTS)
                     ]
-                    beside = threading.Thread(target=_guarded(scenes.all[number % len(scenes.all)], judge))
-                    beside.start()
+                    scene_thread = threading.Thread(target=_guarded(scenes.all[number % len(scenes.all)], judge))
+                    scene_thread.start()
                     for client in clients:
                         client.join()
-                    beside.join()
+                    scene_thread.join()
                     for scene in scenes.all if number % 3 == 2 or rounds < 3 else ():
                         _guarded(scene, judge)()
                     told(f"round {number + 1} of {rounds}: {judge.requests} requests, {judge.found} findings")
-                asked = health.found()
+                asked = health.answers()
             if service.process.poll() is not None:
                 judge.note("the service ended")
             before = time.monotonic()
@@ -114,19 +114,21 @@ def _result(
     of_ready = sorted((seconds for path, _, seconds, _ in asked if path == "/v1/ready"), reverse=True)
     if memory.most_of_one > MOST_BYTES:
         judge.note("more memory than 1 GiB", bytes=memory.most_of_one)
-    if wrong := [one for one in asked if one[1] != 200 and not (one[0] == "/v1/ready" and BUSY in str(one[1]))]:
+    if wrong := [
+        answer for answer in asked if answer[1] != 200 and not (answer[0] == "/v1/ready" and BUSY in str(answer[1]))
+    ]:
         judge.note("health or readiness was not 200", answers=repr(wrong[:10]))
-    unready = [one for one in asked if one[0] == "/v1/ready" and one[1] != 200]
+    unready = [answer for answer in asked if answer[0] == "/v1/ready" and answer[1] != 200]
     return {
         "requests": judge.requests,
         "routes": routes,
         "by_status": dict(sorted(by_status.items())),
         "busy": dict(judge.busy.most_common()),
-        "health": {"asked": len(of_health), "slowest_s": [round(one, 3) for one in of_health[:10]]},
+        "health": {"asked": len(of_health), "slowest_s": [round(seconds, 3) for seconds in of_health[:10]]},
         "ready": {
             "asked": len(of_ready),
-            "slowest_s": [round(one, 3) for one in of_ready[:10]],
-            "busy": [str(one[1]) for one in unready],
+            "slowest_s": [round(seconds, 3) for seconds in of_ready[:10]],
+            "busy": [str(answer[1]) for answer in unready],
         },
         "memory_mib": {
             "samples": memory.samples,

@@ -1,4 +1,4 @@
-"""What an answer may be: everything else is a finding of the campaign."""
+"""The answers that are allowed: everything else is a finding of the campaign."""
 
 from __future__ import annotations
 

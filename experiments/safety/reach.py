@@ -1,4 +1,4 @@
-"""What of a compose document reaches the host: judged on its own, without a line of the list that is put to the test.
+"""The parts of a compose document that reach the host, judged without a line of the allow-list that is tested.
 
 ``problems`` looks at the long form that Docker Compose itself prints (`docker compose config --format json`), which
 has filled in, merged and normalised everything in its own way, and at what Tailor hands to it.
@@ -36,22 +36,22 @@ def problems(
     may be written.  ``project``: the beginning of every name on the engine; empty: nothing may have a name.
     ``hidden``: texts that may stand nowhere.
     """
-    found: list[str] = []
+    reasons: list[str] = []
     services = document.get("services") or {}
     for name, body in services.items():
         for problem in _of_service(body, services, readable, own):
-            found.append(f"{name}: {problem}")
+            reasons.append(f"{name}: {problem}")
     for section in ("volumes", "networks"):
         for name, about in (document.get(section) or {}).items():
-            found += [f"{section}.{name}: {problem}" for problem in _of_named(section, about or {}, project)]
+            reasons += [f"{section}.{name}: {problem}" for problem in _of_named(section, about or {}, project)]
     for section in ("configs", "secrets"):
         for name, about in (document.get(section) or {}).items():
-            found += [f"{section}.{name}: {problem}" for problem in _of_source(about or {}, readable)]
-    found += [
+            reasons += [f"{section}.{name}: {problem}" for problem in _of_source(about or {}, readable)]
+    reasons += [
         f"{key}: a section" for key in set(document) - {"services", "volumes", "networks", "configs", "secrets", "name"}
     ]
-    found += [f"it contains {text}" for text in hidden for leaf in _leaves(document) if text in leaf]
-    return found
+    reasons += [f"it contains {text}" for text in hidden for leaf in _leaves(document) if text in leaf]
+    return reasons
 
 
 def _of_service(
@@ -67,17 +67,19 @@ def _of_service(
             yield f"{key} {text!r}"
     for mount in _listed(body.get("volumes")):
         yield from _of_mount(mount, readable, own)
-    for one in _listed(body.get("volumes_from")):
-        if str(one).partition(":")[0] not in services:
-            yield f"volumes_from {one!r}"
-    for one in _listed(body.get("cap_add")):
-        if str(one).upper().removeprefix("CAP_") not in HARMLESS_CAPABILITIES:
-            yield f"cap_add {one!r}"
-    for one in _listed(body.get("security_opt")):
-        if not str(one).startswith("no-new-privileges"):
-            yield f"security_opt {one!r}"
+    for item in _listed(body.get("volumes_from")):
+        if str(item).partition(":")[0] not in services:
+            yield f"volumes_from {item!r}"
+    for item in _listed(body.get("cap_add")):
+        if str(item).upper().removeprefix("CAP_") not in HARMLESS_CAPABILITIES:
+            yield f"cap_add {item!r}"
+    for item in _listed(body.get("security_opt")):
+        if not str(item).startswith("no-new-privileges"):
+            yield f"security_opt {item!r}"
     sysctls = body.get("sysctls") or {}
-    for name in sysctls if isinstance(sysctls, Mapping) else [str(one).partition("=")[0] for one in _listed(sysctls)]:
+    for name in (
+        sysctls if isinstance(sysctls, Mapping) else [str(setting).partition("=")[0] for setting in _listed(sysctls)]
+    ):
         if not str(name).startswith(("net.", "kernel.msg", "kernel.sem", "kernel.shm", "fs.mqueue.")):
             yield f"sysctls {name!r}"
     if "host-gateway" in json.dumps(body.get("extra_hosts") or ""):
@@ -147,7 +149,10 @@ def _listed(value: Any) -> Sequence[Any]:
 def _below(path: str, directories: Sequence[Path]) -> bool:
     """Whether a path leads, every link followed, to below one of these directories."""
     real = os.path.realpath(path)
-    return any(os.path.commonpath([real, os.path.realpath(one)]) == os.path.realpath(one) for one in directories)
+    return any(
+        os.path.commonpath([real, os.path.realpath(directory)]) == os.path.realpath(directory)
+        for directory in directories
+    )
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What many do at the same time: half-sent requests, event streams, readers of pages, launches, stops, large asks."""
+"""Scenes of many clients at once: half-sent requests, event streams, readers, launches, stops, large asks."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class Scenes:
             for _ in range(self._size.halves):
                 half = self._random.choice(HALVES)
                 with suppress(OSError):  # one that was closed to make room
-                    one = socket.create_connection(("127.0.0.1", self._port), timeout=30)
-                    waiting.append(one)
-                    one.sendall(half)
+                    connection = socket.create_connection(("127.0.0.1", self._port), timeout=30)
+                    waiting.append(connection)
+                    connection.sendall(half)
                 self._judge.look(Request("half-sent", "GET", b""), Answer(0))
             self._get("/v1/health", 200)
         finally:
-            for one in waiting:
-                one.close()
+            for connection in waiting:
+                connection.close()
 
     def streams(self) -> None:
         """One caller wants more event streams than one may have."""
@@ -86,10 +86,10 @@ class Scenes:
         statuses: list[int] = []
         try:
             for _ in range(self._size.streams):
-                one = socket.create_connection(("127.0.0.1", self._port), timeout=60)
-                watching.append(one)
-                one.sendall(Request("", "GET", path.encode()).encoded())
-                first = one.recv(65_536)
+                connection = socket.create_connection(("127.0.0.1", self._port), timeout=60)
+                watching.append(connection)
+                connection.sendall(Request("", "GET", path.encode()).encoded())
+                first = connection.recv(65_536)
                 status = int(first[9:12]) if first.startswith(b"HTTP/1.1 ") else 0
                 statuses.append(status)
                 body = first.partition(b"\r\n\r\n")[2]
@@ -101,8 +101,8 @@ class Scenes:
                 self._judge.note("more event streams than one caller may have", statuses=repr(statuses))
             self._get("/v1/health", 200)
         finally:
-            for one in watching:
-                one.close()
+            for connection in watching:
+                connection.close()
 
     # ------------------------------------------------------------------ readers
 
@@ -114,18 +114,18 @@ class Scenes:
         paths += [f"/compare?first={tuned}&second={tuned}:{number}" for number in range(30)]
         paths += [f"/v1/studies/{tuned}/{end}" for end in ("report", "best", "best.tar.gz", "critical-path", "export")]
         wanted = [self._random.choice(paths) for _ in range(self._size.readers)]
-        self._together([partial(self._get, path, 200, 404, 409, 422, 429, 503) for path in wanted])
+        self._concurrently([partial(self._get, path, 200, 404, 409, 422, 429, 503) for path in wanted])
 
     # ------------------------------------------------------------------ launches, stops
 
     def keys_at_once(self) -> None:
         """Launches with one key at the same time: one study, and one outcome for each body."""
         key = ((b"Idempotency-Key", secrets.token_hex(8).encode()), *JSON)
-        one = {**JOB, "iterations": 1, "repetitions": 1, "pairs": 0, "quick": True}
+        launch = {**JOB, "iterations": 1, "repetitions": 1, "pairs": 0, "quick": True}
         other = {"name": "mine", "parameters": PARAMETERS, "optimizer": "random", "budget": 5}
-        bodies = [("/v1/studies", {**one, "seed": number % 2 + 1}) for number in range(self._size.races)]
+        bodies = [("/v1/studies", {**launch, "seed": number % 2 + 1}) for number in range(self._size.races)]
         bodies += [("/v1/external", other)]
-        answers = self._together([partial(self._post, path, body, (200, 201, 422), key) for path, body in bodies])
+        answers = self._concurrently([partial(self._post, path, body, (200, 201, 422), key) for path, body in bodies])
         made = {json.loads(answer.body)["study"] for answer in answers if answer.status in (200, 201)}
         if len(made) != 1 or [answer.status for answer in answers].count(201) != 1:
             self._judge.note(
@@ -133,16 +133,16 @@ class Scenes:
             )
 
     def stops_and_resumptions(self) -> None:
-        """At the same time; a resumption that comes after all of them is the last word."""
+        """Stop and resume at the same time; a resumption that comes after all of them is the last word."""
         study = self._known.long
         actions = ["stop", "resume"] * self._size.races
-        self._together(
+        self._concurrently(
             [partial(self._post, f"/v1/studies/{study}/{action}", {}, (202, 404, 409)) for action in actions]
         )
         self._post(f"/v1/studies/{study}/resume", {}, (202,))
-        found = json.loads(self._get(f"/v1/studies/{study}", 200).body)
-        if found["job"] is None or found["job"]["stop"]:
-            self._judge.note("a study that was resumed has no job", study=repr(found)[:2000])
+        study_document = json.loads(self._get(f"/v1/studies/{study}", 200).body)
+        if study_document["job"] is None or study_document["job"]["stop"]:
+            self._judge.note("a study that was resumed has no job", study=repr(study_document)[:2000])
         self._post(f"/v1/studies/{study}/stop", {}, (202,))
 
     # ------------------------------------------------------------------ asks
@@ -158,12 +158,12 @@ class Scenes:
             study = json.loads(answer.body)["study"]
             asked = self._post(f"/v1/external/{study}/ask", {"client": "a", "count": 100}, (200, 422, 429, 503))
             trials = json.loads(asked.body)["trials"] if asked.status == 200 else []
-            results = [{"trial": one["trial"], "value": 1.0} for one in trials]
+            results = [{"trial": trial["trial"], "value": 1.0} for trial in trials]
             if results:
                 self._post(f"/v1/external/{study}/tell", {"results": results}, (200, 429, 503))
             self._send("DELETE", f"/v1/studies/{study}", None, (204, 503))
 
-        self._together([partial(client, *one) for one in self._size.large])
+        self._concurrently([partial(client, *space) for space in self._size.large])
 
     # ------------------------------------------------------------------ inside
 
@@ -210,9 +210,9 @@ class Scenes:
             )
         return answer
 
-    def _together(self, actions: Sequence[Callable[[], Any]]) -> list[Any]:
+    def _concurrently(self, actions: Sequence[Callable[[], Any]]) -> list[Any]:
         with ThreadPoolExecutor(len(actions)) as pool:
-            return [one.result() for one in [pool.submit(action) for action in actions]]
+            return [future.result() for future in [pool.submit(action) for action in actions]]
 
 
 def settled(port: int, study: str, patience_s: float) -> str:
@@ -220,8 +220,8 @@ def settled(port: int, study: str, patience_s: float) -> str:
     deadline = time.monotonic() + patience_s
     connection = Connection(port)
     while True:
-        found = json.loads(connection.send(Request("", "GET", f"/v1/studies/{study}".encode())).body)
-        if found["job"] is None or time.monotonic() > deadline:
+        document = json.loads(connection.send(Request("", "GET", f"/v1/studies/{study}".encode())).body)
+        if document["job"] is None or time.monotonic() > deadline:
             connection.close()
-            return str(found["state"])
+            return str(document["state"])
         time.sleep(0.5)

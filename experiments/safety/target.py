@@ -1,4 +1,4 @@
-"""What is attacked: ``tailor serve`` in a process of its own, with secrets around it that no answer may contain.
+"""The target of the attacks: ``tailor serve`` in a process of its own, with secrets that no answer may contain.
 
 Each secret and each directory's name is random, so that one that is found in an answer came from nowhere else.
 """
@@ -106,8 +106,8 @@ class Service:
         while not self.address:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the service did not begin: {self.log.read_text()[-2000:]}")
-            found = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text())
-            self.address = found[0] if found else ""
+            match = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text())
+            self.address = match[0] if match else ""
             time.sleep(0.1)
         return self
 
@@ -210,7 +210,7 @@ class Memory:
     def _sample(self) -> None:
         while not self._end.wait(self.EVERY_S):
             processes = (self._process, *children_of(self._process))
-            sizes = [memory_of(one) for one in processes]
+            sizes = [memory_of(process) for process in processes]
             self.samples += 1
             for process, (resident, _) in zip(processes, sizes, strict=True):
                 role = role_of(process)
@@ -225,12 +225,12 @@ def memory_of(process: int) -> tuple[int, int]:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:
         return 0, 0
-    found = {name: int(size) * 1024 for name, size in re.findall(r"^(Rss|Pss):\s+(\d+) kB", text, re.MULTILINE)}
-    return found.get("Rss", 0), found.get("Pss", 0)
+    sizes = {name: int(size) * 1024 for name, size in re.findall(r"^(Rss|Pss):\s+(\d+) kB", text, re.MULTILINE)}
+    return sizes.get("Rss", 0), sizes.get("Pss", 0)
 
 
 def role_of(process: int) -> str:
-    """What a process of the service's does, told by its priority."""
+    """Return the role of one of the service's processes, told by its priority."""
     try:
         nice = os.getpriority(os.PRIO_PROCESS, process)
     except ProcessLookupError:
@@ -239,20 +239,20 @@ def role_of(process: int) -> str:
 
 
 def children_of(process: int) -> list[int]:
-    """All below it."""
-    found: list[int] = []
+    """Return all descendants of a process."""
+    children: list[int] = []
     try:
         tasks = list(Path(f"/proc/{process}/task").iterdir())
     except OSError:
         return []
     for task in tasks:
         try:
-            below = [int(one) for one in (task / "children").read_text().split()]
+            below = [int(pid) for pid in (task / "children").read_text().split()]
         except OSError:
             continue
-        for one in below:
-            found += [one, *children_of(one)]
-    return found
+        for pid in below:
+            children += [pid, *children_of(pid)]
+    return children
 
 
 HEALTH = """
@@ -294,7 +294,7 @@ class Health:
         self._process.kill()
         self._process.wait()
 
-    def found(self) -> list[tuple[str, Any, float, float]]:
+    def answers(self) -> list[tuple[str, Any, float, float]]:
         """(path, status, seconds, when) of each question so far."""
         lines = self._file.read_text().splitlines()
         whole = [line for line in lines if line.endswith("]")]  # the last may be half written

@@ -104,7 +104,7 @@ class Connection:
 
 
 def _unpacked(body: bytes) -> Iterable[bytes]:
-    """What is in an archive, and what is in a table's pages as far as it is plain."""
+    """Yield the contents of an archive, and the plain pages of a table."""
     try:
         if body.startswith(b"\x1f\x8b"):
             yield gzip.decompress(body)

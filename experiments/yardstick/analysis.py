@@ -1,4 +1,4 @@
-"""What a covariate explains of the differences between windows of one configuration, and what configurations do to it.
+"""The part of the differences between windows that a covariate explains, and the effect of configurations on it.
 
 Everything in logarithms.  Within an arm the configuration is the same, so that what p95 and the covariate have in
 common there comes from the machine; how the arms' means of the covariate differ tells what the configuration does to
@@ -38,16 +38,16 @@ def analyse(trials: Sequence[Trial]) -> dict[str, Any]:
         if m.tick_us is not None:
             columns.setdefault("tick", []).append(m.tick_us)
     names = [name for name in dict.fromkeys(arm.tolist()) if name != "default"]
-    found: dict[str, Any] = {"windows": {name: int((arm == name).sum()) for name in ("default", *names)}}
-    found["raw"] = {name: _ratio(y, arm, name) for name in names}
+    report: dict[str, Any] = {"windows": {name: int((arm == name).sum()) for name in ("default", *names)}}
+    report["raw"] = {name: _ratio(y, arm, name) for name in names}
     for column, values in columns.items():
         if len(values) == len(y):
-            found[column] = _explained(y, np.log(np.array(values)), arm, names)
-    return found
+            report[column] = _explained(y, np.log(np.array(values)), arm, names)
+    return report
 
 
 def recorded(path: Path) -> dict[str, Any] | None:
-    """What the generator's own processor time per request explains in a result file of any experiment.
+    """Return how much the generator's own CPU time per request explains in a result file of any experiment.
 
     Within configurations; ``neighbours``: correlation of that time in windows that follow each other.  None where fewer
     than ten windows count.
@@ -62,12 +62,12 @@ def recorded(path: Path) -> dict[str, Any] | None:
     if len(rows) < LEAST:
         return None
     arm = np.array([row[0] for row in rows])
-    found = _explained(np.array([row[1] for row in rows]), np.array([row[2] for row in rows]), arm, [])
+    explained = _explained(np.array([row[1] for row in rows]), np.array([row[2] for row in rows]), arm, [])
     deviation = float(_within(np.array([row[1] for row in rows]), arm).std())
     own = np.array([row[2] for row in rows])
     neighbours = round(float(np.corrcoef(own[:-1], own[1:])[0, 1]), 2)
     return {"windows": len(rows), "deviation of log p95": round(deviation, 3), "neighbours": neighbours} | {
-        name: found[name] for name in ("deviation within arms", "slope", "correlation", "variance left")
+        name: explained[name] for name in ("deviation within arms", "slope", "correlation", "variance left")
     }
 
 
@@ -91,16 +91,16 @@ def _explained(y: Array, x: Array, arm: NDArray[np.str_], names: Sequence[str]) 
 
 def _within(values: Array, arm: NDArray[np.str_]) -> Array:
     """Deviations from the mean of each arm."""
-    found = values.copy()
+    deviations = values.copy()
     for name in set(arm.tolist()):
-        found[arm == name] -= values[arm == name].mean()
-    return found
+        deviations[arm == name] -= values[arm == name].mean()
+    return deviations
 
 
 def _ratio(values: Array, arm: NDArray[np.str_], name: str) -> list[float]:
     """Mean log ratio to the default and its standard error."""
-    one, base = values[arm == name], values[arm == "default"]
-    if len(one) < 2 or len(base) < 2:
+    values_of_arm, base = values[arm == name], values[arm == "default"]
+    if len(values_of_arm) < 2 or len(base) < 2:
         return [math.nan, math.nan]
-    error = math.sqrt(one.var(ddof=1) / len(one) + base.var(ddof=1) / len(base))
-    return [round(float(one.mean() - base.mean()), 4), round(error, 4)]
+    error = math.sqrt(values_of_arm.var(ddof=1) / len(values_of_arm) + base.var(ddof=1) / len(base))
+    return [round(float(values_of_arm.mean() - base.mean()), 4), round(error, 4)]

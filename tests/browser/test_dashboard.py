@@ -20,11 +20,11 @@ expect.set_options(timeout=1000 * PATIENCE_S)
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
-    with serving(tmp_path, monkeypatch) as found:
-        working = threading.Thread(target=found.kept.worker.run)
+    with serving(tmp_path, monkeypatch) as served:
+        working = threading.Thread(target=served.kept.worker.run)
         working.start()
-        yield found
-        found.kept.worker.leave()
+        yield served
+        served.kept.worker.leave()
         working.join(30)
 
 

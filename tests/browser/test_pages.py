@@ -39,11 +39,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "analysis": trace_page(media, None, ""),
         "comparison": trace_page(media, between(media.table, hotel.table), "hotel"),
     }
-    found = {}
+    files = {}
     for name, text in written.items():
-        found[name] = directory / f"{name}.html"
-        found[name].write_text(text)
-    return found
+        files[name] = directory / f"{name}.html"
+        files[name].write_text(text)
+    return files
 
 
 def opened(browser: Browser, path: Path, width: int) -> tuple[Page, list[str]]:

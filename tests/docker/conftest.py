@@ -1,4 +1,4 @@
-"""What several files of Docker tests use."""
+"""Fixtures that several files of Docker tests use."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> DockerTestbed:
 def _compose(*, old: bool) -> ComposeCommand:
     for candidate in CANDIDATES:
         with suppress(MissingPrerequisite):
-            found = ComposeCommand.find([candidate])
-            if found.old == old:
-                return found
+            command = ComposeCommand.find([candidate])
+            if command.old == old:
+                return command
     missing = "compose 1.29 is missing (Debian: apt-get install docker-compose)" if old else "compose 2 is missing"
     if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1":
         pytest.fail(missing)

@@ -63,11 +63,11 @@ def tune(
 def left_behind(study: str = "") -> list[str]:
     """Containers, networks and volumes of a study (or of any), apart from kept data."""
     label = f"label=tailor.study={study}" if study else "label=tailor.study"
-    found: list[str] = []
+    names: list[str] = []
     for what in (["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"]):
         listed = subprocess.run(["docker", *what, "--filter", label], capture_output=True, text=True, check=True)
-        found += listed.stdout.split()
-    return found
+        names += listed.stdout.split()
+    return names
 
 
 def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
     trials: list[dict[str, Any]] = json.loads(tailor(home, "show", study, "--json", code=0, **more).stdout)[
         "trials_detail"
     ]
-    refused = [reason for trial in trials for one in trial["measurements"] for reason in one["invalid"]]
+    refused = [reason for trial in trials for measurement in trial["measurements"] for reason in measurement["invalid"]]
     if refused:
         raise Disturbed(refused)
     return trials

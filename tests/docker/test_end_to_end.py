@@ -70,11 +70,11 @@ def test_services_run_on_the_cpus_that_a_placement_names(home: Path, slice_appli
     said = tune(home, slice_application, "--placement", "only", "--optimizer", "random", "--domains", "2", "--json")
     document = json.loads(said.stdout)
     trials = trials_of(home, document["study"])
-    searched = [one for one in trials if one["purpose"] == "search"]
+    searched = [trial for trial in trials if trial["purpose"] == "search"]
     for trial in trials:  # the kernel says that they run where they should
         assert trial["state"] == "completed", trial["reason"]
-    assert {name.rpartition(".")[2] for one in searched for name in one["configuration"]} == {"cpuset"}
-    assert {cpus for one in searched for cpus in one["configuration"].values()} - {"all"}
+    assert {name.rpartition(".")[2] for trial in searched for name in trial["configuration"]} == {"cpuset"}
+    assert {cpus for trial in searched for cpus in trial["configuration"].values()} - {"all"}
 
 
 def test_a_server_type_that_no_code_mentions_works_from_its_file_alone(home: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_it_is_tuned_like_any_application(home: Path) -> None:
     document = json.loads(said.stdout)
     assert document["state"] == "completed"
     trials = trials_of(home, document["study"])
-    purposes = [one["purpose"] for one in trials]
+    purposes = [trial["purpose"] for trial in trials]
     assert set(purposes) == {"default", "search"}  # the default again where its runs ask for a longer warm-up
     assert purposes.count("search") == 1
     for trial in trials:  # the check after the load searches, and reserves more rooms than there are
@@ -31,6 +31,6 @@ def test_it_is_tuned_like_any_application(home: Path) -> None:
         assert measurement["spans_created"] == measurement["spans_read"] > 0
         assert measurement["failed_requests"] == 0
         assert {"frontend", "search", "geo", "rate", "profile", "recommendation"} <= {
-            one["service"] for one in measurement["services"]
+            service["service"] for service in measurement["services"]
         }
     assert left_behind(document["study"]) == []

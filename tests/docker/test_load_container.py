@@ -122,7 +122,7 @@ def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
     assert counts["requests"] == counts["spans"] == {"tailor=w": int((~window).sum()), "tailor=m": int(window.sum())}
     assert (result.spans_created, result.spans_exported) == (int(window.sum()), int(window.sum()))
     status = [Counter(result.status[result.request_class == kind].tolist()) for kind in range(3)]
-    assert [set(found) for found in status] == [{200}, {503}, {200}]
+    assert [set(codes) for codes in status] == [{200}, {503}, {200}]
     assert np.array_equal(result.ok, result.request_class == 0)
     failing, cut = (int((window & (result.request_class == kind)).sum()) for kind in (1, 2))
     assert result.errors == {"status 503": failing, "truncated reply": cut}

@@ -25,17 +25,17 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
         "--duration", "2s", "--rate", "150", "--output", str(path), *limits, "--json",
     )  # fmt: skip
     document = json.loads(tailor(home, *asked).stdout)
-    assert {one["stressor"] for one in document["slowdowns"]} == {"l2"}
+    assert {slowdown["stressor"] for slowdown in document["slowdowns"]} == {"l2"}
     assert document["about"]["peaks"]["url-shorten"] > 0
     if document["invalid"]:
         raise Disturbed(document)
     profile = read_profile(path.read_text(), "profile")
-    assert all(one.per_second > 0 for one in profile.probes)
+    assert all(probe.per_second > 0 for probe in profile.probes)
     assert set(profile.about.memory_mib) == set(profile.about.peaks)
-    assert all(1 < held < 2_000 for held in profile.about.memory_mib.values()), "MiB"
-    beside = [one for one in profile.windows if one.stressor]
-    assert all(one.spans > 50 and one.stress_per_s > 0 and one.cores > 0 for one in beside)
-    assert all(one.switches_per_s > 0 for one in profile.windows), "the kernel's own counts"
+    assert all(1 < mib < 2_000 for mib in profile.about.memory_mib.values()), "MiB"
+    stressed = [window for window in profile.windows if window.stressor]
+    assert all(window.spans > 50 and window.stress_per_s > 0 and window.cores > 0 for window in stressed)
+    assert all(window.switches_per_s > 0 for window in profile.windows), "the kernel's own counts"
     assert set(left_behind()) <= set(before)
     again = json.loads(tailor(home, *asked).stdout)
     assert again["windows"] == document["windows"], "it was whole"
@@ -84,7 +84,7 @@ def test_what_another_home_left_is_removed_where_it_is_named(home: Path, project
 
 
 def _left(tmp_path: Path) -> set[str]:
-    """What another TAILOR_HOME leaves alone."""
+    """Return the names that another TAILOR_HOME leaves alone."""
     return set(json.loads(tailor(tmp_path / "elsewhere", "clean", "--json").stdout)["left"])
 
 
@@ -119,9 +119,9 @@ def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Pat
     assert "no placement is recommended" in said, "two pairs show nothing"
     study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
     shown = json.loads(tailor(home, "show", study, "--json").stdout)
-    arms = {one["label"] for one in shown["trials_detail"] if one["purpose"] == "verdict"}
+    arms = {trial["label"] for trial in shown["trials_detail"] if trial["purpose"] == "verdict"}
     assert {"default", "best", "spread"} <= arms | {"best"}
-    [searched] = [one for one in shown["trials_detail"] if one["purpose"] == "search"]
+    [searched] = [trial for trial in shown["trials_detail"] if trial["purpose"] == "search"]
     assert set(searched["configuration"]) == {f"{name}.cpuset" for name in names}
     assert set(searched["configuration"].values()) == {"0", "1"}
     assert left_behind(study) == []

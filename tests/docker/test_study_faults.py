@@ -1,4 +1,4 @@
-"""What goes wrong in a study, as its user sees it: a clear error, a recorded trial, and nothing left behind."""
+"""Faults in a study, as its user sees them: a clear error, a recorded trial, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -102,23 +102,23 @@ def first_search_trial(home: Path) -> int:
     with closing(sqlite3.connect(f"file:{home / 'tailor.db'}?mode=ro", uri=True, timeout=30)) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
             return 0
-        found = database.execute("SELECT min(number) FROM trials WHERE purpose = 'search'").fetchone()[0]
-    return int(found or 0)
+        number = database.execute("SELECT min(number) FROM trials WHERE purpose = 'search'").fetchone()[0]
+    return int(number or 0)
 
 
 def kill_while_loaded(home: Path, service: str) -> Callable[[], bool]:
     """Kill a service's container once the load of the first search trial runs; tells whether it did."""
 
     def running(*filters: str) -> list[str]:
-        command = ["docker", "ps", "-q", *(word for one in filters for word in ("--filter", f"label={one}"))]
+        command = ["docker", "ps", "-q", *(word for label in filters for word in ("--filter", f"label={label}"))]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     def attempt() -> bool:
         trial = first_search_trial(home)
         if not trial or not running("tailor.role=loadgen", f"tailor.trial={trial}"):
             return False
-        found = running(f"com.docker.compose.service={service}", f"tailor.trial={trial}")
-        return bool(found) and subprocess.run(["docker", "kill", *found], capture_output=True).returncode == 0
+        containers = running(f"com.docker.compose.service={service}", f"tailor.trial={trial}")
+        return bool(containers) and subprocess.run(["docker", "kill", *containers], capture_output=True).returncode == 0
 
     return attempt
 

@@ -44,7 +44,7 @@ exporters: {jaeger_storage_exporter: {trace_storage: spans}}
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a Jaeger that takes both."""
+    """The address of a Jaeger that takes both protocols."""
     file = tmp_path_factory.mktemp("jaeger") / "jaeger.yaml"
     file.write_text(CONFIGURATION)
     container = docker.from_env().containers.run(
@@ -52,9 +52,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     try:
         container.reload()
-        found = container.attrs["NetworkSettings"]["IPAddress"]
-        _until(lambda: httpx.get(f"http://{found}:13133/status", timeout=1).status_code == 200)
-        yield found
+        ip = container.attrs["NetworkSettings"]["IPAddress"]
+        _until(lambda: httpx.get(f"http://{ip}:13133/status", timeout=1).status_code == 200)
+        yield ip
     finally:
         container.remove(force=True)
 
@@ -89,19 +89,19 @@ def test_a_study_can_be_looked_at_in_jaeger(
     tailor, _ = pretend_tailor(tmp_path, machine, observed=partial(observed, [sink]))
     study = tailor.studies.run(tailor.studies.create(REQUEST).id, lambda event: None)
     trials = tailor.store.trials(study.id)
-    wanted = sum(len(one.measurements) for one in trials)
+    wanted = sum(len(trial.measurements) for trial in trials)
     service = request.node.callspec.params["sink"]
-    found: list[Mapping[str, Any]] = []
+    traces: list[Mapping[str, Any]] = []
 
     def arrived() -> bool:
         answer = httpx.get(
             f"http://{address}:16686/api/traces", params={"service": f"tailor-{service}", "limit": 5, "lookback": "1h"}
         )
-        found[:] = [trace for trace in answer.json()["data"] or () if _names(trace).count("repetition") == wanted]
-        return bool(found)
+        traces[:] = [trace for trace in answer.json()["data"] or () if _names(trace).count("repetition") == wanted]
+        return bool(traces)
 
     _until(arrived)
-    [trace] = found
+    [trace] = traces
     names = _names(trace)
     assert names.count("study") == 1
     assert names.count("trial") == len(trials)

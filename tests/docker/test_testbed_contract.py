@@ -47,9 +47,9 @@ def isolation() -> DockerIsolation:
 @pytest.fixture(scope="module")
 def allowed() -> Callable[[Running, str], str]:
     def told(running: Running, service: str) -> str:
-        found = Engine().inspect(running.containers[service].id)
-        assert found is not None
-        return str(found["HostConfig"]["CpusetCpus"])
+        inspected = Engine().inspect(running.containers[service].id)
+        assert inspected is not None
+        return str(inspected["HostConfig"]["CpusetCpus"])
 
     return told
 

@@ -39,7 +39,7 @@ def snapshots(made: Application) -> list[str]:
 
 
 def keys(testbed: DockerTestbed, project: str, made: Application) -> tuple[float, str]:
-    """How many keys a fresh deployment holds, and how they came there."""
+    """Return the number of keys in a fresh deployment, and how they came there."""
     running = testbed.deploy(replace(deployment(project, document()), application=made.name), quiet)
     testbed.run_hook(running, Hook("change"))  # adds one; the next deployment must not see it
     return testbed.statistics(running)["store"]["keys"] - 1, running.deployment.labels["tailor.restored"]

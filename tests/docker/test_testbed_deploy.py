@@ -49,9 +49,9 @@ def test_a_deployment_is_up_labelled_read_back_and_then_gone(testbed: DockerTest
     web = running.containers["web"]
     assert web.image_digest.startswith("sha256:")
     assert web.pid > 0
-    found = Engine().inspect(web.id)
-    assert found is not None
-    labels = found["Config"]["Labels"]
+    inspected = Engine().inspect(web.id)
+    assert inspected is not None
+    labels = inspected["Config"]["Labels"]
     assert wanted.labels.items() <= labels.items()
     networks = Engine().networks(f"tailor.project={project}")
     assert [network["Name"] for network in networks] == [running.network]
@@ -96,7 +96,7 @@ def test_incremental_keeps_what_did_not_change_and_empties_its_cache(testbed: Do
     assert second.containers["store"].id == first.containers["store"].id
     assert second.deployment.labels["tailor.fresh"] == "changed"
     answer = send(second.containers["cache"].address, 11211, "get k\r\n", "END")
-    assert answer == "END\r\n", "what it held was flushed"
+    assert answer == "END\r\n", "its data were flushed"
 
     bigger = deployment(project, with_web(document(80)), memory_mib=80, files=files, trial=3, fresh="changed")
     third = testbed.deploy(bigger, quiet)

@@ -1,4 +1,4 @@
-"""What goes wrong is named, with the failing container's own words, and does not stop the next deployment."""
+"""Faults of a testbed are named, with the failing container's own words, and do not stop the next deployment."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_a_port_that_is_taken_does_not_matter_since_nothing_is_published(testbed
         source = document()
         source["services"]["cache"]["ports"] = [f"127.0.0.1:{port}:11211", "11211"]
         running = testbed.deploy(deployment(project, source), quiet)
-        found = Engine().inspect(running.containers["cache"].id) or {}
-        assert not found["HostConfig"]["PortBindings"]
+        inspected = Engine().inspect(running.containers["cache"].id) or {}
+        assert not inspected["HostConfig"]["PortBindings"]
 
 
 def test_a_mount_that_is_not_there_is_named(testbed: DockerTestbed, project: str, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def send(address: str, requests: list[dict[str, list[dict[str, Any]]]]) -> None:
         for begin in range(0, len(requests), 250):
             batch = requests[begin : begin + 250]
             for service in ("post", "loadgen"):
-                spans = [one for each in batch for one in each[service]]
+                spans = [span for sent in batch for span in sent[service]]
                 reply = client.post(
                     f"http://{address}:4318/v1/traces", json={"resourceSpans": [resource(service, spans)]}
                 )
@@ -129,13 +129,13 @@ def test_every_span_is_read_though_a_search_gives_few(jaeger: Container) -> None
 
 def test_time_is_charged_to_the_cache_that_sends_no_spans(jaeger: Container) -> None:
     spans = JaegerReader(APPLICATION).read(running(jaeger), BEGIN_NS, BEGIN_NS + WINDOW_NS, 3 * TRACES)
-    times = {one.service: one for one in service_times(spans, "nginx")}
-    assert {name: one.spans for name, one in times.items()} == dict.fromkeys(
+    times = {row.service: row for row in service_times(spans, "nginx")}
+    assert {name: row.spans for name, row in times.items()} == dict.fromkeys(
         ("nginx", "post", "post-memcached"), TRACES
     )
     assert times["post-memcached"].mean_ms.value == pytest.approx(0.3)
     assert times["nginx"].mean_ms.value == pytest.approx(0.2)
-    assert sum(one.share.value for one in times.values()) == pytest.approx(1.0)
+    assert sum(row.share.value for row in times.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -154,19 +154,19 @@ def test_time_is_charged_to_the_cache_that_sends_no_spans(jaeger: Container) -> 
 )
 def test_traces_are_read_from_an_address(jaeger: Container, address: str, form: str, traces: int) -> None:
     seconds = (BEGIN_NS // 10**9, (BEGIN_NS + WINDOW_NS) // 10**9)
-    start, end = (one * 10**6 for one in seconds)
-    since, until = (f"{datetime.fromtimestamp(one, UTC):%Y-%m-%dT%H:%M:%SZ}" for one in seconds)
-    found = read_all([address.format(jaeger.address, start=start, end=end, since=since, until=until)], form)
-    assert (len(found.spans.traces), found.rejected, found.unreadable) == (traces, {}, {})
-    assert {found.spans.strings[one] for one in set(found.spans.service)} == {"loadgen", "post"}
-    told = {one.name: one for one in analyse(found, View(entry="nginx")).services}
+    start, end = (second * 10**6 for second in seconds)
+    since, until = (f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}" for second in seconds)
+    extraction = read_all([address.format(jaeger.address, start=start, end=end, since=since, until=until)], form)
+    assert (len(extraction.spans.traces), extraction.rejected, extraction.unreadable) == (traces, {}, {})
+    assert {extraction.spans.strings[service] for service in set(extraction.spans.service)} == {"loadgen", "post"}
+    told = {service.name: service for service in analyse(extraction, View(entry="nginx")).services}
     assert told["post-memcached"].mean_ms.value == pytest.approx(0.3)
 
 
 def test_an_address_where_no_jaeger_answers(jaeger: Container) -> None:
-    found = read_all([f"http://{jaeger.address}:4318", "http://127.0.0.97:1"])
-    assert len(found.unreadable) == 2
-    assert len(found.spans) == 0
+    extraction = read_all([f"http://{jaeger.address}:4318", "http://127.0.0.97:1"])
+    assert len(extraction.unreadable) == 2
+    assert len(extraction.spans) == 0
 
 
 def test_only_the_window_is_read(jaeger: Container) -> None:

@@ -1,4 +1,4 @@
-"""A stack of the user's runs beside studies of the very same compose file, and never notices.
+"""A user's stack runs during studies of the very same compose file, undisturbed.
 
 It has everything that has a name outside of its project: a volume with a name of its own, an external volume and an
 external network, container names, a fixed port, and a directory of data.  Whatever happens to the study, the stack runs
@@ -88,13 +88,13 @@ class Stack:
     def data(self) -> dict[str, str]:
         """File -> digest, of everything that the stack keeps; idle stores write nothing."""
         volumes = json.loads(docker("volume", "inspect", f"ledger-{self.tag}", f"archive-{self.tag}"))
-        places = [Path(one["Mountpoint"]) for one in volumes] + [self.directory / "sessions"]
+        places = [Path(volume["Mountpoint"]) for volume in volumes] + [self.directory / "sessions"]
         files = [path for place in places for path in sorted(place.rglob("*")) if path.is_file()]
         assert len(files) >= len(STORES)
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def state(self) -> dict[str, Any]:
-        """What the engine and the port say of it."""
+        """Return its state, as the engine and its port answer."""
         named = [self.container(store) for store in STORES]
         shown = json.loads(docker("inspect", *named))
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as asking:
@@ -163,10 +163,10 @@ def until(running: subprocess.Popen[str], beginning: str) -> list[str]:
 
 
 def left_behind_of(home: Path) -> list[str]:
-    """What is left of any study of a TAILOR_HOME."""
+    """Return the names left behind by any study of a TAILOR_HOME."""
     studies = json.loads(tailor(home, "studies", "--json").stdout)
     assert studies
-    return [one for study in studies for one in left_behind(study["study"])]
+    return [name for study in studies for name in left_behind(study["study"])]
 
 
 def copied_for(home: Path) -> set[str]:
@@ -174,11 +174,11 @@ def copied_for(home: Path) -> set[str]:
     ours = {f"tailor-{study['study']}" for study in json.loads(tailor(home, "studies", "--json").stdout)}
     copies = docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for").split()
     shown = json.loads(docker("volume", "inspect", *copies)) if copies else []
-    return ours & {one["Labels"]["tailor.copy-for"] for one in shown}
+    return ours & {container["Labels"]["tailor.copy-for"] for container in shown}
 
 
 def in_the_study(service: str, *command: str) -> str:
-    """What a command says in the study's container of a service; a study makes new ones all the time."""
+    """Return a command's output in the study's container of a service; a study makes new ones all the time."""
     label = f"label=com.docker.compose.service={service}"
     for _ in range(100):
         for container in docker("ps", "-q", "--filter", "label=tailor.study", "--filter", label).split():
@@ -198,10 +198,10 @@ def test_a_stack_of_the_user_s_never_notices(home: Path, stack: Stack) -> None:
     assert "TAILOR_ALLOW='url-shortener:volumes.archive.external'" in said
     listed = json.loads(tailor(home, "doctor", str(stack.directory), "--json", code=3).stdout)
     assert {"url-shortener: networks.shared.external", "url-shortener: volumes.archive.external"} <= {
-        one["what"] for one in listed if one["state"] == "missing"
+        row["what"] for row in listed if row["state"] == "missing"
     }
     listed = json.loads(tailor(home, "doctor", str(stack.directory), "--json", TAILOR_ALLOW=ALLOWED).stdout)
-    assert any("container names of ledger, sessions, archive" in one["found"] for one in listed)
+    assert any("container names of ledger, sessions, archive" in row["found"] for row in listed)
 
     # A study that is stopped by Ctrl-C, by SIGTERM and by kill -9.
     for end, code in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)):

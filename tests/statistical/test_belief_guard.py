@@ -25,41 +25,41 @@ def logarithms(real: Problem, count: int = 150) -> list[Modelled]:
     level = real.truth(real.space.default())
     assert level is not None
     points = latin_hypercube(real.space, count, np.random.default_rng(7))
-    values = [(one, real.truth(one)) for one in points]
-    return [Modelled(one, math.log(value / level)) for one, value in values if value is not None]
+    values = [(point, real.truth(point)) for point in points]
+    return [Modelled(point, math.log(value / level)) for point, value in values if value is not None]
 
 
 def losses(points: list[Modelled]) -> list[float]:
     """log(final value with the model / without), seed by seed."""
-    found = []
+    losses_by_seed = []
     for seed in range(SEEDS):
         without, told = (run("tailor", problem(PROBLEM), seed, BUDGET, modelled=given) for given in ((), points))
-        found.append(math.log(told.values[-1] / without.values[-1]))
-    return found
+        losses_by_seed.append(math.log(told.values[-1] / without.values[-1]))
+    return losses_by_seed
 
 
 def upside_down(points: list[Modelled]) -> list[Modelled]:
-    """What is good is said to be bad: worse than nothing."""
-    return [one._replace(log_ratio=-one.log_ratio) for one in points]
+    """Invert the model: good configurations are said to be bad."""
+    return [point._replace(log_ratio=-point.log_ratio) for point in points]
 
 
 def shuffled(points: list[Modelled]) -> list[Modelled]:
-    """Said of other configurations."""
+    """Give the model's values to other configurations."""
     order = np.random.default_rng(1).permutation(len(points))
-    return [one._replace(log_ratio=points[place].log_ratio) for one, place in zip(points, order, strict=True)]
+    return [point._replace(log_ratio=points[place].log_ratio) for point, place in zip(points, order, strict=True)]
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [upside_down, shuffled])
 def test_a_wrong_model_does_no_harm(wrong: Callable[[list[Modelled]], list[Modelled]]) -> None:
-    found = losses(wrong(logarithms(problem(PROBLEM))))
-    bound = np.mean(found) + stats.t.ppf(0.95, len(found) - 1) * np.std(found, ddof=1) / math.sqrt(len(found))
-    assert bound < WORSE, [round(one, 3) for one in found]
+    lost = losses(wrong(logarithms(problem(PROBLEM))))
+    bound = np.mean(lost) + stats.t.ppf(0.95, len(lost) - 1) * np.std(lost, ddof=1) / math.sqrt(len(lost))
+    assert bound < WORSE, [round(loss, 3) for loss in lost]
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_right_model_helps() -> None:
-    found = losses(logarithms(problem(PROBLEM)))
-    assert stats.wilcoxon(found, alternative="less").pvalue < 0.05, [round(one, 3) for one in found]
+    lost = losses(logarithms(problem(PROBLEM)))
+    assert stats.wilcoxon(lost, alternative="less").pvalue < 0.05, [round(loss, 3) for loss in lost]

@@ -25,7 +25,7 @@ P95 = Objective((Term("p95", 1.0),))
 
 
 def verdict(rng: np.random.Generator, ratio: float, slope: float) -> Verdict:
-    """Of one study whose best has ``ratio`` of the default's value."""
+    """Return the verdict at equal speed of a study whose best has ``ratio`` times the default's value."""
 
     def windows(level: float, count: int) -> list[tuple[float, float]]:
         slow = rng.normal(4.0, 0.1, count)
@@ -36,13 +36,13 @@ def verdict(rng: np.random.Generator, ratio: float, slope: float) -> Verdict:
     trials: list[Trial] = [trial(number, windows(level, 3), number) for number, level in enumerate(levels, start=1)]
     for pair in range(PAIRS):
         for label, level in (("default", 10.0), ("best", 10.0 * ratio)):
-            one = trial(len(trials) + 1, windows(level, 1), 0 if label == "default" else 1)
-            trials.append(replace(one, purpose="verdict", label=label, pair=pair))
+            measured = trial(len(trials) + 1, windows(level, 1), 0 if label == "default" else 1)
+            trials.append(replace(measured, purpose="verdict", label=label, pair=pair))
     study = Study("s", "now", StudyState.COMPLETED, PLAN, "0", {}, MACHINE, {}, "docker", best=1)
-    found = equal_speed(study, trials, P95)
-    assert found is not None
-    assert found.verdict is not None
-    return found.verdict
+    comparison = equal_speed(study, trials, P95)
+    assert comparison is not None
+    assert comparison.verdict is not None
+    return comparison.verdict
 
 
 @pytest.mark.slow
@@ -51,8 +51,8 @@ def verdict(rng: np.random.Generator, ratio: float, slope: float) -> Verdict:
 def test_where_nothing_is_better_few_claim_it(slope: float) -> None:
     """At most 5 % of the studies, and no more than chance allows above (one-sided, 1 in 10,000)."""
     rng = np.random.default_rng(1)
-    found = [verdict(rng, 1.0, slope) for _ in range(STUDIES)]
-    claims = sum(one.statement != "no improvement shown" for one in found)
+    verdicts = [verdict(rng, 1.0, slope) for _ in range(STUDIES)]
+    claims = sum(answer.statement != "no improvement shown" for answer in verdicts)
     assert claims <= stats.binom.ppf(1 - 1e-4, STUDIES, 0.05), claims
 
 
@@ -60,8 +60,8 @@ def test_where_nothing_is_better_few_claim_it(slope: float) -> None:
 @pytest.mark.statistical
 def test_the_interval_covers_the_truth_and_is_narrow() -> None:
     rng = np.random.default_rng(2)
-    found = [verdict(rng, 0.94, 1.4) for _ in range(STUDIES)]
-    covered = sum(one.log_ratio.low <= math.log(0.94) <= one.log_ratio.high for one in found)
+    verdicts = [verdict(rng, 0.94, 1.4) for _ in range(STUDIES)]
+    covered = sum(answer.log_ratio.low <= math.log(0.94) <= answer.log_ratio.high for answer in verdicts)
     assert covered >= stats.binom.ppf(1e-4, STUDIES, 0.95), covered
-    assert np.median([one.log_ratio.high - one.log_ratio.low for one in found]) < 0.1
-    assert sum(one.statement == "improvement" for one in found) > 0.8 * STUDIES
+    assert np.median([answer.log_ratio.high - answer.log_ratio.low for answer in verdicts]) < 0.1
+    assert sum(answer.statement == "improvement" for answer in verdicts) > 0.8 * STUDIES

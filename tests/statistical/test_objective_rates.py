@@ -33,15 +33,15 @@ def test_quantile_intervals_cover(samples: int, probability: float) -> None:
     truth = -np.log(1 - probability)
     missed = 0
     for _ in range(2000):
-        found = quantile(rng.exponential(1, samples), probability)
-        missed += not found.low <= truth <= found.high
+        interval = quantile(rng.exponential(1, samples), probability)
+        missed += not interval.low <= truth <= interval.high
     assert missed <= stats.binom.ppf(0.999, 2000, 0.05)
 
 
 def test_a_queue_at_rest_is_stationary() -> None:
     rng = np.random.default_rng(20260107)
     windows = [change(sojourn_times(rng, 4000, 0.6), alpha=0.001, relative=0.5) for _ in range(1000)]
-    alarms = sum(found is not None and found.moved for found in windows)
+    alarms = sum(shift is not None and shift.moved for shift in windows)
     assert alarms < 10  # under 1 %
 
 
@@ -49,7 +49,7 @@ def test_independent_latencies_keep_to_alpha() -> None:
     # At alpha 1 %, where a thousand windows can tell; without the demand for a relevant change.
     rng = np.random.default_rng(20260108)
     windows = [change(rng.exponential(1, 4000), alpha=0.01, relative=0.0) for _ in range(1000)]
-    alarms = sum(found is not None and found.moved for found in windows)
+    alarms = sum(shift is not None and shift.moved for shift in windows)
     assert alarms <= stats.binom.ppf(0.999, 1000, 0.01)
 
 
@@ -57,5 +57,5 @@ def test_a_queue_that_becomes_three_times_as_slow_is_not() -> None:
     rng = np.random.default_rng(20260109)
     ramp = np.linspace(1, 3, 4000)
     windows = [change(sojourn_times(rng, 4000, 0.6) * ramp, alpha=0.001, relative=0.5) for _ in range(200)]
-    found = sum(one is not None and one.moved for one in windows)
-    assert found >= 180
+    alarms = sum(shift is not None and shift.moved for shift in windows)
+    assert alarms >= 180

@@ -34,11 +34,11 @@ def test_the_social_network_by_two_simulators(changed: dict[str, int]) -> None:
         rng = np.random.default_rng(seed)
         due = arrivals(150.0, SECONDS, True, rng)
         kinds = rng.choice(len(program.weight), size=len(due), p=program.weight / program.weight.sum())
-        found = simulate(program, due, kinds.astype(np.int32), seed=seed, until_s=math.inf)
+        run = simulate(program, due, kinds.astype(np.int32), seed=seed, until_s=math.inf)
         model = Application(program, seed)
         model.run(due.tolist(), kinds.tolist(), until=10 * SECONDS)
         assert len(model.latency_s) == len(due)
-        ours.append(np.array([found.latency_s.mean(), np.quantile(found.latency_s, 0.95)]))
+        ours.append(np.array([run.latency_s.mean(), np.quantile(run.latency_s, 0.95)]))
         theirs.append(np.array([np.mean(model.latency_s), np.quantile(model.latency_s, 0.95)]))
     # The same arrivals in both, other demands: paired differences of the logarithms.
     difference = np.log(np.array(ours)) - np.log(np.array(theirs))

@@ -26,9 +26,9 @@ ALPHA = 0.001
 
 def run(program: Program, rate: float, seconds: float, seed: int) -> tuple[Outcome, NDArray[np.bool_]]:
     due = arrivals(rate, seconds, True, np.random.default_rng(seed))
-    found = simulate(program, due, np.zeros(len(due), np.int32), seed=seed, until_s=10 * seconds)
-    assert np.isfinite(found.latency_s).all(), "every request that enters leaves"
-    return found, due > 0.1 * seconds
+    simulated = simulate(program, due, np.zeros(len(due), np.int32), seed=seed, until_s=10 * seconds)
+    assert np.isfinite(simulated.latency_s).all(), "every request that enters leaves"
+    return simulated, due > 0.1 * seconds
 
 
 def agrees(measure: Callable[[int], float], theory: float) -> None:
@@ -57,12 +57,12 @@ def test_m_m_1(load: float) -> None:
     program = station(workers=1, cores=1)
 
     def mean(seed: int) -> float:
-        found, kept = run(program, load, 20_000, seed)
-        return float(found.latency_s[kept].mean())
+        simulated, kept = run(program, load, 20_000, seed)
+        return float(simulated.latency_s[kept].mean())
 
     def p95(seed: int) -> float:
-        found, kept = run(program, load, 20_000, seed)
-        return float(np.quantile(found.latency_s[kept], 0.95))
+        simulated, kept = run(program, load, 20_000, seed)
+        return float(np.quantile(simulated.latency_s[kept], 0.95))
 
     agrees(mean, 1 / (1 - load))
     agrees(p95, -math.log(0.05) / (1 - load))
@@ -78,8 +78,8 @@ def test_m_m_c(servers: int) -> None:
     waits = last / (below + last)
 
     def mean(seed: int) -> float:
-        found, kept = run(program, load, 10_000, seed)
-        return float(found.latency_s[kept].mean())
+        simulated, kept = run(program, load, 10_000, seed)
+        return float(simulated.latency_s[kept].mean())
 
     agrees(mean, 1 + waits / (servers - load))
 
@@ -90,8 +90,8 @@ def test_m_g_1_processor_sharing(spread: float) -> None:
     program = station(workers=0, cores=1, kind=LOGNORMAL, spread=spread)
 
     def mean(seed: int) -> float:
-        found, kept = run(program, 0.7, 20_000, seed)
-        return float(found.latency_s[kept].mean())
+        simulated, kept = run(program, 0.7, 20_000, seed)
+        return float(simulated.latency_s[kept].mean())
 
     agrees(mean, 1 / 0.3)
 
@@ -114,8 +114,8 @@ def test_an_open_tandem() -> None:
     program = build.program()
 
     def mean(seed: int) -> float:
-        found, kept = run(program, 0.7, 10_000, seed)
-        return float(found.latency_s[kept].mean())
+        simulated, kept = run(program, 0.7, 10_000, seed)
+        return float(simulated.latency_s[kept].mean())
 
     agrees(mean, 0.5 / (1 - 0.35) + 1.0 / (1 - 0.7))
 
@@ -148,9 +148,9 @@ def test_a_closed_network() -> None:
 
     def mean(seed: int) -> float:
         due = np.zeros(clients)
-        found = simulate(program, due, np.zeros(clients, np.int32), seed=seed, until_s=1e9)
-        calls = found.span_parent >= 0
-        started, ended = found.span_start[calls], found.span_end[calls]
+        simulated = simulate(program, due, np.zeros(clients, np.int32), seed=seed, until_s=1e9)
+        calls = simulated.span_parent >= 0
+        started, ended = simulated.span_start[calls], simulated.span_end[calls]
         late = (started > 200) & (started < 4_000)
         return float((ended - started)[late].mean())
 

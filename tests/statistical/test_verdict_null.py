@@ -1,4 +1,4 @@
-"""How often the verdict claims what is not there, and how often it sees what is.
+"""The rate of false improvements in verdicts, and the rate of real ones that they see.
 
 Fixed seeds.  A bound on a rate is the 99.9 % quantile of its binomial count, so a sound rate passes it with
 probability 0.999 under a fresh seed.

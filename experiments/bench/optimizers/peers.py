@@ -11,7 +11,7 @@ from optimizer.trial import Observation
 
 
 class NGOpt(Nevergrad):
-    """What nevergrad chooses by itself for the space and the budget.
+    """The algorithm that nevergrad itself chooses for the space and the budget.
 
     That may be an algorithm which takes one suggestion after the other; asked for more, it has none of its own.
     """

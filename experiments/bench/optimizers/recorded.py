@@ -57,8 +57,8 @@ def record(name: str) -> dict[str, Any]:
     )  # fmt: skip
     cuts = [study["reduction"]["kept"] for study in studies if study.get("reduction")]
     if cuts:
-        space = space.subset(one.name for one in space.parameters if one.group in cuts[0])
-    results = [one for study in studies for one in _results(study, space)]
+        space = space.subset(parameter.name for parameter in space.parameters if parameter.group in cuts[0])
+    results = [result for study in studies for result in _results(study, space)]
     return {
         "kind": "recorded-study",
         "version": 1,
@@ -69,11 +69,13 @@ def record(name: str) -> dict[str, Any]:
 
 
 def _results(study: Mapping[str, Any], space: SearchSpace) -> Iterator[Result]:
-    trials = [one for one in study["trials_detail"] if one["told_value"] and one["purpose"] in ("default", "search")]
-    default = statistics.fmean(math.log(one["told_value"]) for one in trials if one["purpose"] == "default")
-    for one in trials:
-        values = {**space.default(), **one["configuration"]}
-        yield Result(values, math.exp(math.log(one["told_value"]) - default), one["standard_error"])
+    trials = [
+        trial for trial in study["trials_detail"] if trial["told_value"] and trial["purpose"] in ("default", "search")
+    ]
+    default = statistics.fmean(math.log(trial["told_value"]) for trial in trials if trial["purpose"] == "default")
+    for trial in trials:
+        values = {**space.default(), **trial["configuration"]}
+        yield Result(values, math.exp(math.log(trial["told_value"]) - default), trial["standard_error"])
 
 
 def main() -> None:

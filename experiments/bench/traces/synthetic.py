@@ -72,7 +72,7 @@ def _made(trace: np.ndarray, parent: np.ndarray, start: np.ndarray, end: np.ndar
 
 def jaeger_documents(megabytes: int, files: int) -> list[bytes]:
     """Jaeger JSON as its query API gives it: about a kilobyte a span, most of it tags."""
-    found = []
+    documents = []
     per_span = 850
     per_file = max(1, megabytes * 1_000_000 // files // per_span // 25)
     for number in range(files):
@@ -96,8 +96,8 @@ def jaeger_documents(megabytes: int, files: int) -> list[bytes]:
                     "warnings": None,
                 }
             )  # fmt: skip
-        found.append(orjson.dumps({"data": traces, "total": 0, "limit": 0, "offset": 0, "errors": None}))
-    return found
+        documents.append(orjson.dumps({"data": traces, "total": 0, "limit": 0, "offset": 0, "errors": None}))
+    return documents
 
 
 def _span(spans: SpanTable, row: int, trace: str) -> dict[str, object]:

@@ -39,7 +39,7 @@ class Shared:
         return met
 
     def _rate(self) -> float:
-        """What each thread gets of a core that nobody shares."""
+        """Return the share of an unshared core that each thread gets."""
         count = len(self._left)
         busy = min(count, self._cores)
         rate = 1.0 / (1.0 + self._sharing * (busy - 1.0) / (self._cores - 1.0)) if busy > 1.0 else 1.0
