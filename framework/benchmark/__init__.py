@@ -1,1 +1,1 @@
-"""Races of optimizers, on generated problems and on twins."""
+"""Races of optimizers, on generated problems, twins and measured tables."""

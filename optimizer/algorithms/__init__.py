@@ -1,0 +1,1 @@
+"""The algorithms: one optimizer, one file; each is an entry point of the group ``tailor.optimizers``."""

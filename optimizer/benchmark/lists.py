@@ -1,4 +1,4 @@
-"""Lists of problems: one for development, another for claims.  Written before Tailor's optimizer was tuned.
+"""Lists of problems: for development and, held out, for claims.  Written before Tailor's optimizer was tuned on them.
 
 A problem is a line of text: "microservices SEED SERVICES SHAPE DIMENSIONS", "SUITE FUNCTION DIMENSIONS INSTANCE", or
 "table TABLE OBJECTIVE ..." of measured configurations, whose files the caller reads.
