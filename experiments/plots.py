@@ -1,4 +1,4 @@
-"""How experiments draw what was gained, with the paper's numbers beside ours."""
+"""Figures of the experiments' gains, with the paper's numbers next to ours."""
 
 from __future__ import annotations
 

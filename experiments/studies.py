@@ -87,7 +87,7 @@ class Experiment:
     def side_by_side(
         self, name: str, application: Path, arms: Mapping[str, Path], *, pairs: int, window_s: float, **more: Any
     ) -> Mapping[str, Any]:
-        """Named configurations in groups of fresh runs, each compared with the default; no search.
+        """Measure named configurations in groups of fresh runs, each compared with the default; no search.
 
         ``arms``: name -> a configuration file, or the result file of a study whose best it is.
         """
@@ -307,7 +307,7 @@ def with_interval(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
 ) -> dict[str, float]:
-    """95 % percentile bootstrap over configurations."""
+    """Return the value with its 95 % percentile bootstrap interval over configurations."""
     rng = np.random.default_rng(1)
     drawn = [
         statistic(first[places], second[places]) for places in rng.integers(len(first), size=(RESAMPLES, len(first)))
@@ -329,7 +329,7 @@ def trial_document(trial: Trial, default: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
-    """One line for each key, and one for each trial."""
+    """Write a result file: a line for each key, and one for each trial."""
     lines = []
     for key, value in document.items():
         if key == "trials_detail":

@@ -70,7 +70,7 @@ class Campaign:
     # ------------------------------------------------------------------ processes
 
     def start(self) -> None:
-        """Start whatever does not run."""
+        """Start every process that does not run."""
         environment = os.environ | {
             "TAILOR_HOME": str(self.directory / "home"), "TAILOR_DATABASE": self.database,
             "TAILOR_APPLICATIONS": str(self.directory / "apps"), "TAILOR_REQUESTS_PER_S": "0",
@@ -85,7 +85,7 @@ class Campaign:
                     )
 
     def kill(self, name: str, away_s: float = 0.0) -> None:
-        """SIGKILL, whatever it is doing; ``away_s``: how long a database stays away."""
+        """Send SIGKILL at any moment; ``away_s``: how long a database stays away."""
         self.kills[name] = self.kills.get(name, 0) + 1
         if name == "database":
             assert self.kill_database is not None
@@ -205,7 +205,7 @@ class Campaign:
     # ------------------------------------------------------------------ what has to be so
 
     def undisturbed(self, seeds: Sequence[int]) -> list[list[Mapping[str, Any]]]:
-        """The trials of the same studies, run one after the other in a store of their own."""
+        """Return the trials of the same studies, run one after the other in a store of their own."""
         kept = opened(self.settings("undisturbed"))
         keys = {"application": self.directory / "apps" / "url-shortener"}
         documents = []
@@ -217,7 +217,7 @@ class Campaign:
         return documents
 
     def recorded(self, studies: Sequence[str]) -> list[list[Mapping[str, Any]]]:
-        """The trials that the disturbed studies ended with."""
+        """Return the trials that the disturbed studies ended with."""
         kept = opened(self.settings(database=self.database))
         try:
             for study in studies:
@@ -228,7 +228,7 @@ class Campaign:
             kept.close()
 
     def broken_off(self, studies: Sequence[str]) -> int:
-        """Trials of the disturbed studies that had to be measured again."""
+        """Return the number of trials of the disturbed studies that had to be measured again."""
         kept = opened(self.settings(database=self.database))
         try:
             trials = itertools.chain.from_iterable(kept.store.trials(study) for study in studies)
@@ -251,7 +251,7 @@ def said(kept: Opened, study: str) -> list[Mapping[str, Any]]:
 
 
 def _consistent(kept: Opened, study: str) -> None:
-    """Events and trials tell the same story: what was said to be finished is there, once."""
+    """Check that events and trials agree: each trial that was reported finished is stored once."""
     trials: Sequence[Trial] = kept.store.trials(study)
     numbers = [trial.number for trial in trials]
     assert not any(trial.state is TrialState.RUNNING for trial in trials)

@@ -27,7 +27,7 @@ ANSWER_S = 20
 
 
 def _output(command: list[str]) -> tuple[bool, str]:
-    """Whether a command succeeded, and what it said."""
+    """Return whether a command succeeded, and its output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
     except subprocess.TimeoutExpired:

@@ -33,7 +33,7 @@ class Server:
         subprocess.run(["docker", "rm", "--force", "--volumes", self._name], check=False, capture_output=True)
 
     def kill(self, away_s: float = 0.0) -> None:
-        """SIGKILL for the server and everything in its container; after ``away_s`` it is started again."""
+        """Send SIGKILL to the server and everything in its container; after ``away_s`` it is started again."""
         _docker("kill", "--signal", "KILL", self._name)
         time.sleep(away_s)
         _docker("start", self._name)

@@ -82,13 +82,13 @@ def campaign(seed: int, go_on: Callable[[int], bool], failures: Path | None = No
 
 
 def check(document: bytes, outcome: Outcome) -> None:
-    """Read and analyse a document; raises AssertionError for a wrong sum, or whatever should not have been raised."""
+    """Read and analyse a document; raises AssertionError for a wrong sum, or any error that the reader lets through."""
     columns = SpanColumns()
     try:
         read_into(columns, document)
     except TracesMissing:
         outcome.refused += 1
-        # What was read before the fault is still sound.
+        # The traces before the fault are still sound.
     spans, rejected = columns.table()
     outcome.rejected.update(rejected)
     outcome.traces += len(spans.traces)
@@ -117,7 +117,7 @@ def check(document: bytes, outcome: Outcome) -> None:
 
 
 def case(seed: int, number: int) -> bytes:
-    """The document of a case: the same seed and number, the same bytes."""
+    """Return the document of a case: equal seeds and numbers give equal bytes."""
     rng = random.Random(seed * 1_000_003 + number)
     form = rng.choice(list(WRITERS))
     document = WRITERS[form](*spans_of(rng))
@@ -139,7 +139,7 @@ def case(seed: int, number: int) -> bytes:
 
 
 def spans_of(rng: random.Random) -> list[Span]:
-    """A trace that is sound, or nearly: cycles, two roots, strange lengths and equal ids come up."""
+    """Return a trace that is sound, or nearly: cycles, two roots, strange lengths and equal ids come up."""
     count = rng.choice((1, 2, 3, 8, 40))
     services = ("nginx", "post", "text", "user")
     spans: list[Span] = []
@@ -185,7 +185,7 @@ def _break(parsed: Any, rng: random.Random) -> None:
 
 
 def _damaged(document: bytes, rng: random.Random) -> bytes:
-    """The bytes with one place cut, flipped, repeated or filled with noise."""
+    """Return the bytes with one place cut, flipped, repeated or filled with noise."""
     if not document:
         return bytes(rng.randrange(256) for _ in range(rng.randrange(20)))
     begin = rng.randrange(len(document))

@@ -47,7 +47,7 @@ http { server { listen 8080; location / { return 200 "%s\\n"; } } }
 
 
 def quiet(_: str) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def new_project() -> str:

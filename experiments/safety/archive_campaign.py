@@ -154,7 +154,7 @@ class Importing:
         self._note("an import may be run", way=way)
 
     def _looked_at(self) -> Mapping[str, str]:
-        """Every file below the directory but the database, by its content."""
+        """Return path -> digest of every file below the directory, without the database."""
         return {
             str(path.relative_to(self._directory)): _digest(path)
             for path in self._directory.rglob("*")

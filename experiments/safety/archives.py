@@ -133,7 +133,7 @@ class Archives:
             parts["latencies.parquet"] = rng.choice([b"", b"PAR1", b"PAR1" * 9, bytes(data[:-9]), *_tables()])
 
     def _bomb(self, parts: dict[str, bytes]) -> None:
-        """Small as a file; gigabytes, or a great many values, when it is unpacked."""
+        """Make a part that is small as a file; gigabytes, or a great many values, when it is unpacked."""
         kind = self._random.randrange(5)
         if kind == 0:
             parts["study.json"] = b" " * (200 * MIB)
@@ -152,7 +152,9 @@ class Archives:
     def _renumbered(self, parts: dict[str, bytes]) -> None:
         """Give it the id of another study."""
         document = json.loads(parts["study.json"])
-        name = self._random.choice([*IDS, *(json.loads(parts["study.json"])["study"]["id"] for parts in self._exports)])
+        name = self._random.choice(
+            [*IDS, *(json.loads(export["study.json"])["study"]["id"] for export in self._exports)]
+        )
         document["study"]["id"] = name
         for trial in document["trials"]:
             trial["study"] = name
@@ -199,7 +201,7 @@ class Archives:
 
 
 def packed(parts: Mapping[str, bytes]) -> bytes:
-    """A zip file of these parts."""
+    """Return a zip file of these parts."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in parts.items():

@@ -59,7 +59,7 @@ class Tally:
 
 
 class ComposeCampaign:
-    """``compose``: the command that is asked what it makes of admitted documents, where there is one.
+    """Documents against the gate.  ``compose``: the command that reads admitted documents too, or None.
 
     What documents must not contain is in this process's environment while it works.
     """
@@ -204,7 +204,7 @@ class ComposeCampaign:
 
 
 def docker_compose() -> ComposeCommand | None:
-    """The plugin of generation 2, which prints JSON; None where there is none."""
+    """Return the plugin of generation 2, which prints JSON; None where it is not installed."""
     try:
         command = ComposeCommand.find((("docker", "compose"), ("docker-compose",)))
     except TailorError:
@@ -213,6 +213,6 @@ def docker_compose() -> ComposeCommand | None:
 
 
 def campaign(count: int, seed: int, sample: int) -> Mapping[str, Any]:
-    """So many documents, of which at most ``sample`` that were admitted are shown to Docker Compose."""
+    """Run so many documents; show at most ``sample`` of the admitted ones to Docker Compose."""
     with tempfile.TemporaryDirectory(prefix="safety-") as directory:
         return ComposeCampaign(Path(directory), docker_compose(), sample).run(count, seed)

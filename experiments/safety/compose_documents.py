@@ -45,7 +45,7 @@ MOUNTS = (
     "./new:/n", "/proc/self/root/etc:/e:ro", "./data:/d:ro,Z", "data:/v:nocopy", "./conf/:/c", "./data//..//..:/u",
     "$$:/x",
 )  # fmt: skip
-# What is on the list, at its edges: a document of these alone is mostly admitted, and then has to stay inside.
+# Keys of the allow-list, at its edges: a document of these alone is mostly admitted, and then has to stay inside.
 GENTLE: Mapping[str, Sequence[Any]] = {
     "cap_add": (["NET_BIND_SERVICE"], ["cap_chown", "KILL"]),
     "cgroup": ("private", ""),

@@ -163,7 +163,7 @@ class Requests:
         return self._path() if rng.random() < 0.5 else rng.choice(TEXTS)
 
     def _encoded(self, text: str) -> str:
-        """As clients do, or twice, or partly, or not at all."""
+        """Percent-encode as clients do, or twice, or partly, or not at all."""
         raw = text.encode("utf-8", "surrogatepass")
         ways: Sequence[Callable[[], str]] = (
             lambda: quote(raw, safe=""), lambda: quote(quote(raw, safe="")), lambda: quote(raw, safe="/."),

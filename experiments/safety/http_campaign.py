@@ -29,7 +29,7 @@ MOST_BYTES = 2**30  # of the service, and of each process that it begins
 def campaign(
     requests: int, seed: int, size: Size, rounds: int, told: Callable[[str], None] = lambda text: None
 ) -> Mapping[str, Any]:
-    """Send so many hostile requests and let each scene happen so many times; what was answered, and every finding."""
+    """Send so many hostile requests and play each scene so many times; return the answers' counts and every finding."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="safety-") as directory:
         place = Place(Path(directory))
@@ -69,7 +69,7 @@ def campaign(
 
 
 def _guarded(act: Callable[[], None], judge: Judge) -> Callable[[], None]:
-    """An error of a scene is a finding, too."""
+    """Return a scene whose error is a finding."""
 
     def guarded() -> None:
         try:
@@ -98,7 +98,7 @@ def _client(port: int, judge: Judge, requests: Requests, count: int) -> threadin
 
 
 def _look_at_log(log: Path, judge: Judge) -> None:
-    """A bug is in the log, whatever its answer said."""
+    """Note every error in the service's log as a finding."""
     for line in log.read_text(errors="replace").splitlines():
         if '"Traceback' in line or "a request failed" in line or "Exception in" in line:
             judge.note("the log has an error", line=f"{line[:300]} ... {line[-1500:]}")
@@ -145,5 +145,5 @@ def _result(
 
 
 def shown(result: Mapping[str, Any]) -> str:
-    """Without the long lists."""
+    """Return the result without its long lists."""
     return json.dumps({name: value for name, value in result.items() if name not in ("answers", "findings")}, indent=1)

@@ -54,7 +54,7 @@ class Judge:
             self.note(problem, request=repr(request)[:2000], status=answer.status, answer=repr(answer.body[:2000]))
 
     def note(self, problem: str, **about: Any) -> None:
-        """A finding."""
+        """Record a finding."""
         with self._guard:
             self.found += 1
             if len(self.findings) < MOST_KEPT:

@@ -30,7 +30,7 @@ ASKS_FOR_NOTHING: Sequence[Any] = (None, False, "", 0, "0", "false", [], {})
 def problems(
     document: Mapping[str, Any], *, readable: Sequence[Path], own: Path, project: str, hidden: Sequence[str]
 ) -> list[str]:
-    """Why a document reaches out of its containers; empty where it does not.
+    """Return the reasons why a document reaches out of its containers; empty where it does not.
 
     ``readable``: directories whose files may be mounted read-only.  ``own``: the deployment's directory, whose copies
     may be written.  ``project``: the beginning of every name on the engine; empty: nothing may have a name.
@@ -147,7 +147,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _below(path: str, directories: Sequence[Path]) -> bool:
-    """Whether a path leads, every link followed, to below one of these directories."""
+    """Return whether a path, with every link followed, lies below one of these directories."""
     real = os.path.realpath(path)
     return any(
         os.path.commonpath([real, os.path.realpath(directory)]) == os.path.realpath(directory)

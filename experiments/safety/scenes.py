@@ -64,7 +64,7 @@ class Scenes:
     # ------------------------------------------------------------------ connections
 
     def half_sent(self) -> None:
-        """Many connections that say a part of a request; the service answers others meanwhile."""
+        """Open many connections that send a part of a request; the service answers others meanwhile."""
         waiting: list[socket.socket] = []
         try:
             for _ in range(self._size.halves):
@@ -80,7 +80,7 @@ class Scenes:
                 connection.close()
 
     def streams(self) -> None:
-        """One caller wants more event streams than one may have."""
+        """Open more event streams than one caller may have."""
         path = f"/v1/studies/{self._known.streamed}/events"
         watching: list[socket.socket] = []
         statuses: list[int] = []
@@ -107,7 +107,7 @@ class Scenes:
     # ------------------------------------------------------------------ readers
 
     def readers(self) -> None:
-        """Many ask for the same page of a study that has just changed, and for many different answers."""
+        """Ask many times for the page of a study that has just changed, and for many other answers."""
         tuned, elsewhere = self._known.tuned, self._known.elsewhere
         self._post(f"/v1/external/{elsewhere}/ask", {"client": "reader", "count": 1}, (200,))
         paths = [f"/studies/{tuned}", f"/studies/{elsewhere}", f"/v1/studies/{elsewhere}/export", "/optimizers"]
@@ -119,7 +119,7 @@ class Scenes:
     # ------------------------------------------------------------------ launches, stops
 
     def keys_at_once(self) -> None:
-        """Launches with one key at the same time: one study, and one outcome for each body."""
+        """Launch with one key at the same time: one study, and one outcome for each body."""
         key = ((b"Idempotency-Key", secrets.token_hex(8).encode()), *JSON)
         launch = {**JOB, "iterations": 1, "repetitions": 1, "pairs": 0, "quick": True}
         other = {"name": "mine", "parameters": PARAMETERS, "optimizer": "random", "budget": 5}
@@ -148,7 +148,7 @@ class Scenes:
     # ------------------------------------------------------------------ asks
 
     def large_asks(self) -> None:
-        """Each client asks for a hundred configurations of a large space of its own."""
+        """Let each client ask for a hundred configurations of a large space of its own."""
 
         def client(optimizer: str, parameters: int) -> None:
             made = {"name": "large", "parameters": space(parameters), "optimizer": optimizer, "budget": 10_000}
@@ -183,7 +183,7 @@ class Scenes:
         statuses: Sequence[int],
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Answer:
-        """Judged as all are, and whether it has one of these statuses."""
+        """Send a request, judge the answer, and check that it has one of these statuses."""
         shown = path.partition("?")[0]
         for study, name in (
             (self._known.tuned, "tuned"),

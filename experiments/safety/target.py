@@ -69,7 +69,7 @@ class Place:
         return self.hidden[-1]
 
     def _add_bad_applications(self) -> None:
-        """One that cannot be read, and some whose compose files ask for what a study may not have."""
+        """Add one that cannot be read, and some whose compose files ask for what a study may not have."""
         (self.apps / "broken").mkdir()
         (self.apps / "broken" / "application.yaml").write_text(BROKEN.format(secret=self._secret()))
         asks = {
@@ -146,12 +146,12 @@ PARAMETERS: list[dict[str, Any]] = [
 
 
 def space(size: int) -> list[dict[str, Any]]:
-    """Parameters of a space of one's own, in groups of ten."""
+    """Return the parameters of an external study's space, in groups of ten."""
     return [{"name": f"s{n // 10}.p{n}", "kind": "real", "default": 0.5, "low": 0, "high": 1} for n in range(size)]
 
 
 def prepared(address: str) -> Known:
-    """Studies to aim at, made by good requests."""
+    """Prepare studies to aim at, by valid requests."""
     with httpx.Client(base_url=f"{address}/v1", timeout=PATIENCE_S) as client:
 
         def post(path: str, body: dict[str, Any]) -> Any:
@@ -220,7 +220,7 @@ class Memory:
 
 
 def memory_of(process: int) -> tuple[int, int]:
-    """(resident, its share) [bytes]; 0 for one that is gone."""
+    """Return (resident, proportional share) of a process [bytes]; zeros where it has ended."""
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Requests as bytes on a connection, and answers with everything in them unpacked: no client's good manners between."""
+"""Requests as bytes on a connection, with no client library between; answers with everything in them unpacked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Request:
     body: bytes | None = None
 
     def encoded(self) -> bytes:
-        """With Host and Content-Length where they are not given."""
+        """Return the bytes, with Host and Content-Length added where they are not given."""
         names = {name.lower() for name, _ in self.headers}
         headers = list(self.headers)
         if b"host" not in names:
@@ -54,7 +54,7 @@ class Answer:
 
     @property
     def everything(self) -> bytes:
-        """All bytes in which something could be found."""
+        """Return all bytes that are searched for secrets."""
         said = "\n".join(f"{name}: {value}" for name, value in self.headers).encode("latin-1", "replace")
         return b"\n".join([said, self.body, *self.unpacked])
 
@@ -72,7 +72,7 @@ class Connection:
             self._socket = None
 
     def send(self, request: Request) -> Answer:
-        """The answer; ``status`` 0 where there was none.  Raises TimeoutError where nothing comes."""
+        """Return the answer; ``status`` 0 where there was none.  Raises TimeoutError where nothing comes."""
         fresh = self._socket is None
         answer = self._sent(request)
         if answer.status or fresh:

@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
 
 
 def page_of(browser: Browser, here: Here, width: int = 1200, **options: object) -> tuple[Page, list[str]]:
-    """A page, and whatever went wrong or was asked of another place."""
+    """Return a page, and its errors and requests to other hosts."""
     where: Any = {"viewport": {"width": width, "height": 900}, "base_url": str(here.client.base_url), **options}
     context = browser.new_context(**where)
     context.set_default_timeout(1000 * PATIENCE_S)

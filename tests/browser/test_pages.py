@@ -47,7 +47,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def opened(browser: Browser, path: Path, width: int) -> tuple[Page, list[str]]:
-    """The page, and whatever went wrong or was asked of another place."""
+    """Return the page, and its errors and requests to other hosts."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)

@@ -61,7 +61,7 @@ def tune(
 
 
 def left_behind(study: str = "") -> list[str]:
-    """Containers, networks and volumes of a study (or of any), apart from kept data."""
+    """Return containers, networks and volumes of a study (or of any), without kept data."""
     label = f"label=tailor.study={study}" if study else "label=tailor.study"
     names: list[str] = []
     for what in (["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"]):
@@ -71,7 +71,7 @@ def left_behind(study: str = "") -> list[str]:
 
 
 def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
-    """The study's trials in order.  Raises Disturbed where a window was refused as invalid."""
+    """Return the study's trials in order.  Raises Disturbed where a window was refused as invalid."""
     trials: list[dict[str, Any]] = json.loads(tailor(home, "show", study, "--json", code=0, **more).stdout)[
         "trials_detail"
     ]
@@ -93,7 +93,7 @@ def edit(application: Path, file: str, old: str, new: str) -> None:
 
 
 def slice_in(directory: Path) -> Path:
-    """A copy of the slice with wide limits and little data; its directory."""
+    """Copy the slice, with wide limits and little data; return its directory."""
     target = directory / "url-shortener"
     shutil.copytree(ROOT / "apps" / "url-shortener", target)
     text = (target / "application.yaml").read_text()

@@ -54,7 +54,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def value_of(parameter: Parameter, round_: int) -> Value:
-    """Round 0: the default; 1: the low end; 2: the high end; choices take their turns."""
+    """Return the value of a round.  Round 0: the default; 1: the low end; 2: the high end; choices take their turns."""
     if not parameter.ordered:
         return parameter.default if round_ == 0 else parameter.choices[round_ % len(parameter.choices)]
     low, high = parameter.low, parameter.high
@@ -64,7 +64,7 @@ def value_of(parameter: Parameter, round_: int) -> Value:
 
 
 def read_back(deployment: Deployment, directory: Path, patience_s: float = 60.0) -> list[str]:
-    """Deploy; the parameters that did not take effect in this time, and the services that did not answer."""
+    """Deploy; return the parameters that did not take effect in this time, and the services that did not answer."""
     for name, text in deployment.files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)

@@ -91,7 +91,7 @@ def plan(document: Mapping[str, Any] = MIX, *, warmup_s: float = 0.5, window_s: 
 
 
 class Meter:
-    """Stands where the testbed's usage does, and counts."""
+    """Takes the place of the testbed's usage, and counts."""
 
     def __init__(self) -> None:
         self.calls = 0

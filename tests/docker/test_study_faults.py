@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.docker, PATIENT]
 
 
 def started(home: Path, application: Path, iterations: int) -> subprocess.Popen[str]:
-    """A study in a process of its own; its lines are on standard error."""
+    """Start a study in a process of its own; its lines are on standard error."""
     command = [*TAILOR, "tune", str(application), *SHORT, "--iterations", str(iterations)]
     return subprocess.Popen(
         command,
@@ -49,7 +49,7 @@ def started(home: Path, application: Path, iterations: int) -> subprocess.Popen[
 
 
 def wait_for(running: subprocess.Popen[str], beginning: str) -> None:
-    """Read the study's lines up to one that begins so."""
+    """Read the study's lines up to one with this beginning."""
     assert running.stderr is not None
     said = []
     for line in running.stderr:
@@ -96,7 +96,7 @@ def test_ctrl_c_pauses_and_cleans_up(home: Path, slice_application: Path) -> Non
 
 
 def first_search_trial(home: Path) -> int:
-    """The number of the first trial after the default's, which may take more than one; 0 before it begins."""
+    """Return the number of the first search trial (after those of the default); 0 before it begins."""
     if not (home / "tailor.db").is_file():
         return 0
     with closing(sqlite3.connect(f"file:{home / 'tailor.db'}?mode=ro", uri=True, timeout=30)) as database:
@@ -107,7 +107,7 @@ def first_search_trial(home: Path) -> int:
 
 
 def kill_while_loaded(home: Path, service: str) -> Callable[[], bool]:
-    """Kill a service's container once the load of the first search trial runs; tells whether it did."""
+    """Kill a service's container once the load of the first search trial runs; return whether it did."""
 
     def running(*filters: str) -> list[str]:
         command = ["docker", "ps", "-q", *(word for label in filters for word in ("--filter", f"label={label}"))]

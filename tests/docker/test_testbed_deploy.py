@@ -22,7 +22,7 @@ def docker(*arguments: str) -> str:
 
 
 def left(project: str) -> list[str]:
-    """Everything of a project that the engine still has."""
+    """Return everything of a project that the engine still has."""
     asked = (
         ["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"],
     )  # fmt: skip

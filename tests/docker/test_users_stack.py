@@ -86,7 +86,7 @@ class Stack:
             subprocess.run(["docker", *command], capture_output=True, check=False)
 
     def data(self) -> dict[str, str]:
-        """File -> digest, of everything that the stack keeps; idle stores write nothing."""
+        """Return file -> digest of everything that the stack keeps; idle stores write nothing."""
         volumes = json.loads(docker("volume", "inspect", f"ledger-{self.tag}", f"archive-{self.tag}"))
         places = [Path(volume["Mountpoint"]) for volume in volumes] + [self.directory / "sessions"]
         files = [path for place in places for path in sorted(place.rglob("*")) if path.is_file()]
@@ -150,7 +150,7 @@ def started(home: Path, application: Path, iterations: int) -> subprocess.Popen[
 
 
 def until(running: subprocess.Popen[str], beginning: str) -> list[str]:
-    """The study's lines up to one that begins so."""
+    """Read the study's lines up to one with this beginning."""
     assert running.stderr is not None
     said = []
     for line in running.stderr:
@@ -170,7 +170,7 @@ def left_behind_of(home: Path) -> list[str]:
 
 
 def copied_for(home: Path) -> set[str]:
-    """Projects of studies of a TAILOR_HOME that have copies of the user's data."""
+    """Return projects of studies of a TAILOR_HOME that have copies of the user's data."""
     ours = {f"tailor-{study['study']}" for study in json.loads(tailor(home, "studies", "--json").stdout)}
     copies = docker("volume", "ls", "-q", "--filter", "label=tailor.copy-for").split()
     shown = json.loads(docker("volume", "inspect", *copies)) if copies else []

@@ -26,7 +26,7 @@ def at_most(rate: float, studies: int = STUDIES) -> int:
 
 
 def null_study(rng: np.random.Generator, pairs: int, factor: float = 1.0) -> tuple[float, str]:
-    """A study in which all configurations are alike but for ``factor``: the gain it saw, and its verdict."""
+    """Run a study whose configurations are all alike but for ``factor``; return the gain it saw, and its verdict."""
     runs = np.exp(rng.normal(math.log(10), SIGMA, (CONFIGURATIONS, REPETITIONS)))
     default = trial_value(np.exp(rng.normal(math.log(10), SIGMA, REPETITIONS)).tolist())
     seen = 1 - min(trial_value(values.tolist()) for values in runs) / default

@@ -86,7 +86,7 @@ def tune() -> Any:
 
 
 def typed(*arguments: str) -> TuneRequest:
-    """The request of a command line."""
+    """Return the request of a command line."""
     given = dict(tune().make_context("tune", ["apps/none", *arguments]).params)
     assert given.pop("as_json") is False
     return options.request_of(given.pop("application"), given)
@@ -288,7 +288,7 @@ OTHERS = {
 
 
 def with_defaults(path: Path) -> Iterator[tuple[str, set[str]]]:
-    """Each class and function of a module, with those of its fields or parameters that are named as an option."""
+    """Yield each class and function of a module, with its fields or parameters that are an option with a default."""
     for node in ast.walk(ast.parse(path.read_text())):
         names: set[str] = set()
         if isinstance(node, ast.ClassDef):

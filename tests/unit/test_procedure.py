@@ -37,7 +37,7 @@ def start(bench: Bench, plan: StudyPlan = PLAN) -> tuple[Study, Procedure]:
 
 
 def again(bench: Bench) -> Procedure:
-    """The procedure as another process would open it."""
+    """Return the procedure as another process would open it."""
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     return Procedure(bench, bench.store.get("s1"), space)
 

@@ -151,7 +151,7 @@ def test_mounted_files_of_the_application_are_named_from_where_it_is() -> None:
 
 
 def changed(file: Path, tmp_path: Path, **parts: bytes | None) -> Path:
-    """The file with some parts replaced, added or (None) left out."""
+    """Return the file with some parts replaced, added or (None) left out."""
     path = tmp_path / "changed.zip"
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():

@@ -57,7 +57,7 @@ def there(tmp_path: Path) -> Iterator[Place]:
 
 
 def tree(directory: Path) -> Mapping[str, str]:
-    """Everything below a directory, byte for byte; the database by its rows (its log moves pages about)."""
+    """Return everything below a directory, byte for byte; the database by its rows (its log moves pages about)."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "/"
         for path in sorted(directory.rglob("*"))

@@ -31,7 +31,7 @@ EXCEPTIONS = {
 
 
 def sizes() -> Iterator[tuple[str, str, int, int]]:
-    """(file, name, size, limit) of every file, function and class."""
+    """Yield (file, name, size, limit) of every file, function and class."""
     for room in ("framework", "optimizer"):
         for path in sorted((ROOT / room).rglob("*.py")):
             text, name = path.read_text(), str(path.relative_to(ROOT))

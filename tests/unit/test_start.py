@@ -41,7 +41,7 @@ FOR_OPTIONS = {"pydantic"}  # with which typer itself reads the values of option
 
 
 def loaded(home: Path, *arguments: str) -> tuple[str, set[str]]:
-    """Standard output of a command, and the packages that it loaded."""
+    """Return standard output of a command, and the packages that it loaded."""
     environment = {**os.environ, "TAILOR_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     environment.pop("TAILOR_DATABASE", None)
     done = subprocess.run(

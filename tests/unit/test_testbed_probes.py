@@ -98,7 +98,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b'{"value": 7}')
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the terminal."""
+        """Log nothing."""
 
 
 @contextmanager

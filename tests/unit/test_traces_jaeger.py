@@ -33,7 +33,7 @@ Answer = Callable[[str, str, dict[str, str]], tuple[int, bytes]]
 
 @contextmanager
 def served(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """An HTTP server on the loopback interface; yields its port."""
+    """Serve HTTP on the loopback interface; yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -48,7 +48,7 @@ def served(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> Iterator[i
         do_POST = do_GET  # noqa: N815 - the name is the base class's
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer((host, port), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -37,7 +37,7 @@ def traces(path: Path) -> TraceSet:
 
 
 def outside(spans: SpanTable) -> int:
-    """Spans that lie outside their parent altogether, so that clipping would drop them."""
+    """Return the number of spans that lie wholly outside their parent, so that clipping would drop them."""
     rows = np.flatnonzero(spans.parent >= 0)
     above = spans.parent[rows]
     away = (spans.start_ns[rows] >= spans.end_ns[above]) | (spans.end_ns[rows] <= spans.start_ns[above])

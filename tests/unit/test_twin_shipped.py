@@ -62,7 +62,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _shape(value: Any) -> Any:
-    """Without the numbers."""
+    """Return the document without its numbers."""
     if isinstance(value, dict):
         return {key: _shape(item) for key, item in value.items()}
     if isinstance(value, list):
