@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "edit": "Tune other parameters in a study that was stopped; what was measured is kept where it still fits.",
     },
     "bench": {
-        "bench": "Race optimizers on synthetic problems; no engine is needed.",
+        "bench": "Race optimizers on synthetic problems or measured tables; no engine is needed.",
         "replay": "Run optimizers on the space of a recorded study, answered from its record; no engine is needed.",
     },
     "export": {

@@ -75,11 +75,12 @@ def search_space(
     services = {service.name for service, _ in candidates.values()}
     for name in sorted(only | without):
         if name not in candidates and name not in services:
-            raise UnknownName("service or parameter", name, services | candidates.keys())
+            field = "only" if name in only else "without"
+            raise UnknownName("service or parameter", name, services | candidates.keys(), field=field)
     weaker = {name: p.name for name, (_, p) in candidates.items() if p.weakens != "nothing"}
     for name in sorted(allowed):
         if name not in weaker and name not in weaker.values():
-            raise UnknownName("parameter that weakens something", name, weaker)
+            raise UnknownName("parameter that weakens something", name, weaker, field="allow_weaker")
     chosen = []
     for name, (service, parameter) in candidates.items():
         if only and not {name, service.name} & only:

@@ -156,7 +156,7 @@ class StudyStoreContract:
         for number, application in plans.items():
             store.create(replace(study(f"20260102-00000{number}-cc"), plan=replace(PLAN, application=application)))
         of_shop = store.page(10, application="shop")
-        assert [kept.plan.application for kept in of_shop] == ["shop", "/somewhere/shop"], "the newest first"
+        assert [kept.id[-4] for kept in of_shop] == ["2", "1"], "the newest first"
 
     def test_events_are_replayed_from_an_id(self, store: StudyStore) -> None:
         first = store.add_event(study().id, ReplayDiverged(3))

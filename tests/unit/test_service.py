@@ -181,3 +181,8 @@ def test_a_study_starts_from_the_results_of_another(tailor: Opened) -> None:
     assert known.configuration == best.configuration
     with pytest.raises(InputError, match="say nothing of limits"):
         tailor.studies.create(replace(REQUEST, history=(StudyId(first),), subject_to=("p99 <= 40",)))
+
+
+def test_a_study_of_one_parameter(tailor: Opened) -> None:
+    study = tailor.studies.prepared(replace(REQUEST, only=("cache.size",)))
+    assert [parameter["name"] for parameter in study.space["parameters"]] == ["cache.size"]
