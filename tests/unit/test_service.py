@@ -184,5 +184,5 @@ def test_a_study_starts_from_the_results_of_another(tailor: Opened) -> None:
 
 
 def test_a_study_of_one_parameter(tailor: Opened) -> None:
-    study = tailor.studies.prepared(replace(REQUEST, only=("cache.size",)))
-    assert [parameter["name"] for parameter in study.space["parameters"]] == ["cache.size"]
+    study = tailor.studies.prepared(replace(REQUEST, only=("cache.threads",)))
+    assert [parameter["name"] for parameter in study.space["parameters"]] == ["cache.threads"]
