@@ -106,10 +106,10 @@ class Interference:
     pressure: NDArray[np.float64]
     weights: NDArray[np.float64]
 
-    def slowdown(self, service: str, beside: Sequence[str]) -> float:
+    def slowdown(self, service: str, neighbours: Sequence[str]) -> float:
         """Predict the ratio of a service's latency beside other services to its latency alone."""
         row = self.services.index(service)
-        pressure = sum((self.pressure[self.services.index(name)] for name in beside), np.zeros(len(self.resources)))
+        pressure = sum((self.pressure[self.services.index(name)] for name in neighbours), np.zeros(len(self.resources)))
         return float(np.exp(np.sum(self.weights * self.sensitivity[row] * pressure)))
 
 

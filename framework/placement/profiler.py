@@ -192,8 +192,8 @@ class Profiler:
         self._step(f"{probe.kind} beside {intensity:g} of its kind")
         self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest))
         with (
-            self._colocation.stressors.beside(running, probe) as read,
-            self._colocation.stressors.beside(running, other) if other else nullcontext(),
+            self._colocation.stressors.stress(running, probe) as read,
+            self._colocation.stressors.stress(running, other) if other else nullcontext(),
         ):
             self._bench.clock.sleep(self._request.window_s)
         self._keep(StressorProbe(probe.kind, intensity, read().per_second))
@@ -241,18 +241,19 @@ class Profiler:
         counted = {(pair.service, pair.neighbour, pair.position) for pair in self._pairs if not pair.invalid}
         running = None
         for service, neighbour in (drawn[index] for index in chosen):
-            for position, beside in enumerate((False, True, True, False)):
+            for position, colocated in enumerate((False, True, True, False)):
                 self._done += 1
                 if (service, neighbour, position) in counted:
                     continue
                 running = running or self._deployed()
-                self._bench.watch(ProfileWindowStarted(self._done, self._planned, service, neighbour if beside else ""))
-                place = {service: self._place} | ({neighbour: self._place} if beside else {})
+                other = neighbour if colocated else ""
+                self._bench.watch(ProfileWindowStarted(self._done, self._planned, service, other))
+                place = {service: self._place} | ({neighbour: self._place} if colocated else {})
                 self._colocation.isolation.pin(running, dict.fromkeys(running.containers, self._rest) | place)
                 seed = zlib.crc32(f"{self._request.seed} {service} {neighbour}".encode())
                 for _ in range(ATTEMPTS):
                     window = self._window(running, service, None, 0, position, seed)
-                    self._keep(ColocationPair(service, neighbour, position, beside, window.mean_ms, window.invalid))
+                    self._keep(ColocationPair(service, neighbour, position, colocated, window.mean_ms, window.invalid))
                     if not window.invalid:
                         break
 
@@ -274,7 +275,7 @@ class Profiler:
     ) -> ProfileWindow:
         before = self._colocation.counters.threads(running)
         with (
-            self._colocation.stressors.beside(running, stressor) if stressor else nullcontext(_nothing) as read,
+            self._colocation.stressors.stress(running, stressor) if stressor else nullcontext(_nothing) as read,
             self._colocation.counters.counted(running, service) as counters,
         ):
             load, spans, created = self._load(running, seed, self._rest)

@@ -129,7 +129,7 @@ def ratios(pairs: Sequence[ColocationPair]) -> Sequence[tuple[str, str, float]]:
     rows = []
     for service, neighbour in sorted({(pair.service, pair.neighbour) for pair in pairs}):
         valid = [p for p in pairs if (p.service, p.neighbour) == (service, neighbour) and not p.invalid]
-        logs = {beside: [math.log(p.mean_ms) for p in valid if p.beside is beside] for beside in (True, False)}
+        logs = {there: [math.log(p.mean_ms) for p in valid if p.beside is there] for there in (True, False)}
         if all(logs.values()):
             rows.append((service, neighbour, math.exp(statistics.fmean(logs[True]) - statistics.fmean(logs[False]))))
     return rows

@@ -16,7 +16,7 @@ class Stressors(Protocol):
     def check(self) -> None:
         """Raise MissingPrerequisite, with the remedy, where stressors cannot run."""
 
-    def beside(self, running: Running, stressor: Stressor) -> AbstractContextManager[Callable[[], Stressed]]:
+    def stress(self, running: Running, stressor: Stressor) -> AbstractContextManager[Callable[[], Stressed]]:
         """Run a stressor inside the block; after the block, the callable returns the work that it did.
 
         Raises DeploymentFailed.

@@ -59,7 +59,7 @@ class PretendColocation:
         self.losses = [max(loss, intensity / 3) for loss in self.losses]
 
     @contextmanager
-    def beside(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
+    def stress(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
         self.on_start(self.count)
         self.count += 1
         self.feel(stressor.intensity)

@@ -32,7 +32,7 @@ class DockerStressors:
             raise MissingPrerequisite(f"image {IMAGE} is not on this machine", "run `make images`")
 
     @contextmanager
-    def beside(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
+    def stress(self, running: Running, stressor: Stressor) -> Iterator[Callable[[], Stressed]]:
         """Run a stressor inside the block; the yielded callable returns its work, after the block only.
 
         Raises DeploymentFailed where it does not start, or did not run to the end of the block.
