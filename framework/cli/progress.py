@@ -101,7 +101,7 @@ class StudyProgress:
                 kept = f"{reduction.parameters} of {reduction.parameters_before} parameters"
                 self._console.print(f"reduction {reduction.kind}: {kept} are tuned")
             case PriorComputed(points):
-                best = math.exp(min(point.log_ratio for point in points))
+                best = math.exp(min((point.log_ratio for point in points), default=0.0))
                 self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
             case SmallerFound(configurations):
                 self._smaller_found(len(configurations))

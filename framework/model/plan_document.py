@@ -14,7 +14,8 @@ from framework.model.study import Study
 RENAMED = {"warm-up": "warmup_s", "frozen": "iterations"}
 """Name in ``extra`` -> field of the decisions, where they differ."""
 NAMES: Mapping[str, str] = {field: name for name, field in RENAMED.items()}
-EDIT_FIELDS = ("after", "default")
+EDIT_FIELDS, EDITED = ("after", "default"), ("only", "allow_weaker")
+"""Fields of an edit in ``extra``, and those that it had in the plan itself."""
 
 
 def study_document(study: Study) -> dict[str, Any]:
@@ -26,18 +27,24 @@ def study_document(study: Study) -> dict[str, Any]:
 
 def plan_document(study: Study) -> dict[str, Any]:
     """Return the effective plan of a study with its decisions."""
-    return joined(encode(study.effective_plan), encode(study.decisions))
+    return joined(encode(study.plan), encode(study.decisions))
 
 
 def joined(plan: Mapping[str, Any], decisions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan with its decisions, both as ``encode`` returns them; leave out decisions that were not taken."""
+    """Return the effective plan with its decisions; arguments as ``encode`` returns them.
+
+    Decisions that were not taken are left out.
+    """
+    replaced = {name: decisions[name] for name in RENAMED.values() if decisions.get(name) is not None}
+    if decisions.get("edits"):
+        replaced |= {name: decisions["edits"][-1][name] for name in EDITED if name in decisions["edits"][-1]}
     extra = {}
     for field, value in decisions.items():
         if field == "edits":
             value = [{name: edit[name] for name in EDIT_FIELDS} for edit in value]
         if value is not None and (value != [] or field == "minimal" or field == "prior"):
             extra[NAMES.get(field, field)] = value
-    return {**plan, "extra": extra}
+    return {**plan, **replaced, "extra": extra}
 
 
 def separated(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -50,6 +57,6 @@ def separated(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     decisions: dict[str, Any] = {RENAMED.get(name, name): value for name, value in extra.items()}
     if decisions.get("edits"):  # each edit changed the plan itself
         *before, last = decisions["edits"]
-        chosen = {name: plan[name] for name in ("only", "allow_weaker") if name in plan}
+        chosen = {name: plan[name] for name in EDITED if name in plan}
         decisions["edits"] = [*before, {**last, **chosen}]
     return plan, decisions

@@ -108,18 +108,14 @@ class Verdict:
     no_worse: Literal["no worse", "undecided"]
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
-    scale: Literal["ratio", "difference"] = (
-        "ratio"  # "difference": relative to the default's absolute value; gain is then -log_ratio
-    )
+    scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
 
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
     """The request of a study in full; it never changes.  ``StudyDecisions`` holds what the study decides later."""
 
-    application: (
-        str  # a directory, or an external study's name: read it through Study.directory and Study.application_name
-    )
+    application: str  # read it through Study.directory and Study.application_name, which say what it is
     optimizer: str
     optimizer_options: Mapping[str, Any]
     iterations: int

@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from framework.errors import NotFound, StoreError
 from framework.model import TrialState
@@ -26,7 +29,7 @@ from framework.model.decisions import (
 from framework.model.documents import encode
 from framework.model.plan_document import plan_document
 from framework.store.artefacts import FileArtefacts
-from framework.store.database import Database
+from framework.store.database import MIGRATIONS, Database
 from framework.store.offers import SqlOfferStore
 from framework.store.schema import leases
 from framework.store.studies import SqlStudyStore
@@ -141,13 +144,41 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
     opened.close()
 
 
-def test_decisions_that_an_older_store_kept_in_the_plan(tmp_path: Path) -> None:
-    """Every kind of decision is read as it was written then, and written back for an older Tailor."""
-    url, artefacts = f"sqlite:///{tmp_path / 's.db'}", FileArtefacts(tmp_path / "artefacts")
+def downgraded(url: str, revision: str) -> None:
+    """Bring a database back to an older revision of its schema."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    engine.dispose()
+
+
+def test_decisions_that_an_older_store_kept_in_the_plan(url: str, tmp_path: Path) -> None:
+    """Every kind of decision goes back to where an older Tailor reads it, and is read from there."""
+    artefacts = FileArtefacts(tmp_path / "artefacts")
+    decisions = StudyDecisions(
+        initial={"cache.size": 5},
+        inert=("cache.policy",),
+        history=(ImportedResults("s0", {"cache.size": 1}, (Known({"cache.size": 9}, -0.1, 0.02),)),),
+        warmup_s=7.0,
+        reduction=CUT,
+        prior=(ModelledPoint({}, math.inf),),
+        iterations=4,
+        minimal=(),
+        edits=(SpaceEdit(3, {"cache.size": 2}, only=("cache",)),),
+    )
     new = SqlStudyStore(Database(url), artefacts, VirtualClock())
-    new.create(study())
+    new.create(replace(study(), decisions=decisions))
     new.close()
-    extra = {
+    downgraded(url, "0006")
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        plan = connection.execute(sa.select(sa.table("studies", sa.column("plan", sa.JSON)))).scalar_one()
+    engine.dispose()
+    assert (plan["warmup_s"], plan["iterations"], plan["only"]) == (7.0, 4, ["cache"]), "as an older Tailor changed it"
+    assert plan["extra"] == {
         "initial": {"cache.size": 5},
         "inert": ["cache.policy"],
         "history": [
@@ -164,26 +195,10 @@ def test_decisions_that_an_older_store_kept_in_the_plan(tmp_path: Path) -> None:
         "minimal": [],
         "edits": [{"after": 3, "default": {"cache.size": 2}}],
     }
-    with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
-        [(text,)] = database.execute("SELECT plan FROM studies").fetchall()
-        old = {**json.loads(text), "warmup_s": 7.0, "iterations": 4, "only": ["cache"], "extra": extra}
-        database.execute("UPDATE studies SET plan = ?", (json.dumps(old),))
-        database.execute("UPDATE alembic_version SET version_num = '0006'")
-        database.execute("ALTER TABLE studies DROP COLUMN decisions")
-    opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
+    opened = SqlStudyStore(Database(url), artefacts, VirtualClock())  # which migrates it again
     read = opened.get(study().id)
-    assert read.decisions == StudyDecisions(
-        initial={"cache.size": 5},
-        inert=("cache.policy",),
-        history=(ImportedResults("s0", {"cache.size": 1}, (Known({"cache.size": 9}, -0.1, 0.02),)),),
-        warmup_s=7.0,
-        reduction=CUT,
-        prior=(ModelledPoint({}, math.inf),),
-        iterations=4,
-        minimal=(),
-        edits=(SpaceEdit(3, {"cache.size": 2}, only=("cache",)),),
-    )
-    plan = read.effective_plan
-    assert (plan.warmup_s, plan.iterations, plan.only) == (7.0, 4, ("cache",))
-    assert plan_document(read) == old
+    assert read.decisions == decisions
+    effective = read.effective_plan
+    assert (effective.warmup_s, effective.iterations, effective.only) == (7.0, 4, ("cache",))
+    assert plan_document(read) == plan
     opened.close()
