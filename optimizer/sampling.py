@@ -7,6 +7,7 @@ parameters: Tolson, Asadzadeh, Maier & Zecchin, Water Resources Research 45 (200
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -17,6 +18,9 @@ from optimizer.models.tied_parameters import TiedParameters
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 _DRAWS = 1000  # uniform draws after which a space counts as (almost) used up
+FEW_PARAMETERS = 6
+FEW_VALUES = 8  # in the geometric mean over the parameters
+MANY_VALUES = 1024  # a parameter with more counts as one of these, a continuous one too
 _COUNTABLE = 100_000  # spaces up to this size are then listed, so that every last configuration is found
 
 
@@ -63,6 +67,14 @@ def every(space: SearchSpace) -> list[Configuration]:
         return []
     rows = (Configuration(zip(space.names, row, strict=True)) for row in itertools.product(*listed))
     return list(dict.fromkeys(space.canonical(row) for row in rows))
+
+
+def values_are_few(space: SearchSpace) -> bool:
+    """Return whether a few points fill the space: it has few parameters, or these have few values."""
+    if len(space) <= FEW_PARAMETERS:
+        return True
+    logarithms = [math.log2(min(parameter.cardinality, MANY_VALUES)) for parameter in space.parameters]
+    return math.fsum(logarithms) / len(logarithms) <= math.log2(FEW_VALUES)
 
 
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:

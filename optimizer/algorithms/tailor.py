@@ -2,12 +2,12 @@
 
 Parameters of one name in many services (threads, heaps, pools) are moved as one at first, and modelled as tied.
 
-Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; candidates that change
-few parameters of the best: Regis & Shoemaker, Engineering Optimization 45 (2013) [RS13]; the model: ``additive``;
-expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending suggestions:
-Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu, Weinberger &
-Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation 10(1) (2006),
-ParEGO [K06]; the prior mean: a model of the application (``simulator_prior``) or CPU costs (``resource_model``).
+Sources: trust region: Eriksson, Pearce, Gardner, Turner & Poloczek, NeurIPS 2019 (TuRBO) [E19]; the model:
+``additive``; expected improvement from the lowest posterior mean: Picheny, Wagner & Ginsbourger 2013 [P13]; pending
+suggestions: Ginsbourger, Le Riche & Carraro 2010, "kriging believer" [G10]; measured constraints: Gardner, Kusner, Xu,
+Weinberger & Cunningham, ICML 2014 [G14]; several objectives: Knowles, IEEE Transactions on Evolutionary Computation
+10(1) (2006), ParEGO [K06]; the prior mean: a model of the application (``simulator_prior``) or CPU costs
+(``resource_model``).
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.base import Optimizer, Option, Scored
+from optimizer.candidates import Neighbourhood
 from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.resource_model import MIN_TRIALS, ResourceModel
 from optimizer.models.simulator_prior import SimulatorPrior, fitted_rho
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
-from optimizer.sampling import grouped_design, unseen
+from optimizer.sampling import grouped_design, latin_hypercube, unseen, values_are_few
 from optimizer.space import Configuration
 from optimizer.trial import ObservationState
 
-_CHANGED = (1, 2, 3, 5, 8, 13, 20)  # mean numbers of parameters that a candidate changes
 _MOST_CENTRES = 8  # candidates at which the second round starts
-_TIED_SHARE = 0.3  # share of the candidates in which tied parameters move as one
 _SMALLEST_REGION = 0.05  # in ranges of the parameters
 _DOUBT = 0.05  # variance of a trial's success or failure about its expectation
 _UNINFORMATIVE = 1e9  # variance of a point without information
@@ -48,6 +47,9 @@ class Tailor(Optimizer):
 
     Where trials have costs (a service's CPU time per request), their predicted sum is the prior mean of the process, as
     far as the values follow it.
+
+    In a small space (few parameters, or few values of each) the start-up design fills the space, and every parameter
+    has a part of the model: the effects of single parameters add up far from the points that are known.
 
     A second process of the same length scales models the probability of success, and each measured constraint has a
     process of its own.  Several objectives are combined to a weighted sum, with new weights at each ask.
@@ -115,14 +117,20 @@ class Tailor(Optimizer):
         told = [value[configuration] for configuration in self._best_modelled if configuration in value]
         return self.simulator_prior is not None and not (told and level is not None and min(told) >= level)
 
+    @cached_property
+    def few_values(self) -> bool:
+        """Whether the space is small: its start-up design fills it, and each parameter has a part of the model."""
+        return values_are_few(self.space)
+
     def _design(self) -> int:
         wanted = int(self.options["believed" if self._trusts_model else "design"])
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
-        """Return a point of the start-up design, on the way from the best so far to points that fill the space.
+        """Return a point of the start-up design.
 
-        All parameters move, so that the design shows which services matter, but not so far that most points are bad.
+        In a small space its points fill the space.  In others they are on the way from the best so far to such points:
+        all parameters move, so that the design shows which services matter, but not so far that most points are bad.
         The best configurations of a model of the application come first, while ``_trusts_model``.
         """
         size = self._design()
@@ -131,10 +139,15 @@ class Tailor(Optimizer):
             if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
                 return good[number], f"among the best of the model, {number + 1} of {len(good)}"
         if number < size:
-            point = self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
+            point = self._design_point(number, size)
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
+
+    def _design_point(self, number: int, size: int) -> Configuration:
+        if self.few_values:
+            return latin_hypercube(self.space, size, self.stream(1))[number]
+        return self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
 
     def _design_points(self, size: int) -> list[Configuration]:
         """Return the points that the design moves towards: tied parameters have one value in each."""
@@ -212,17 +225,14 @@ class _Model:
     def __init__(self, optimizer: Tailor, scores: list[Scored], rng: np.random.Generator | None = None) -> None:
         self.space = optimizer.space
         self.encoder = optimizer.encoder
-        self._unordered = ~optimizer.ordered
         # Priors from traces only guide the search.  In the model (more variance, shorter length scales) they made the
         # results 5 % worse (experiments/bench/optimizers, "Where time goes").
         weights = optimizer.priors()
-        self.weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
+        weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         own = optimizer.own_priors()
-        self.layout = Layout.of(self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05))
-        first = np.arange(len(self.space))  # the first member of each parameter's tied set
-        for tied in self.layout.sets:
-            first[tied.members] = tied.members[0]
-        _, self._set = np.unique(first, return_inverse=True)
+        self.layout = Layout.of(
+            self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05), alone=optimizer.few_values
+        )
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
@@ -239,6 +249,8 @@ class _Model:
         # Where nothing keeps the constraints yet: the smallest violation, which is first in the scores.
         place = int(np.argmin(np.where(kept, self.means, np.inf))) if kept.any() else 0
         self.centre = scores[place].configuration
+        tied = [tied.members for tied in self.layout.sets]
+        self.near = Neighbourhood(self.encoder, ~optimizer.ordered, self.process.relevance * weights, tied).near
         self._limits(optimizer, scores)
         self._failures(optimizer, configurations)
 
@@ -331,33 +343,6 @@ class _Model:
             mean, deviation = process.predict(x)
             gain = gain * ndtr((limit - mean) / deviation)
         return np.asarray(gain)
-
-    def near(self, centres: list[Array], size: float, count: int, rng: np.random.Generator) -> Array:
-        """Return ``count`` points around the centres: some parameters are moved [RS13], relevant ones more often.
-
-        In a share of the points tied parameters move as one.
-        """
-        tied = round(_TIED_SHARE * count)
-        middle = np.stack([centres[i] for i in rng.integers(len(centres), size=count)])
-        alone = self._moved(middle[tied:], size, np.arange(len(self.space)), rng)
-        return self.encoder.snap(np.concatenate([alone, self._moved(middle[:tied], size, self._set, rng)]))
-
-    def _moved(self, middle: Array, size: float, part: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        """Move some parts of each row.  ``part``: the part of each parameter; a part moves by one amount."""
-        count, parts = len(middle), int(part.max()) + 1
-        likely = np.bincount(part, self.process.relevance * self.weights)
-        likely = 0.5 * likely / likely.sum() + 0.5 / parts
-        wanted = np.minimum(np.array(_CHANGED)[rng.integers(len(_CHANGED), size=count)], parts)
-        chosen = rng.random((count, parts)) < np.minimum(1.0, wanted[:, None] * likely[None, :])
-        empty = np.flatnonzero(~chosen.any(axis=1))
-        chosen[empty, rng.choice(parts, size=len(empty), p=likely)] = True
-        moved = middle + size * rng.standard_normal((count, parts))[:, part]
-        moved = np.where(
-            moved < 0.0, np.minimum(-moved, 1.0), np.where(moved > 1.0, np.maximum(2.0 - moved, 0.0), moved)
-        )
-        fresh = rng.random((count, parts))[:, part]
-        redrawn = self._unordered[None, :] | (rng.random((count, parts)) < 0.1)[:, part]
-        return np.where(chosen[:, part], np.where(redrawn, fresh, moved), middle)
 
 
 def _values(optimizer: Optimizer, scores: list[Scored]) -> tuple[Array, Array]:

@@ -50,11 +50,16 @@ class Layout:
     sets: tuple[TiedParameters, ...] = ()
 
     @classmethod
-    def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array) -> Layout:
-        """Return the layout of a space.  ``columns``: number per parameter; ``weight``: per parameter, of any mean."""
+    def of(cls, space: SearchSpace, columns: Sequence[int], weight: Array, *, alone: bool = False) -> Layout:
+        """Return the layout of a space.
+
+        ``columns``: number per parameter; ``weight``: per parameter, of any mean; ``alone``: a parameter that is not
+        tied to others has a part of its own too, so that the effects of parameters add up far from the known points.
+        """
+        fewest = 1 if alone else MIN_MEMBERS
         number = {group: index for index, group in enumerate(space.groups)}
         group = np.array([number[parameter.group] for parameter in space.parameters])
-        sets = tuple(tied for tied in tied_parameters(space, columns) if len(tied.members) >= MIN_MEMBERS)
+        sets = tuple(tied for tied in tied_parameters(space, columns) if len(tied.members) >= fewest)
         return cls(np.repeat(np.arange(len(columns)), columns), group, weight / weight.mean(), sets)
 
     @property
