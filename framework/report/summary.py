@@ -23,6 +23,7 @@ from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
+from framework.report.rates import RATIO, over_rates, ratio_level
 from framework.report.speed import EqualSpeed, equal_speed
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
@@ -94,10 +95,10 @@ def summarise(
     phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
     return Summary(
         study=study,
-        objective=objective_name(application.objective.terms),
-        unit=_unit(application.objective.terms),
-        default=_level(default, "default", finished, study.verdict),
-        best=_level(best, "best", finished, study.verdict),
+        objective=objective_name(application.objective.terms) + over_rates(study.plan),
+        unit=RATIO if study.plan.rates else _unit(application.objective.terms),
+        default=_level(default, "default", study.verdict),
+        best=_level(best, "best", study.verdict),
         changes=changes(_default_of(study, best), best.configuration, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
@@ -168,9 +169,11 @@ def _unit(terms: Sequence[Term]) -> str:
     return "" if any(t.quantity in ("throughput", "cpu", "errors") for t in terms) else "ms"
 
 
-def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: Verdict | None) -> Level | None:
+def _level(trial: Trial | None, label: str, verdict: Verdict | None) -> Level | None:
     if trial is None or trial.value is None:
         return None
+    if verdict is not None and verdict.per_rate:
+        return Level(trial.number, ratio_level(verdict, label), fresh=True)
     if verdict is not None:
         return Level(trial.number, verdict.default_ms if label == "default" else verdict.best_ms, fresh=True)
     half = 1.96 * trial.standard_error if trial.standard_error is not None else math.inf
