@@ -59,8 +59,8 @@ def numbers(texts: list[str], option: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for text in texts for part in text.split(","))
     except ValueError:
-        found = ",".join(texts)
-        raise InputError(f"{option}: found {found!r}; allowed: numbers with commas between them") from None
+        typed = ",".join(texts)
+        raise InputError(f"{option}: found {typed!r}; allowed: numbers with commas between them") from None
 
 
 def values(pairs: list[str], option: str) -> dict[str, Any]:

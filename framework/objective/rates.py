@@ -46,11 +46,11 @@ class Rates:
     def __post_init__(self) -> None:
         rates, weights = self.rates, self.weights
         if len(rates) < 2 or rates[0] <= 0 or not all(a < b < math.inf for a, b in pairwise(rates)):
-            raise FieldError("rates", rates, "at least two, above 0, each larger than the one before")
+            raise FieldError("rates", _written(rates), "at least two, above 0, each larger than the one before")
         if self.over not in OVER:
             raise FieldError("over", self.over, ", ".join(OVER))
         if len(weights) != len(rates) or not all(0 < weight < math.inf for weight in weights):
-            raise FieldError("weights", weights, f"{len(rates)} numbers above 0, one for each rate")
+            raise FieldError("weights", _written(weights), f"{len(rates)} numbers above 0, one for each rate")
 
     def combined(self, ratios: Ratios) -> float:
         """Return the logarithm of the value: the largest log ratio, or their weighted mean."""
@@ -66,6 +66,10 @@ class Rates:
     def worst(self, ratios: Ratios) -> float:
         """Return the rate with the largest log ratio."""
         return max(self.rates, key=lambda rate: ratios[rate])
+
+
+def _written(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def rates_of(plan: StudyPlan) -> Rates | None:

@@ -171,7 +171,7 @@ def _check_rates(request: TuneRequest, objective: Objective) -> None:
         if not option.contains(rate):
             raise FieldError("rates", rate, option.range())
     if len(request.rates) > MOST_RATES:
-        raise FieldError("rates", request.rates, f"at most {MOST_RATES}")
+        raise FieldError("rates", f"{len(request.rates)} rates", f"at most {MOST_RATES}")
     if request.rate_rps is not None:
         raise InputError(FieldName("rate_rps"), ": not allowed with ", FieldName("rates"), ", which name all of them")
     if request.target_ms is not None:
