@@ -266,7 +266,7 @@ def trials_table(trials: list[Trial], objective: str) -> Table:
             trial.state,
             "" if trial.value is None else f"{trial.value:.2f}",
             "" if trial.standard_error is None else f"{100 * trial.standard_error:.0f} %",
-            str(len(trial.measurements)),
+            str(len({(m.repetition, m.attempt) for m in trial.measurements})),  # of several rates: each has windows
             escape(trial.reason.splitlines()[0] if trial.reason else ""),
         )
     return table

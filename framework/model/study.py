@@ -109,8 +109,8 @@ class Verdict:
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
     scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
-    per_rate: Mapping[str, Verdict] = field(default_factory=dict)  # rate [requests/s] -> result at it; where several
-    worst_rps: float | None = None  # several rates, worst case: the rate of ``default_ms`` and ``best_ms``
+    per_rate: tuple[Verdict, ...] = ()  # of several rates, the comparison at each one
+    rate_rps: float | None = None  # of several rates: the one of this comparison, or the worst of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def compare_over(rates: Rates, reference: Arm, candidate: Arm) -> Verdict | None
     """Compare the pairs that both arms have measured at every rate; None for fewer than two.
 
     ``Verdict.per_rate`` has the comparison at each rate; ``default_ms`` and ``best_ms`` are those of the worst rate
-    (``worst_rps``), or of the geometric means over the rates.
+    (``rate_rps``), or of the geometric means over the rates.
     """
     numbers = [
         number
@@ -61,14 +61,16 @@ def compare_over(rates: Rates, reference: Arm, candidate: Arm) -> Verdict | None
     if len(numbers) < 2:
         return None
     per_rate = {
-        rate: compare([reference[n][rate] for n in numbers], [candidate[n][rate] for n in numbers])
+        rate: replace(
+            compare([reference[n][rate] for n in numbers], [candidate[n][rate] for n in numbers]), rate_rps=rate
+        )
         for rate in rates.rates
     }
     if rates.over == "worst":
         whole = _worst(rates, per_rate, reference, candidate, numbers)
     else:
         whole = compare(*([_mean(rates, arm[number]) for number in numbers] for arm in (reference, candidate)))
-    return replace(whole, per_rate={f"{rate:.10g}": result for rate, result in per_rate.items()})
+    return replace(whole, per_rate=tuple(per_rate.values()))
 
 
 def _worst(
@@ -89,7 +91,6 @@ def _worst(
         no_worse="no worse" if all(v.no_worse == "no worse" for v in per_rate.values()) else "undecided",
         gain=Estimate(-math.expm1(ratio.value), -math.expm1(high), -math.expm1(low), len(numbers)),
         coverage=1 - above - below if k else 0.0,
-        worst_rps=worst,
     )
 
 

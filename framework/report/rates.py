@@ -32,8 +32,8 @@ def where(plan: StudyPlan, verdict: Verdict) -> str:
     """Return the addition to a statement of the verdict: at which of several rates, or over them."""
     if not plan.rates:
         return ""
-    if verdict.worst_rps is not None:
-        return f" at the worst of {len(plan.rates)} rates ({verdict.worst_rps:g} requests/s)"
+    if verdict.rate_rps is not None:
+        return f" at the worst of {len(plan.rates)} rates ({verdict.rate_rps:g} requests/s)"
     return f" in the {'weighted ' if plan.weights else ''}geometric mean over {len(plan.rates)} rates"
 
 
@@ -58,10 +58,10 @@ def at_highest_in_words(plan: StudyPlan) -> str:
 def rate_lines(verdict: Verdict) -> Sequence[str]:
     """Describe the comparison at each rate, a line each; none for a study of one rate."""
     lines = []
-    for rate, result in verdict.per_rate.items():
+    for result in verdict.per_rate:
         gain, low, high = (100 * x for x in (result.gain.value, result.gain.low, result.gain.high))
         lines.append(
-            f"at {rate} requests/s: {result.default_ms.value:.2f} -> {result.best_ms.value:.2f}, "
+            f"at {result.rate_rps:g} requests/s: {result.default_ms.value:.2f} -> {result.best_ms.value:.2f}, "
             f"gain {gain:+.1f} % [{low:+.1f}, {high:+.1f}] ({result.statement})"
         )
     return lines

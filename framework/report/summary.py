@@ -92,7 +92,7 @@ def summarise(
     default, best = default_and_best(study, trials, application.objective)
     repetitions = [m for t in finished for m in t.measurements]
     valid = [m for m in repetitions if not m.invalid]
-    phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
+    phases = _mean_of(_phases(finished))
     return Summary(
         study=study,
         objective=objective_name(application.objective.terms) + over_rates(study.plan),
@@ -182,6 +182,20 @@ def _level(trial: Trial | None, label: str, verdict: Verdict | None) -> Level | 
         return Level(trial.number, Estimate(trial.value, -math.inf, math.inf, count), fresh=False)
     estimate = Estimate(trial.value, trial.value * math.exp(-half), trial.value * math.exp(half), count)
     return Level(trial.number, estimate, fresh=False)
+
+
+def _phases(trials: Sequence[Trial]) -> list[Mapping[str, float]]:
+    """Return phase -> seconds of each valid repetition, without the sum of the steps of its deployment."""
+    repetitions: dict[tuple[int, int, int], dict[str, float]] = {}
+    for trial in trials:
+        for m in trial.measurements:
+            if m.invalid:
+                continue
+            own = repetitions.setdefault((trial.number, m.repetition, m.attempt), {})
+            for name, seconds in m.phases.items():
+                if name != "deploy":
+                    own[name] = own.get(name, 0.0) + seconds  # of several rates, a repetition has several windows
+    return list(repetitions.values())
 
 
 def _mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -65,6 +65,9 @@ def _study(document: Any) -> Study:
     _check_numbers(study.best)
     SearchSpace.from_dict(study.space)
     rates_of(study.plan)
+    compared = [verdict for verdict in (study.verdict, *study.rivals.values()) if verdict is not None]
+    if any(at_one.rate_rps is None for verdict in compared for at_one in verdict.per_rate):
+        raise ValueError("a comparison at a rate without its rate")
     return study
 
 

@@ -176,8 +176,8 @@ def test_what_loses_at_one_rate_is_not_recommended_in_the_worst_case_and_may_be_
             continue
         assert finished.verdict is not None
         assert finished.verdict.statement == "improvement"
-        assert finished.verdict.per_rate["100"].statement == "worse"
-        assert finished.verdict.per_rate["300"].statement == "improvement"
+        assert finished.verdict.per_rate[0].statement == "worse"
+        assert finished.verdict.per_rate[2].statement == "improvement"
 
 
 def test_weights_move_the_mean(tmp_path: Path) -> None:
@@ -228,6 +228,50 @@ def test_a_disturbed_window_is_measured_again_alone(tmp_path: Path) -> None:
     assert first[3].rate_rps == first[1].rate_rps
     assert default.value == 1.0
     assert rated.driven[3][0] == 2, "on a deployment of its own"
+
+
+@dataclass
+class CountingMachine(RatedMachine):
+    """Its service creates one span for each request and counts them from the start of its process."""
+
+    created_here: dict[int, int] = field(default_factory=dict)  # number of the deployment -> spans
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        load = super().run(plan, running, usage, progress)
+        number = len(self.deployed)
+        self.created_here[number] = self.created_here.get(number, 0) + load.spans_created
+        return load
+
+    def created(self, running: Running) -> int | None:
+        return self.created_here.get(len(self.deployed), 0)
+
+    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
+        roots = super().read(running, start_ns, end_ns, expected)
+        count = len(roots)
+        twice: dict[str, Any] = {
+            name: np.concatenate([getattr(roots, name)] * 2)
+            for name in ("trace", "follows", "operation", "peer", "host", "address", "kind", "error", "start_ns")
+        }
+        return replace(
+            roots,
+            **twice,
+            strings=[*roots.strings, "cache"],
+            span_id=np.arange(1, 2 * count + 1, dtype=np.uint64),
+            parent=np.concatenate([roots.parent, np.arange(count)]),
+            service=np.concatenate([roots.service, np.full(count, 2, np.int32)]),
+            end_ns=np.concatenate([roots.end_ns, roots.start_ns]),
+        )
+
+
+def test_spans_of_earlier_windows_are_not_counted_again(tmp_path: Path) -> None:
+    rated = CountingMachine(VirtualClock(), lambda configuration: 1.0, noise=0.02)
+    bench, procedure = start(tmp_path, rated, replace(PLAN, iterations=1, drift_every=0, pairs=0, minimal=0))
+    procedure.run()
+    windows = [m for t in trials_of(bench) for m in t.measurements]
+    assert len(windows) == 12
+    for window in windows:
+        assert window.invalid == ()
+        assert window.spans_created == window.spans_read == 2 * window.requests
 
 
 def test_a_rate_that_is_never_valid_fails_the_trial_and_says_which(tmp_path: Path) -> None:
@@ -359,9 +403,9 @@ def test_a_smaller_recommendation_is_compared_at_each_rate(tmp_path: Path) -> No
     finished = procedure.run()
     assert finished.verdict is not None
     assert finished.verdict.statement == "improvement"
-    assert list(finished.verdict.per_rate) == ["100", "200", "300"]
+    assert [v.rate_rps for v in finished.verdict.per_rate] == list(RATES)
     for verdict in finished.rivals.values():
-        assert list(verdict.per_rate) == ["100", "200", "300"]
+        assert [v.rate_rps for v in verdict.per_rate] == list(RATES)
 
 
 def test_the_time_limit_counts_all_rates(tmp_path: Path) -> None:
