@@ -238,6 +238,12 @@ def test_equal_configurations_are_seldom_called_different(pairs: int) -> None:
     assert kinds.count("worse") <= 27
 
 
+def test_a_rate_that_gains_nothing_is_seldom_overlooked() -> None:
+    """The other rates gain much, so that only this rate stands between the study and a false improvement."""
+    verdicts = [compare_over(WORST, *arms((1.0, 0.7, 0.7), noise=0.1, seed=seed)) for seed in range(600)]
+    assert sum(v is not None and v.statement == "improvement" for v in verdicts) <= 27
+
+
 def test_the_largest_ratio_of_each_pair_would_not_do() -> None:
     """The reason why rates are compared for themselves first: equal configurations would often be called worse."""
     worse = 0
