@@ -2,14 +2,17 @@
 framework.study.procedure.)
 
 A trial is a configuration measured in several repetitions.  Each repetition starts from equal state: everything is
-recreated, data restored, caches prepared; then warm-up and window run as one uninterrupted open load.
+recreated, data restored, caches prepared; then warm-up and window run as one uninterrupted open load.  A study of
+several request rates has a warm-up and a window at each of them, one after the other on the same deployment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from framework.bench import Bench, Stopwatch
 from framework.compose import render
@@ -35,12 +38,15 @@ from framework.objective import evaluate, trial_value
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
 MOST_TRIALS = 10**6
+SETTLE_S = 2.0  # between two windows of a deployment: exporters and queues get empty; the warm-up does the rest
+ORDER_STREAM = 29  # of the random numbers that order the windows
 ATTEMPTS = 3  # measurement.md: an invalid repetition is repeated at most twice
 
 
 class Controller:
     """Runs trials of one study and records every step in the store.
 
+    ``value``: a trial's value from its valid windows, or that of a part of them; it may raise TrialFailed.
     ``complete``: adds what depends on the study's other trials (standard error, drift correction) before the record.
     """
 
@@ -51,6 +57,7 @@ class Controller:
         plan: StudyPlan,
         *,
         attempts: int = ATTEMPTS,
+        value: Callable[[TrialSpec, Sequence[Measurement]], float] = lambda spec, windows: window_mean(windows),
         complete: Callable[[Trial], Trial] = lambda trial: trial,
     ) -> None:
         # A second attempt on a model gives the same result: no disturbance passes in between.
@@ -58,6 +65,7 @@ class Controller:
         self._bench = bench
         self._study = study
         self._plan = plan
+        self._value = value
         self._complete = complete
         known = bench.store.trial_page(study, 0, MOST_TRIALS)
         self._finished = sum(trial.state not in (TrialState.ABORTED, TrialState.RUNNING) for trial in known)
@@ -79,12 +87,12 @@ class Controller:
         measurements: list[Measurement] = []
         try:
             for repetition in range(spec.repetitions):
-                measurement, running = self._repeat(trial, repetition, spec.first_seed + repetition)
-                measurements.append(measurement)
+                windows, running = self._repeat(trial, repetition, spec.first_seed + repetition)
+                measurements += windows
                 trial = self._with_images(trial, running)
-                if measurement.infeasible or _clear_loser(measurement, spec.give_up_above):
+                if any(window.infeasible for window in windows) or self._clear_loser(spec, windows):
                     break
-            outcome = _outcome(measurements)
+            outcome = self._outcome(spec, measurements)
         except TrialFailed as error:
             outcome = {"state": TrialState.FAILED, "reason": str(error)}
         except (Transient, StoreError) as error:  # the configuration is not at fault
@@ -103,20 +111,36 @@ class Controller:
         bench.watch(TrialFinished(trial))
         return trial
 
-    def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[Measurement, Running]:
-        """Measure one valid repetition in at most a few attempts.  Raises TrialFailed, MeasurementInvalid."""
+    def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[list[Measurement], Running]:
+        """Measure one repetition: a valid window at each rate, in at most a few attempts.
+
+        An attempt is one deployment, at the rates that have no valid window yet.  An infeasible window ends the
+        repetition: the trial then has no value.  Raises TrialFailed, MeasurementInvalid.
+        """
+        windows: list[Measurement] = []
+        wanted = window_order(self._plan, seed)
         for attempt in range(self._attempts):
             if attempt:  # the disturbance of the machine may pass
                 self._bench.clock.sleep(PAUSE_S * attempt)
-            measurement, running = self._measure(trial, repetition, attempt, seed)
-            self._bench.store.add_measurement(self._study, trial.number, measurement)
-            self._bench.watch(RepetitionFinished(trial.number, measurement))
-            if not measurement.invalid:
-                return measurement, running
-        raise MeasurementInvalid(measurement.invalid)
+            disturbed = {}
+            for rate_rps, measurement, running in self._measure(trial, repetition, attempt, seed, wanted):
+                self._bench.store.add_measurement(self._study, trial.number, measurement)
+                self._bench.watch(RepetitionFinished(trial.number, measurement))
+                if measurement.invalid:
+                    disturbed[rate_rps] = [f"{_rate(measurement)}{reason}" for reason in measurement.invalid]
+                    continue
+                windows.append(measurement)
+                if measurement.infeasible:
+                    return windows, running
+            if not disturbed:
+                return windows, running
+            wanted = list(disturbed)
+        raise MeasurementInvalid([reason for reasons in disturbed.values() for reason in reasons])
 
-    def _measure(self, trial: Trial, repetition: int, attempt: int, seed: int) -> tuple[Measurement, Running]:
-        """Measure once: render, deploy, drive load, read traces, evaluate."""
+    def _measure(
+        self, trial: Trial, repetition: int, attempt: int, seed: int, rates: Sequence[float]
+    ) -> Iterator[tuple[float, Measurement, Running]]:
+        """Render and deploy once; measure a window at each rate, and yield it before the next one begins."""
         bench, hooks = self._bench, self._bench.application.hooks
         watch = Stopwatch(bench.clock, bench.watch)
         with watch.phase("render"):
@@ -127,10 +151,39 @@ class Controller:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
             self._check(running, hooks.check_before)
-        # Not 0 only where processes continue from one repetition to the next.
-        created_before = spans_created(bench, running) if self._plan.incremental else 0
+        phases = dict(running.phases)  # what the deployment took counts with its first window
+        for number, rate_rps in enumerate(rates):
+            if number and not bench.testbed.modelled:
+                with watch.phase("settle"):
+                    bench.clock.sleep(SETTLE_S)
+            measurement, spans = self._window(running, self._load_plan(seed, rate_rps), watch, continued=number > 0)
+            is_last = number == len(rates) - 1
+            if is_last and repetition == 0 and trial.purpose != "verdict":  # a verdict's passed it in their own trials
+                with watch.phase("check"):
+                    self._check(running, hooks.check_after)
+            yield (
+                rate_rps,
+                replace(
+                    measurement,
+                    repetition=repetition,
+                    attempt=attempt,
+                    rate_rps=rate_rps if self._plan.rates else None,
+                    phases={**phases, **watch.seconds},
+                    spans=self._keep_spans(trial, repetition, spans),
+                ),
+                running,
+            )
+            phases, watch = {}, Stopwatch(bench.clock, bench.watch)
+
+    def _window(
+        self, running: Running, load_plan: LoadPlan, watch: Stopwatch, *, continued: bool
+    ) -> tuple[Measurement, SpanTable]:
+        """Drive the load, read the traces, evaluate.  ``continued``: the deployment had a window before."""
+        bench = self._bench
+        # Not 0 only where processes continue from one window or repetition to the next.
+        created_before = spans_created(bench, running) if continued or self._plan.incremental else 0
         with watch.phase("load") as step:
-            load = drive(bench, self._load_plan(seed), running, step)
+            load = drive(bench, load_plan, running, step)
         with watch.phase("read"):
             created, spans = read_window(bench, load, running, created_before)
             statistics = bench.testbed.statistics(running)
@@ -139,20 +192,13 @@ class Controller:
                 load,
                 spans,
                 application=bench.application,
-                rate_rps=self._plan.rate_rps,
+                rate_rps=load_plan.rate_rps,
                 created=created,
-                repetition=repetition,
-                attempt=attempt,
                 statistics=statistics,
                 traced=self._plan.trace,
                 services=service_times(spans, bench.application.entry, bench.application.tracing.peers),
             )
-        if repetition == 0 and trial.purpose != "verdict":  # a verdict's configurations passed it in their own trials
-            with watch.phase("check"):
-                self._check(running, hooks.check_after)
-        return replace(
-            measurement, phases={**running.phases, **watch.seconds}, spans=self._keep_spans(trial, repetition, spans)
-        ), running
+        return measurement, spans
 
     def _keep_spans(self, trial: Trial, repetition: int, spans: SpanTable) -> str:
         """Keep a window's traces if they serve to calibrate a twin; return the digest of the artefact, or nothing."""
@@ -188,12 +234,21 @@ class Controller:
             fresh="changed" if self._plan.incremental else "all",
         )
 
-    def _load_plan(self, seed: int) -> LoadPlan:
+    def _load_plan(self, seed: int, rate_rps: float) -> LoadPlan:
         plan = self._plan
         arrivals = (plan.seed * 1_000_003 + seed) % 2**31
-        return LoadPlan(
-            self._bench.application.workload, plan.rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace
-        )
+        return LoadPlan(self._bench.application.workload, rate_rps, plan.warmup_s, plan.window_s, arrivals, plan.trace)
+
+    def _clear_loser(self, spec: TrialSpec, windows: Sequence[Measurement]) -> bool:
+        """Return whether a repetition is enough to see that the configuration is far worse than the incumbent."""
+        return spec.give_up_above is not None and self._value(spec, windows) > spec.give_up_above
+
+    def _outcome(self, spec: TrialSpec, measurements: Sequence[Measurement]) -> dict[str, Any]:
+        """Return state, value and reason of a trial from its valid windows.  Raises TrialFailed."""
+        infeasible = [f"{_rate(m)}{reason}" for m in measurements for reason in m.infeasible]
+        if infeasible:
+            return {"state": TrialState.INFEASIBLE, "reason": "; ".join(infeasible)}
+        return {"state": TrialState.COMPLETED, "value": self._value(spec, measurements)}
 
     def _with_images(self, trial: Trial, running: Running) -> Trial:
         """Return the trial with its image digests, stand-ins and rendered documents."""
@@ -233,14 +288,24 @@ def read_window(bench: Bench, load: LoadResult, running: Running, created_before
     return created, bench.traces.read(running, *load.edges_ns, created)
 
 
-def _clear_loser(measurement: Measurement, give_up_above: float | None) -> bool:
-    return give_up_above is not None and measurement.value is not None and measurement.value > give_up_above
+def window_order(plan: StudyPlan, seed: int) -> list[float]:
+    """Return the order of a repetition's windows, by their rates [requests/s], from the repetition's seed number.
+
+    Blocks of as many successive seeds as there are rates are cyclic Latin squares of a random order: over a block each
+    rate is at each place once, so that no rate always meets a cold server.  Like arrivals, the order of a repetition is
+    equal for every configuration.
+    """
+    rates = plan.measured_rates
+    block, turn = divmod(seed, len(rates))
+    order = np.random.default_rng([plan.seed, block, ORDER_STREAM]).permutation(len(rates))
+    return [rates[place] for place in np.roll(order, -turn)]
 
 
-def _outcome(measurements: list[Measurement]) -> dict[str, Any]:
-    """Return state, value and reason of a trial from its valid repetitions."""
-    infeasible = [reason for m in measurements for reason in m.infeasible]
-    if infeasible:
-        return {"state": TrialState.INFEASIBLE, "reason": "; ".join(infeasible)}
-    values = [m.value for m in measurements if m.value is not None]
-    return {"state": TrialState.COMPLETED, "value": trial_value(values)}
+def window_mean(windows: Sequence[Measurement]) -> float:
+    """Return the geometric mean of the windows' values: the value of a trial at one rate."""
+    return trial_value([window.value for window in windows if window.value is not None])
+
+
+def _rate(measurement: Measurement) -> str:
+    """Return the beginning of a reason: the rate, where the study has several."""
+    return "" if measurement.rate_rps is None else f"at {measurement.rate_rps:g} requests/s: "

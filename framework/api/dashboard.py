@@ -28,7 +28,7 @@ from framework.api.service import Service
 from framework.api.studies import study_document
 from framework.errors import NotFound
 from framework.model import EXTERNAL, Study, StudyState
-from framework.study.planning import expected_repetitions
+from framework.study.planning import expected_windows
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -62,7 +62,7 @@ async def study(study: str, service: AppService, caller: ReadCaller) -> HTMLResp
     progress = await run_in_threadpool(service.queue.progress, shown.id) or {}
     return _page(
         "live_study.html", caller, study=shown, body=Markup(body["html"]),
-        expected=expected_repetitions(shown.effective_plan), done=progress.get("repetitions", body["repetitions"]),
+        expected=expected_windows(shown.effective_plan), done=progress.get("repetitions", body["repetitions"]),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from framework.bench import AUTO
 from framework.model import TuneRequest
@@ -16,11 +16,14 @@ Choice = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field as the template renders it.  ``choices``: of a select.  ``step``: "any" where numbers have decimals."""
+    """A field as the template renders it.  ``choices``: of a select.  ``step``: "any" where numbers have decimals.
+
+    The kind ``numbers`` is a text of numbers with commas between them.
+    """
 
     name: str
     label: str
-    kind: Literal["select", "number", "check", "groups"]
+    kind: Literal["select", "number", "numbers", "check", "groups"]
     value: Any
     choices: Sequence[Choice] = ()
     low: float | None = None
@@ -49,6 +52,8 @@ def _field(declared: Declared, choices: Sequence[Choice]) -> FormField:
     label = f"{option.label} [{option.unit}]" if option.unit not in ("", option.label) else option.label
     if declared.type is bool:
         return FormField(declared.name, label, "check", default)
+    if isinstance(default, tuple) and get_args(declared.type)[0] is float:
+        return FormField(declared.name, label, "numbers", "")
     if isinstance(default, tuple):
         return FormField(declared.name, label, "groups", default)
     if choices or option.choices:

@@ -19,6 +19,7 @@ from framework.model.options import Declared, Option, options_of
 
 ID = "[0-9A-Za-z][0-9A-Za-z-]{0,63}"
 LONGEST_CHOICE = 80
+MOST_NUMBERS = 20
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Names = Annotated[list[Name], Field(max_length=500)]
@@ -101,6 +102,9 @@ def _type_of(kind: Any, option: Option, suffixes: list[Declared]) -> Any:
         return _number(kind, option)
     if kind is str:
         return _text(option, suffixes)
+    if get_origin(kind) is tuple and get_args(kind)[0] is float:
+        number = _number(float, option)
+        return Annotated[list[number], Field(max_length=MOST_NUMBERS)]  # type: ignore[valid-type]  # made of the option
     if get_origin(kind) is tuple:
         return _list([member for member in _members(get_args(kind)[0]) if member is not Path])
     if get_origin(kind) is Mapping:

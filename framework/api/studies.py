@@ -178,6 +178,7 @@ def study_document(study: Study) -> dict[str, Any]:
         "quick": plan.quick,
         "iterations": plan.iterations,
         "rate_rps": plan.rate_rps,
+        "rates": list(plan.rates),
         "parameters": len(study.space["parameters"]),
         "best_trial": study.best,
         "verdict": study.verdict.statement if study.verdict else None,

@@ -87,11 +87,13 @@ def _value(declared: Declared, typed: Any) -> Any:
         seconds = terminal.seconds(declared.flag, typed)
         return seconds if declared.option.unit == "s" else 1e3 * seconds
     if any(get_origin(kind) is Literal for kind in members):
-        return terminal.initial(typed)
+        return terminal.initial(typed) if Path in members else typed
     for kind in members:
         if get_origin(kind) is Mapping:
             read = terminal.values if get_args(kind)[1] is Any else terminal.limits
             return read(typed, declared.flag)
+        if get_origin(kind) is tuple and get_args(kind)[0] is float:
+            return terminal.numbers(typed, declared.flag)
         if get_origin(kind) is tuple:
             return terminal.history(typed) if StudyId in _members(get_args(kind)[0]) else tuple(typed)
     return typed
@@ -110,7 +112,7 @@ def _help(declared: Declared) -> str:
         text += f" ({option.range()})"
     if any(get_origin(kind) is Mapping for kind in members):
         text += ", as name=value"
-    if any(get_origin(kind) in (tuple, Mapping) for kind in members):
+    if any(get_origin(kind) in (tuple, Mapping) and get_args(kind)[0] is not float for kind in members):
         text += " (repeatable)"
     return f"{text} [default: {option.absent}]." if option.absent else f"{text}."
 

@@ -41,7 +41,7 @@ from framework.model.events import (
     WaitStarted,
     WarmupLengthened,
 )
-from framework.study.planning import expected_repetitions
+from framework.study.planning import expected_windows
 from framework.use_cases.quiet import LOADED
 
 SILENT = (RateMeasured, ProfileStepStarted, ProfileWindowStarted)  # `tailor sweep` and `tailor profile` show these
@@ -68,9 +68,7 @@ class StudyProgress:
             transient=True,
         )
         self._loaded = False
-        self._task: TaskID = self._bar.add_task(
-            "", total=expected_repetitions(plan), trial="starting", phase="", best="-"
-        )
+        self._task: TaskID = self._bar.add_task("", total=expected_windows(plan), trial="starting", phase="", best="-")
 
     def __enter__(self) -> StudyProgress:
         if self._console.is_terminal:
@@ -126,8 +124,9 @@ class StudyProgress:
     def _repetition_finished(self, measurement: Measurement) -> None:
         if measurement.invalid:
             reasons = "; ".join(measurement.invalid)
+            at = "" if measurement.rate_rps is None else f" at {measurement.rate_rps:g} requests/s"
             self._console.print(
-                f"[yellow]{self._trial}: repetition {measurement.repetition + 1} does not count: {reasons}"
+                f"[yellow]{self._trial}: repetition {measurement.repetition + 1}{at} does not count: {reasons}"
             )
         else:
             self._bar.advance(self._task)
@@ -145,7 +144,8 @@ class StudyProgress:
         if trial.value is not None and trial.purpose in ("default", "search"):
             better = self._incumbent is None or trial.value < self._incumbent
             self._incumbent = trial.value if better else self._incumbent
-        self._bar.update(self._task, best="-" if self._incumbent is None else f"{self._incumbent:.1f}")
+        digits = 2 if self._plan.rates else 1  # a ratio to the default, or ms
+        self._bar.update(self._task, best="-" if self._incumbent is None else f"{self._incumbent:.{digits}f}")
         mark = " [green]best so far[/]" if better and trial.purpose == "search" else ""
         if trial.state is TrialState.COMPLETED:
             error = f" +-{100 * trial.standard_error:.0f} %" if trial.standard_error else ""
@@ -154,7 +154,9 @@ class StudyProgress:
             self._console.print(f"{self._name(trial)}: [red]{trial.state}[/] {trial.reason}")
 
     def _smaller_found(self, count: int) -> None:
-        total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count)
+        total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count) * len(
+            self._plan.measured_rates
+        )
         self._bar.update(self._task, total=total)
         self._console.print(f"smaller recommendations to try: {count or 'none'}")
 

@@ -16,6 +16,7 @@ from framework.errors import InputError
 from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
+from framework.report.rates import rate_lines, rates_in_words
 from framework.report.summary import Level, Summary
 from framework.study.observations import left_out
 from optimizer.space import SearchSpace
@@ -26,6 +27,7 @@ __all__ = [
     "history",
     "initial",
     "limits",
+    "numbers",
     "opening",
     "reduction",
     "seconds",
@@ -50,6 +52,15 @@ def limits(pairs: list[str], option: str = "--limits") -> dict[str, float]:
         except ValueError:
             raise InputError(f"{option}: found {pair!r}; allowed: name=value, a number") from None
     return numbers
+
+
+def numbers(texts: list[str], option: str) -> tuple[float, ...]:
+    """Read numbers with commas between them, such as ``100,200,300``.  Raises InputError."""
+    try:
+        return tuple(float(part) for text in texts for part in text.split(","))
+    except ValueError:
+        typed = ",".join(texts)
+        raise InputError(f"{option}: found {typed!r}; allowed: numbers with commas between them") from None
 
 
 def values(pairs: list[str], option: str) -> dict[str, Any]:
@@ -107,7 +118,7 @@ def opening(console: Console, study: Study) -> None:
     console.print(
         f"study [bold]{study.id}[/]: {label}{study.directory}, "
         f"{len(study.space['parameters'])} parameters, {plan.optimizer}, "
-        f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {plan.rate_rps:g} requests/s "
+        f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {rates_in_words(plan)} "
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
@@ -150,6 +161,8 @@ def summary(console: Console, summary: Summary) -> None:
             table.add_row(*map(escape, row), *([change.description] if explained else []))
         console.print(table)
     console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
+    for line in rate_lines(summary.verdict) if summary.verdict is not None else ():
+        console.print(line, soft_wrap=True)
     equal = summary.equal_speed
     if equal is not None and equal.verdict is not None:
         console.print(f"At equal speed of the machine: {_gain(equal.verdict)}", soft_wrap=True)
@@ -253,7 +266,7 @@ def trials_table(trials: list[Trial], objective: str) -> Table:
             trial.state,
             "" if trial.value is None else f"{trial.value:.2f}",
             "" if trial.standard_error is None else f"{100 * trial.standard_error:.0f} %",
-            str(len(trial.measurements)),
+            str(len({(m.repetition, m.attempt) for m in trial.measurements})),  # of several rates: each has windows
             escape(trial.reason.splitlines()[0] if trial.reason else ""),
         )
     return table

@@ -90,7 +90,10 @@ class ServiceTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One repetition: its numbers, and the reasons why it is invalid or infeasible, if it is."""
+    """One window of a repetition: its numbers, and the reasons why it is invalid or infeasible, if it is.
+
+    A repetition has one window, or one at each rate of a study of several rates.
+    """
 
     repetition: int
     attempt: int
@@ -118,6 +121,7 @@ class Measurement:
     spans: str = ""  # artefact of the window's traces, where they are kept
     warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window as one series
     tick_us: float | None = None  # mean CPU time of a tick, a constant piece of work: the machine's slowness
+    rate_rps: float | None = None  # of this window, where the study measures several rates in a repetition
 
 
 def cpu_us_per_request(windows: Sequence[Measurement]) -> dict[str, float]:

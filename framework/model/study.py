@@ -50,7 +50,7 @@ class Trial:
     configuration: Configuration
     state: TrialState
     ask: int | None = None  # index of the optimizer's ask that suggested it
-    value: float | None = None  # geometric mean of the valid repetitions' values
+    value: float | None = None  # geometric mean of the valid repetitions' values; several rates: objective.rates
     standard_error: float | None = None  # of log(value)
     told_value: float | None = None  # drift-corrected, for the optimizer
     reason: str = ""
@@ -109,6 +109,8 @@ class Verdict:
     gain: Estimate  # 1 - exp(log_ratio), as a fraction
     coverage: float = 0.95  # of log_ratio's and gain's intervals: at least 95 %, exact for this number of pairs
     scale: Literal["ratio", "difference"] = "ratio"  # "difference": of the default's size; gain is then -log_ratio
+    per_rate: tuple[Verdict, ...] = ()  # of several rates, the comparison at each one
+    rate_rps: float | None = None  # of several rates: the one of this comparison, or the worst of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,14 @@ class StudyPlan:
     also: tuple[str, ...] = ()
     minimal: int = 0
     prior: str = "none"
+    rates: tuple[float, ...] = ()  # where several: increasing [requests/s]; ``rate_rps`` is then the highest
+    over: Literal["worst", "mean"] = "worst"  # the rates
+    weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
+
+    @property
+    def measured_rates(self) -> tuple[float, ...]:
+        """The request rates at which each repetition has a window [requests/s]: ``rates``, or the only one."""
+        return self.rates or (self.rate_rps,)
 
 
 @dataclass(frozen=True, slots=True)

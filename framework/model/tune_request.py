@@ -14,6 +14,7 @@ DEFAULT_OPTIMIZER = "tailor"  # the winner of the benchmark: experiments/bench/o
 REDUCTIONS = ("none", "critical-path", "variability", "bottlenecks", "path+variability", "soft", "screening")
 PLACEMENTS = ("none", "also", "only")
 PRIORS = ("none", "twin")
+OVER = ("worst", "mean")
 MOST_SMALLER = 3  # recommendations with fewer changes; each further one could pass by chance
 
 
@@ -85,6 +86,32 @@ class TuneRequest:
             label="requests/s",
         ),
     ] = None
+    rates: Annotated[
+        tuple[float, ...],
+        Option(
+            "Several rates at which each configuration is measured, increasing; its value is relative to the default's "
+            "at the same rate",
+            "measurement",
+            unit="requests/s",
+            low=1,
+            high_over_http=100_000,
+            written="such as 100,200,300",
+            label="several rates, such as 100,200,300",
+        ),
+    ] = ()
+    over: Annotated[
+        Literal["worst", "mean"],
+        Option(
+            "One value of several rates: the worst ratio to the default, or the geometric mean of the ratios",
+            "search",
+            choices=OVER,
+            label="of several rates, improve the",
+        ),
+    ] = "worst"
+    weights: Annotated[
+        tuple[float, ...],
+        Option("Weights of the rates in the mean", "search", above=0, written="such as 1,2,1", absent="all equal"),
+    ] = ()
     seed: Annotated[
         int,
         Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from framework.model import Measurement, Objective, Trial
+from framework.model import Measurement, Objective, OutcomeConstraint, Trial
 from framework.objective.trial import trial_value
 
 MAX_EXCESS = 100.0  # as a fraction of the limit: failed requests make a quantile infinite, and models need numbers
@@ -29,14 +29,36 @@ def measured(trial: Trial, quantity: str) -> float | None:
 
 
 def constraints(trial: Trial, objective: Objective) -> dict[str, float]:
-    """Return limit (as text) -> by how much a trial exceeds it, as a fraction of it; at most 0 where it is kept."""
-    values = ((limit, measured(trial, limit.quantity)) for limit in objective.subject_to)
-    return {str(limit): min(MAX_EXCESS, limit.excess(value)) for limit, value in values if value is not None}
+    """Return limit (as text) -> by how much a trial exceeds it, as a fraction of it; at most 0 where it is kept.
+
+    A limit holds at every rate: of several, the one with the largest excess counts.
+    """
+    excesses = ((limit, _excess(trial, limit)) for limit in objective.subject_to)
+    return {str(limit): min(MAX_EXCESS, excess) for limit, excess in excesses if excess is not None}
+
+
+def _excess(trial: Trial, limit: OutcomeConstraint) -> float | None:
+    told = trial.quantities.get(limit.quantity)
+    value = worst_at(trial.measurements, limit) if told is None else told
+    return None if value is None else limit.excess(value)
+
+
+def worst_at(measurements: Iterable[Measurement], limit: OutcomeConstraint) -> float | None:
+    """Return a limit's quantity at the rate, of those of the windows, where it exceeds the limit most.
+
+    None where it was not measured at any rate.
+    """
+    groups: dict[float | None, list[Measurement]] = {}
+    for measurement in measurements:
+        groups.setdefault(measurement.rate_rps, []).append(measurement)
+    values = [value for windows in groups.values() if (value := outcome(windows, limit.quantity)) is not None]
+    return max(values, key=limit.excess, default=None)
 
 
 def others(trial: Trial, objective: Objective) -> dict[str, float]:
     """Return the further objectives, to be minimised: throughput is maximised, so it is negated.
 
+    Of several rates, each is the geometric mean over them, whose order is that of the mean ratio to the default.
     An objective that is infinite or was not measured is missing.
     """
     values = ((name, measured(trial, name)) for name in objective.also)

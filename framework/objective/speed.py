@@ -101,13 +101,15 @@ def typical(trials: Iterable[Trial]) -> float | None:
 
 
 def _windows(trials: Iterable[Trial]) -> Mapping[object, Sequence[tuple[float, float]]]:
-    """Group (slowness, value) of each valid window by configuration."""
+    """Group (slowness, value) of each valid window by configuration and rate."""
     groups: dict[object, list[tuple[float, float]]] = {}
     for trial in trials:
         for measurement in trial.measurements:
             speed = slowness(measurement)
             if measurement.value is not None and not measurement.invalid and speed is not None:
-                groups.setdefault(trial.configuration, []).append((speed, measurement.value))
+                # Latency differs between the rates of a study of several for other reasons than speed.
+                key = trial.configuration, measurement.rate_rps
+                groups.setdefault(key, []).append((speed, measurement.value))
     return groups
 
 

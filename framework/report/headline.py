@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from framework.model import Objective, Study, Trial, TrialState
 from framework.objective import best_of
 from framework.report.arms import chosen
+from framework.report.rates import where
 
 
 def finished_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -46,10 +47,11 @@ def _verdict(study: Study, default: Trial | None, best: Trial | None) -> str:
         return (
             f"No improvement shown: {verdict.pairs} fresh pairs (gain {gain:+.1f} %{size}) are too few for an interval."
         )
+    place = where(study.plan, verdict)
     interval = f"{100 * verdict.coverage:.3g} % interval {low:+.1f} to {high:+.1f} %"
     numbers = f"{gain:+.1f} %{size} ({interval}, {verdict.pairs} fresh interleaved pairs)"
     if verdict.statement == "improvement":
-        return f"Improvement: the best configuration is {numbers} better than the default."
+        return f"Improvement: the best configuration is {numbers} better than the default{place}."
     if verdict.statement == "worse":
-        return f"Worse: on fresh data the best configuration of the search gains {numbers}: keep the default."
-    return f"No improvement shown: the gain is {numbers}, and the interval contains zero."
+        return f"Worse: on fresh data the best configuration of the search gains {numbers}{place}: keep the default."
+    return f"No improvement shown: the gain is {numbers}{place}, and the interval contains zero."

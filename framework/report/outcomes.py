@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.model import Objective, Trial
-from framework.objective import keeps, measured, outcome
+from framework.objective import keeps, measured, outcome, worst_at
 from framework.report.arms import arm
 from optimizer.pareto import undominated
 
@@ -17,6 +17,7 @@ from optimizer.pareto import undominated
 class Outcome:
     """One quantity of the default and of the best configuration, from fresh runs where there are some.
 
+    Of several rates, a limit shows the rate at which it is exceeded most, and a further objective the geometric mean.
     ``limit``: as text, empty for a further objective.  ``kept``: by the best; None where it was not measured.
     """
 
@@ -44,7 +45,7 @@ def outcomes(trials: Sequence[Trial], default: Trial, best: Trial, objective: Ob
         sides.append(arm(trials, label, best) or [m for m in trial.measurements if not m.invalid])
     compared = []
     for limit in objective.subject_to:
-        values = [outcome(side, limit.quantity) for side in sides]
+        values = [worst_at(side, limit) for side in sides]
         kept = None if values[1] is None else limit.excess(values[1]) <= 0
         compared.append(Outcome(limit.quantity, str(limit), values[0], values[1], kept))
     for name in objective.also:

@@ -17,6 +17,7 @@ from framework.model import Estimate, Measurement, Trial
 from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
 from framework.report.figure import labelled
+from framework.report.rates import at_highest, at_highest_in_words, rates_in_words
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
 from framework.study.importance import SCREENING, importance
@@ -46,6 +47,7 @@ def contents(summary: Summary, trials: Sequence[Trial], explained: Explained | N
         "checks": _checks(trials),
         "interval": interval,
         "overlap": overlap,
+        "rates": rates_in_words(summary.study.plan),
     }
 
 
@@ -53,18 +55,21 @@ def _figures(summary: Summary, trials: Sequence[Trial], explained: Explained | N
     """Draw title -> SVG, for every figure that there are data for."""
     figures = {"Convergence": plots.convergence(trials, summary.objective, summary.unit)}
     best_trial = chosen(summary.study, trials)
-    default, best = (arm(trials, label, best_trial) for label in ("default", "best"))
+    plan = summary.study.plan
+    default, best = (at_highest(plan, arm(trials, label, best_trial)) for label in ("default", "best"))
+    at = at_highest_in_words(plan)
     if default and best:
         figures["Verdict: fresh pairs"] = plots.pairs(fresh(trials, best_trial), summary.objective, summary.unit)
-        figures["Latency distribution"] = plots.latency({"default": _samples(default), "best": _samples(best)})
-        figures["Time in each service"] = plots.services(_shares(default), _shares(best))
+        figures[f"Latency distribution{at}"] = plots.latency({"default": _samples(default), "best": _samples(best)})
+        figures[f"Time in each service{at}"] = plots.services(_shares(default), _shares(best))
         if all(m.services for m in (*default, *best)):
-            figures["Where the difference comes from"] = contrast(windows(default, best), "default", "best")
+            figures[f"Where the difference comes from{at}"] = contrast(windows(default, best), "default", "best")
     elif any(t.measurements for t in trials):
-        valid = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
+        own = [m for t in trials if t.purpose == "default" for m in t.measurements if not m.invalid]
+        valid = at_highest(plan, own)
         if _samples(valid):
-            figures["Latency distribution"] = plots.latency({"default": _samples(valid)})
-        figures["Time in each service"] = plots.services(_shares(valid), {})
+            figures[f"Latency distribution{at}"] = plots.latency({"default": _samples(valid)})
+        figures[f"Time in each service{at}"] = plots.services(_shares(valid), {})
     figures |= _importance(summary, explained)
     if summary.phases:
         figures["Where a repetition's time goes"] = plots.bars(summary.phases, "seconds per repetition, mean")

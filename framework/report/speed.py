@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.model import Objective, Study, Trial, TrialState, Verdict
-from framework.objective import compare_groups
+from framework.objective import compare_trials
 from framework.objective.speed import Sensitivity, at_speed, sensitivity, typical
 from framework.report.arms import chosen, fresh
 
@@ -29,13 +29,15 @@ def equal_speed(study: Study, trials: Sequence[Trial], objective: Objective) -> 
     effect, reference = sensitivity(valued, objective), typical(valued)
     if effect is None or reference is None:
         return None
-    arms: dict[str, dict[int, float]] = {}
+    arms: dict[str, dict[int, Trial]] = {}
     for trial in fresh(valued, chosen(study, trials)):
-        value = at_speed(trial, effect, reference).value
-        if value is not None and trial.pair is not None:
-            arms.setdefault(trial.label, {})[trial.pair] = value
-    default, best = arms.get("default", {}), arms.get("best", {})
-    rivals = {f"default to {name}": compare_groups(default, arms.get(name, {})) for name in study.plan.rivals}
-    rivals |= {name: compare_groups(arms.get(name, {}), best) for name in study.plan.rivals}
+        if trial.pair is not None:
+            arms.setdefault(trial.label, {})[trial.pair] = at_speed(trial, effect, reference)
+
+    def compared(first: str, second: str) -> Verdict | None:
+        return compare_trials(study.plan, arms.get(first, {}), arms.get(second, {}))
+
+    rivals = {f"default to {name}": compared("default", name) for name in study.plan.rivals}
+    rivals |= {name: compared(name, "best") for name in study.plan.rivals}
     known = {name: verdict for name, verdict in rivals.items() if verdict is not None}
-    return EqualSpeed(effect, compare_groups(default, best), known)
+    return EqualSpeed(effect, compared("default", "best"), known)

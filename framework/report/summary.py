@@ -23,6 +23,7 @@ from framework.objective.checks import CONFIDENT_REQUESTS
 from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
+from framework.report.rates import RATIO, over_rates, ratio_level
 from framework.report.speed import EqualSpeed, equal_speed
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
@@ -91,13 +92,13 @@ def summarise(
     default, best = default_and_best(study, trials, application.objective)
     repetitions = [m for t in finished for m in t.measurements]
     valid = [m for m in repetitions if not m.invalid]
-    phases = _mean_of([{k: v for k, v in m.phases.items() if k != "deploy"} for m in valid])
+    phases = _mean_of(_phases(finished))
     return Summary(
         study=study,
-        objective=objective_name(application.objective.terms),
-        unit=_unit(application.objective.terms),
-        default=_level(default, "default", finished, study.verdict),
-        best=_level(best, "best", finished, study.verdict),
+        objective=objective_name(application.objective.terms) + over_rates(study.plan),
+        unit=RATIO if study.plan.rates else _unit(application.objective.terms),
+        default=_level(default, "default", study.verdict),
+        best=_level(best, "best", study.verdict),
         changes=changes(_default_of(study, best), best.configuration, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
@@ -168,9 +169,11 @@ def _unit(terms: Sequence[Term]) -> str:
     return "" if any(t.quantity in ("throughput", "cpu", "errors") for t in terms) else "ms"
 
 
-def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: Verdict | None) -> Level | None:
+def _level(trial: Trial | None, label: str, verdict: Verdict | None) -> Level | None:
     if trial is None or trial.value is None:
         return None
+    if verdict is not None and verdict.per_rate:
+        return Level(trial.number, ratio_level(verdict, label), fresh=True)
     if verdict is not None:
         return Level(trial.number, verdict.default_ms if label == "default" else verdict.best_ms, fresh=True)
     half = 1.96 * trial.standard_error if trial.standard_error is not None else math.inf
@@ -179,6 +182,20 @@ def _level(trial: Trial | None, label: str, finished: Sequence[Trial], verdict: 
         return Level(trial.number, Estimate(trial.value, -math.inf, math.inf, count), fresh=False)
     estimate = Estimate(trial.value, trial.value * math.exp(-half), trial.value * math.exp(half), count)
     return Level(trial.number, estimate, fresh=False)
+
+
+def _phases(trials: Sequence[Trial]) -> list[Mapping[str, float]]:
+    """Return phase -> seconds of each valid repetition, without the sum of the steps of its deployment."""
+    repetitions: dict[tuple[int, int, int], dict[str, float]] = {}
+    for trial in trials:
+        for m in trial.measurements:
+            if m.invalid:
+                continue
+            own = repetitions.setdefault((trial.number, m.repetition, m.attempt), {})
+            for name, seconds in m.phases.items():
+                if name != "deploy":
+                    own[name] = own.get(name, 0.0) + seconds  # of several rates, a repetition has several windows
+    return list(repetitions.values())
 
 
 def _mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -14,8 +14,9 @@ from framework.model import Measurement, Study, Trial
 from framework.model.documents import conform, decode
 from framework.model.identity import is_plain_name, is_study_id
 from framework.model.plan_document import separated
+from framework.objective import rates_of
 from framework.study.archive_reader import DIGEST, TABLE_BYTES, Parts
-from framework.study.archive_tables import NotATable, read_latencies
+from framework.study.archive_tables import NotATable, read_latencies, window_numbers
 from optimizer.errors import OptimizerError
 from optimizer.space import SearchSpace
 
@@ -63,6 +64,10 @@ def _study(document: Any) -> Study:
     _check_texts(study, STUDY_TEXTS)
     _check_numbers(study.best)
     SearchSpace.from_dict(study.space)
+    rates_of(study.plan)
+    compared = [verdict for verdict in (study.verdict, *study.rivals.values()) if verdict is not None]
+    if any(at_one.rate_rps is None for verdict in compared for at_one in verdict.per_rate):
+        raise ValueError("a comparison at a rate without its rate")
     return study
 
 
@@ -129,7 +134,8 @@ def _with_measurements(
     samples: Mapping[tuple[int, ...], np.ndarray],
 ) -> list[Trial]:
     by_trial: dict[int, list[Measurement]] = {}
-    for number, measurement in measurements:
-        latencies = samples.get((number, measurement.repetition, measurement.attempt), np.empty(0, np.float32))
+    for (number, measurement), window in zip(measurements, window_numbers(measurements), strict=True):
+        key = number, measurement.repetition, measurement.attempt, window
+        latencies = samples.get(key, np.empty(0, np.float32))
         by_trial.setdefault(number, []).append(replace(measurement, latencies_ms=latencies))
     return [replace(trial, measurements=tuple(by_trial.get(trial.number, ()))) for trial in trials]

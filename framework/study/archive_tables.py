@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from framework.model import Trial
+from framework.model import Measurement, Trial
 from framework.model.documents import encode
 from framework.study.parquet_pages import DamagedPages, page_sizes
 
 KEY = ("trial", "repetition", "attempt")
+WINDOW = "window"  # number of the window in its repetition's attempt, a column only where some have several
 LATENCY = "latency_ms"
 MOST_ROWS = 20_000_000  # requests of all measured windows: 80 MB of samples
 MOST_WINDOWS = 200_000
@@ -34,7 +36,7 @@ class NotATable(ValueError):
 
 
 def read_latencies(data: bytes) -> dict[tuple[int, ...], np.ndarray]:
-    """Return (trial, repetition, attempt) -> samples [ms], shape (n,).  Raises NotATable."""
+    """Return (trial, repetition, attempt, window) -> samples [ms], shape (n,).  Raises NotATable."""
     try:
         file = parquet.ParquetFile(pa.BufferReader(data))
         _check(file)
@@ -51,19 +53,21 @@ def read_latencies(data: bytes) -> dict[tuple[int, ...], np.ndarray]:
 def _samples(file: parquet.ParquetFile) -> dict[tuple[int, ...], np.ndarray]:
     pieces: dict[tuple[int, ...], list[np.ndarray]] = {}
     last: tuple[int, ...] | None = None
-    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[*KEY, LATENCY], use_threads=False):
+    names = _key_columns(file)
+    rest = (0,) * (len(KEY) + 1 - len(names))  # the only window, where there is no column for it
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[*names, LATENCY], use_threads=False):
         if not batch.num_rows:
             continue
-        if any(batch.column(name).null_count for name in (*KEY, LATENCY)):
+        if any(batch.column(name).null_count for name in (*names, LATENCY)):
             raise NotATable("rows without a value")
-        keys = np.stack([batch.column(name).to_numpy() for name in KEY], axis=1)
+        keys = np.stack([batch.column(name).to_numpy() for name in names], axis=1)
         # A copy, or each piece would keep its whole batch.
         samples = batch.column(LATENCY).to_numpy().astype(np.float32, copy=True)
         starts = np.flatnonzero(np.any(np.diff(keys, axis=0), axis=1)) + 1
         if len(pieces) + len(starts) > MOST_WINDOWS:
             raise NotATable(f"more than {MOST_WINDOWS} windows, or their rows are not contiguous")
         for first, window in zip([0, *starts.tolist()], np.split(samples, starts), strict=True):
-            key = tuple(int(part) for part in keys[first])
+            key = (*(int(part) for part in keys[first]), *rest)
             if key != last and key in pieces:
                 raise NotATable(f"the rows of trial {key[0]} are not contiguous")
             pieces.setdefault(key, []).append(window)
@@ -78,13 +82,29 @@ def _check(file: parquet.ParquetFile) -> None:
         raise NotATable(f"{about.num_rows} rows; allowed: at most {MOST_ROWS}")
     if about.num_row_groups > MOST_GROUPS:
         raise NotATable(f"{about.num_row_groups} groups of rows; allowed: at most {MOST_GROUPS}")
-    if sorted(schema.names) != sorted((*KEY, LATENCY)):
-        raise NotATable(f"other columns than {', '.join((*KEY, LATENCY))}")
-    for name in KEY:
+    names = _key_columns(file)
+    if sorted(schema.names) != sorted((*names, LATENCY)):
+        raise NotATable(f"other columns than {', '.join((*names, LATENCY))}")
+    for name in names:
         if not pa.types.is_int32(schema.field(name).type):
             raise NotATable(f"{name}: not a column of 32-bit integers")
     if not pa.types.is_float32(schema.field(LATENCY).type):
         raise NotATable(f"{LATENCY}: not a column of 32-bit numbers")
+
+
+def _key_columns(file: parquet.ParquetFile) -> tuple[str, ...]:
+    return (*KEY, WINDOW) if WINDOW in file.schema_arrow.names else KEY
+
+
+def window_numbers(windows: Sequence[tuple[int, Measurement]]) -> list[int]:
+    """Return the number of each window, from 0, among those of its (trial, repetition, attempt), in their order."""
+    seen: Counter[tuple[int, int, int]] = Counter()
+    numbers = []
+    for trial, measurement in windows:
+        key = trial, measurement.repetition, measurement.attempt
+        numbers.append(seen[key])
+        seen[key] += 1
+    return numbers
 
 
 def parquet_of(columns: Mapping[str, Sequence[Any]] | Mapping[str, np.ndarray]) -> bytes:
@@ -115,12 +135,12 @@ def trial_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
 
 
 def measurement_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
-    """Return the columns of measurements.parquet, one row per repetition."""
+    """Return the columns of measurements.parquet, one row per window."""
     numbered = [(trial.number, measurement) for trial in trials for measurement in trial.measurements]
     measurements = [measurement for _, measurement in numbered]
     plain = ("repetition", "attempt", "value", "requests", "failed_requests", "achieved_rps", "wanted_rps",
              "lag_p99_ms", "generator_p95_ms", "spans_created", "spans_read", "stolen_cpu", "pressure_cpu",
-             "tick_us")  # fmt: skip
+             "tick_us", "rate_rps")  # fmt: skip
     columns: dict[str, list[Any]] = {"trial": [number for number, _ in numbered]}
     columns |= {name: [getattr(m, name) for m in measurements] for name in plain}
     columns["invalid"] = ["; ".join(m.invalid) for m in measurements]
@@ -142,13 +162,14 @@ def latency_columns(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
     """Return the columns of latencies.parquet, one row per request, each of shape (requests,)."""
     numbered = [(trial.number, measurement) for trial in trials for measurement in trial.measurements]
     counts = [len(m.latencies_ms) for _, m in numbered]
-    columns = {
-        name: np.repeat(np.array(keys, np.int32), counts)
-        for name, keys in zip(
-            KEY,
-            ([number for number, _ in numbered], [m.repetition for _, m in numbered], [m.attempt for _, m in numbered]),
-            strict=True,
-        )
+    keys = {
+        "trial": [number for number, _ in numbered],
+        "repetition": [m.repetition for _, m in numbered],
+        "attempt": [m.attempt for _, m in numbered],
+        WINDOW: window_numbers(numbered),
     }
+    if not any(keys[WINDOW]):
+        del keys[WINDOW]
+    columns = {name: np.repeat(np.array(numbers, np.int32), counts) for name, numbers in keys.items()}
     samples = [m.latencies_ms for _, m in numbered]
     return {**columns, "latency_ms": np.concatenate(samples).astype(np.float32) if samples else np.empty(0, np.float32)}

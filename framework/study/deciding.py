@@ -131,10 +131,17 @@ class Decider:
 def warmup_needed(default: Trial, most_unsettled: float) -> float:
     """Return the median over the default's repetitions of the truncation that MSER chooses [s].
 
-    MSER is a noisy estimate on one run, so that one unsettled repetition says nothing.  Raises TrialFailed when there
+    Of several request rates, the one that needs most counts, because all windows of a study are alike.  MSER is a noisy
+    estimate on one run, so that one unsettled repetition says nothing.  Raises TrialFailed when there
     are several, and more than the share ``most_unsettled`` of them had not settled by the middle of warm-up and window.
     """
-    valid = [m.warmup_needed_s for m in default.measurements if not m.invalid]
+    windows = [m for m in default.measurements if not m.invalid]
+    rates = dict.fromkeys(window.rate_rps for window in windows)
+    at_each = ([m.warmup_needed_s for m in windows if m.rate_rps == rate] for rate in rates)
+    return max((_median_needed(needed, most_unsettled) for needed in at_each), default=0.0)
+
+
+def _median_needed(valid: Sequence[float | None], most_unsettled: float) -> float:
     settled = [needed for needed in valid if needed is not None]
     if len(valid) > 1 and len(settled) < (1 - most_unsettled) * len(valid):
         raise TrialFailed(

@@ -19,6 +19,7 @@ from framework.model import (
     Application,
     Limits,
     Machine,
+    Objective,
     OutcomeConstraint,
     ServiceType,
     Study,
@@ -29,7 +30,8 @@ from framework.model import (
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds
 from framework.model.options import options_of
 from framework.model.topology import Topology
-from framework.model.tune_request import PLACEMENTS, PRIORS, REDUCTIONS
+from framework.model.tune_request import OVER, PLACEMENTS, PRIORS, REDUCTIONS
+from framework.objective.rates import Rates
 from framework.placement.space import (
     domains_of,
     load_profile,
@@ -44,6 +46,7 @@ from optimizer.space import SearchSpace, Value
 # A first look works on a busy machine too: these limits allow disturbance that a full study rejects.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 QUICK_ON_MODEL = 60  # configurations
+MOST_RATES = 8  # of one study: each costs a warm-up and a window in every repetition
 
 
 def quick(request: TuneRequest) -> TuneRequest:
@@ -147,6 +150,41 @@ def check_request(request: TuneRequest, application: Application) -> None:
             ": results from elsewhere say nothing of limits on the outcome or further objectives",
         )
     _check_ranges(request)
+    _check_rates(request, objective)
+
+
+def _check_rates(request: TuneRequest, objective: Objective) -> None:
+    """Raise InputError where several rates cannot be measured, or what else is asked for has no sense with them."""
+    if request.over not in OVER:
+        raise FieldError("over", request.over, ", ".join(OVER))
+    if not request.rates:
+        if request.over != "worst" or request.weights:
+            raise InputError(
+                FieldName("weights" if request.weights else "over"), ": allowed only with ", FieldName("rates")
+            )
+        return
+    if request.weights and request.over != "mean":
+        raise InputError(FieldName("weights"), ": allowed only with ", FieldName("over"), " mean")
+    Rates(request.rates, request.over, request.weights or (1.0,) * len(request.rates))
+    option = options_of(TuneRequest)["rates"].option
+    for rate in request.rates:
+        if not option.contains(rate):
+            raise FieldError("rates", rate, option.range())
+    if len(request.rates) > MOST_RATES:
+        raise FieldError("rates", f"{len(request.rates)} rates", f"at most {MOST_RATES}")
+    if request.rate_rps is not None:
+        raise InputError(FieldName("rate_rps"), ": not allowed with ", FieldName("rates"), ", which name all of them")
+    if request.target_ms is not None:
+        raise InputError(
+            FieldName("target_ms"), ": not allowed with ", FieldName("rates"),
+            ": the value over several rates is a ratio to the default, and no time",
+        )  # fmt: skip
+    falling = [term.quantity for term in objective.terms if term.weight < 0]
+    if falling:
+        raise InputError(
+            FieldName("rates"), f": the objective maximises {', '.join(falling)}, so that it may be 0 or below and has "
+            "no ratio to the default's; allowed: an objective whose weights are all positive",
+        )  # fmt: skip
 
 
 def _check_ranges(request: TuneRequest) -> None:
@@ -188,7 +226,7 @@ def study_plan(
         repetitions=request.repetitions,
         warmup_s=request.warmup_s,
         window_s=request.window_s,
-        rate_rps=request.rate_rps or application.workload.rate_rps,
+        rate_rps=max(request.rates) if request.rates else request.rate_rps or application.workload.rate_rps,
         seed=request.seed,
         pairs=request.pairs,
         only=request.only,
@@ -210,6 +248,9 @@ def study_plan(
         also=_quantities(request.also) or application.objective.also,
         minimal=request.minimal,
         prior=request.prior,
+        rates=request.rates,
+        over=request.over,
+        weights=request.weights,
     )
 
 
@@ -286,11 +327,12 @@ def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str,
     return rivals
 
 
-def expected_repetitions(plan: StudyPlan) -> int:
-    """Return how many repetitions a study makes if nothing fails and nothing stops it early."""
+def expected_windows(plan: StudyPlan) -> int:
+    """Return how many windows a study measures if nothing fails and nothing stops it early."""
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
     # Not counted: smaller recommendations, which are tried only after an improvement.
-    return (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
+    repetitions = (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
+    return repetitions * len(plan.measured_rates)
 
 
 def versions() -> dict[str, str]:

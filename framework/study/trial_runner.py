@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from framework.bench import Bench
-from framework.controller import Controller
+from framework.controller import Controller, window_mean
 from framework.errors import Transient
-from framework.model import StudyPlan, Trial
+from framework.model import Measurement, Purpose, StudyPlan, Trial
 from framework.model.events import WaitStarted
 from framework.model.study import TrialSpec
-from framework.objective import drift_corrected, standard_error
+from framework.objective import drift_corrected, rates_of, standard_error
+from framework.objective.rates import error_over, told_over, value_over
 from framework.objective.speed import at_speed, sensitivity, typical
 from framework.study.recorded_trials import RecordedTrials
 
@@ -27,7 +29,8 @@ class TrialRunner:
 
     def follow(self, plan: StudyPlan) -> None:
         """Measure by this plan from now on."""
-        self._controller = Controller(self._bench, self._study, plan, complete=self._complete)
+        self._rates = rates_of(plan)
+        self._controller = Controller(self._bench, self._study, plan, value=self._value, complete=self._complete)
 
     def run(self, spec: TrialSpec) -> Trial:
         """Measure a trial and return it finished, with or without a value; retry while the testbed is unavailable.
@@ -42,6 +45,20 @@ class TrialRunner:
                 self._bench.clock.sleep(wait_s)
         return self.recorded.add(self._controller.run(spec))
 
+    def _value(self, spec: TrialSpec, windows: Sequence[Measurement]) -> float:
+        """Return the value of windows: at several rates relative to the study's default.  Raises TrialFailed."""
+        if self._rates is None:
+            return window_mean(windows)
+        return value_over(self._rates, windows, self._default_windows(spec.purpose, windows, self.recorded.valued()))
+
+    def _default_windows(
+        self, purpose: Purpose, windows: Sequence[Measurement], trials: Sequence[Trial]
+    ) -> Sequence[Measurement]:
+        """Return the windows of the study's latest default; these ``windows`` where they are of a default itself."""
+        if purpose == "default":
+            return windows
+        return [trial for trial in trials if trial.purpose == "default"][-1].measurements
+
     def _complete(self, trial: Trial) -> Trial:
         """Add the value for the optimizer, at the first trial's machine speed and without drift, and its error."""
         valued = self.recorded.valued()
@@ -49,5 +66,14 @@ class TrialRunner:
         reference = typical([*valued, trial])
         corrected, others = at_speed(trial, slope, reference), [at_speed(other, slope, reference) for other in valued]
         baselines = [other for other in others if other.purpose in ("default", "drift")]
+        if self._rates is not None:
+            default = self._default_windows(trial.purpose, corrected.measurements, others)
+            return replace(
+                trial,
+                told_value=told_over(self._rates, corrected, baselines)
+                if trial.purpose == "search"
+                else value_over(self._rates, corrected.measurements, default),
+                standard_error=error_over(self._rates, corrected, others, default),
+            )
         told = drift_corrected(corrected, baselines) if trial.purpose == "search" else corrected.value
         return replace(trial, told_value=told, standard_error=standard_error(corrected, others))

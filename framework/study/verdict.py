@@ -14,7 +14,7 @@ import numpy as np
 
 from framework.model import Objective, Purpose, StudyPlan, Trial, Verdict
 from framework.model.study import TrialSpec
-from framework.objective import compare_groups, constraints
+from framework.objective import compare_trials, constraints
 from framework.ports.store import StudyStore
 from framework.study.recorded_trials import RecordedTrials
 from optimizer.space import Configuration, SearchSpace
@@ -58,12 +58,12 @@ class FinalComparison:
         for pair in range(self._plan.pairs):
             self._group(pair, arms)
         measured = {label: self._arm(label, range(self._plan.pairs)) for label in arms}
-        main = compare_groups(measured["default"], measured["best"]) if "best" in measured else None
+        main = self._compared(measured["default"], measured["best"]) if "best" in measured else None
         rivals = {
-            name: compare_groups(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured
+            name: self._compared(measured[name], measured["best"]) for name in self._plan.rivals if "best" in measured
         }
         rivals |= {
-            f"default to {name}": compare_groups(measured["default"], measured[name]) for name in self._plan.rivals
+            f"default to {name}": self._compared(measured["default"], measured[name]) for name in self._plan.rivals
         }
         self._record(main, rivals)
         return main
@@ -79,7 +79,7 @@ class FinalComparison:
             self._group(pair, arms, "minimal", MINIMAL_SEED)
         reference = self._arm("full", pairs, "minimal")
         for label, candidate in zip(labels, candidates, strict=True):
-            compared = compare_groups(reference, self._arm(label, pairs, "minimal"))
+            compared = self._compared(reference, self._arm(label, pairs, "minimal"))
             if compared is not None and compared.no_worse == "no worse" and self._keeps_limits(label):
                 self._confirm(label, candidate, compared)
                 return
@@ -89,7 +89,7 @@ class FinalComparison:
         pairs = range(self._plan.pairs, 2 * self._plan.pairs)
         for pair in pairs:
             self._group(pair, {"default": self._default, "best": candidate})
-        verdict = compare_groups(self._arm("default", pairs), self._arm("best", pairs))
+        verdict = self._compared(self._arm("default", pairs), self._arm("best", pairs))
         if verdict is None or verdict.statement != "improvement":
             return
         before = self._store.get(self._study)
@@ -115,10 +115,13 @@ class FinalComparison:
             if label not in done:
                 self._measure(TrialSpec(arms[label], purpose, 1, first_seed + pair, pair=pair, label=label))
 
-    def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, float]:
-        """Return group number -> value of one arm."""
-        rows = [(t.pair, t.value) for t in self._trials.finished(purpose) if t.label == label]
-        return {pair: value for pair, value in rows if pair is not None and value is not None and pair in pairs}
+    def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, Trial]:
+        """Return group number -> trial of one arm, without those that have no value."""
+        rows = [(t.pair, t) for t in self._trials.finished(purpose) if t.label == label and t.value is not None]
+        return {pair: trial for pair, trial in rows if pair is not None and pair in pairs}
+
+    def _compared(self, reference: Mapping[int, Trial], candidate: Mapping[int, Trial]) -> Verdict | None:
+        return compare_trials(self._plan, reference, candidate)
 
     def _keeps_limits(self, label: str) -> bool:
         """Return whether the mean of each constraint over an arm's runs keeps its limit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from framework.config.results_file import load_results
@@ -11,8 +12,9 @@ from framework.errors import FieldName, InputError
 from framework.model import Objective, StudyId, Trial, TuneRequest
 from framework.model.decisions import ImportedResults
 from framework.model.study import display_name
-from framework.objective import trial_value
+from framework.objective import rates_of, trial_value
 from framework.objective.evaluate import combine
+from framework.objective.rates import Rates, value_over
 from framework.ports.store import StudyStore
 from framework.study.importance import importance
 from framework.study.observations import left_out
@@ -62,30 +64,49 @@ def _of_file(path: Path) -> ImportedResults:
 def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> ImportedResults:
     study = store.get(name)
     trials = [t for t in store.trials(study.id) if t.purpose in ("default", "search")]
-    valued = [(t, value) for t in trials if (value := _value(t, objective)) is not None and value > 0]
-    level = next((value for t, value in valued if t.purpose == "default"), None)
-    if level is None:
+    rates = rates_of(study.plan)
+    valued = [under for t in trials if (under := _under(t, objective, rates)) is not None]
+    reference = next((t for t in valued if t.purpose == "default"), None)
+    if reference is None:
         raise InputError(
             FieldName("history"), f": study {study.id} has no default with a value above 0 under this objective"
         )
     default = SearchSpace.from_dict(study.space).default()
+    measured = {trial.number: trial for trial in trials}
     results = []
-    for trial, value in valued:
+    for trial in valued:
         # The study's own correction of its drift: the value it told over the value it measured.
-        drift = trial.told_value / trial.value if trial.told_value and trial.value else 1.0
+        own = measured[trial.number]
+        drift = own.told_value / own.value if own.told_value and own.value else 1.0
         error = math.sqrt(2) * (trial.standard_error or 0.0)  # of the trial and of its default
-        values = {**default, **trial.configuration}
-        results.append(Known(values, math.log(value * drift / level), error))
+        ratio = _ratio(trial, reference, rates)
+        results.append(Known({**default, **trial.configuration}, math.log(ratio * drift), error))
     return ImportedResults(display_name(study), default.to_dict(), tuple(results))
 
 
-def _value(trial: Trial, objective: Objective) -> float | None:
-    """Return a trial's value under an objective; None where it has none, or lacks a quantity of the objective."""
+def _under(trial: Trial, objective: Objective, rates: Rates | None) -> Trial | None:
+    """Return a trial with its values under an objective; None where it lacks a quantity of it.
+
+    None also where its value, or one at any of several rates, is not above 0 and so has no ratio to the default's.
+    """
     if trial.value is None:
         return None
     valid = [m for m in trial.measurements if not m.invalid]
     if any(term.quantity not in m.quantities for m in valid for term in objective.terms):
         return None
-    values = [combine(objective, m.quantities) for m in valid]
-    known = [value for value in values if value is not None]
-    return trial_value(known) if known and len(known) == len(values) else None
+    windows = tuple(replace(m, value=combine(objective, m.quantities)) for m in valid)
+    values = [window.value for window in windows if window.value is not None]
+    if not values or len(values) < len(windows):
+        return None
+    value = trial_value(values)
+    least = value if rates is None else min(values)
+    return replace(trial, measurements=windows, value=value) if least > 0 else None
+
+
+def _ratio(trial: Trial, reference: Trial, rates: Rates | None) -> float:
+    """Return a trial's value over the reference's, both above 0; of several rates, combined as its study did."""
+    if rates is not None:
+        return value_over(rates, trial.measurements, reference.measurements)
+    assert trial.value is not None
+    assert reference.value is not None
+    return trial.value / reference.value

@@ -101,6 +101,8 @@ class _Observer:
     def _end_repetition(self, measured: Measurement) -> None:
         about: dict[str, Any] = {"repetition": measured.repetition, "attempt": measured.attempt}
         about["valid"] = not measured.invalid
+        if measured.rate_rps is not None:
+            about["rate_rps"] = measured.rate_rps
         if measured.value is not None:
             about["value"] = measured.value
         self._end(REPETITION, about, "; ".join(measured.invalid))

@@ -20,13 +20,20 @@ OPTIONS = {"iterations": "--iterations", "repetitions": "--repetitions", "pairs"
 ITS_OWN = ("study", "report", "job", "progress", "created_at", "phases_s", "per_trial_s", "overhead", "cpu", "machine")
 
 
-@pytest.mark.parametrize("more", [{}, {"optimizer": "tailor", "only": ["nginx"], "seed": 7}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"optimizer": "tailor", "only": ["nginx"], "seed": 7},
+        {"rate_rps": None, "rates": [100, 200], "over": "mean", "weights": [1, 3]},
+    ],
+)
 def test_the_same_job_gives_the_same_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     job: dict[str, Any] = {"optimizer": "dds", "seed": 1, "only": [], **JOB, **more}
     with serving(tmp_path, monkeypatch) as here:
-        study = here.launch(**{name: value for name, value in job.items() if name not in JOB})
+        study = here.launch(**{name: value for name, value in job.items() if JOB.get(name) != value})
         here.kept.worker.run(until_empty=True)
         by_http = here.get(f"/studies/{study}")
         trials_by_http = here.get(f"/studies/{study}/trials?limit=200")["items"]
@@ -34,7 +41,10 @@ def test_the_same_job_gives_the_same_study(
                      "--seed", str(job["seed"]), "--duration", f"{job['window_s']}s",
                      "--warm-up", f"{job['warmup_s']}s"]  # fmt: skip
         for name, option in OPTIONS.items():
-            arguments += [option, str(job[name])]
+            arguments += [option, str(job[name])] if job[name] is not None else []
+        for name in ("rates", "weights"):
+            arguments += [f"--{name}", ",".join(map(str, job[name]))] if name in job else []
+        arguments += ["--over", job["over"]] if "over" in job else []
         for service in job["only"]:
             arguments += ["--only", service]
         home = {"TAILOR_HOME": str(tmp_path / "other"), "PYTHONPATH": str(ROOT)}

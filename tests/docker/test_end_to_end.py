@@ -92,3 +92,26 @@ def test_a_server_type_that_no_code_mentions_works_from_its_file_alone(home: Pat
     assert document["trials"] == {"completed": len(trials)}
     assert set(trials[0]["configuration"]) == {"front.threads", "front.http_reuse", "front.buffer_bytes"}
     assert trials[0]["measurements"][0]["statistics"]["front"]["requests"] > 0
+
+
+def test_each_deployment_is_measured_at_several_rates(home: Path, slice_application: Path) -> None:
+    said = tune(
+        home, slice_application, "--rates", "100,200", "--iterations", "1", "--pairs", "0", "--optimizer", "random",
+        "--only", "url-shorten", "--json",
+    )  # fmt: skip
+    document = json.loads(said.stdout)
+    assert document["state"] == "completed"
+    assert document["unit"] == "times the default"
+    default, searched = trials_of(home, document["study"])
+    assert default["value"] == 1.0
+    for trial in (default, searched):
+        assert trial["state"] == "completed", trial["reason"]
+        first, second = trial["measurements"]
+        assert {first["rate_rps"], second["rate_rps"]} == {100.0, 200.0}
+        for measurement in (first, second):  # spans of the other window are neither counted nor read
+            assert measurement["spans_created"] == measurement["spans_read"] > 0
+            assert abs(measurement["requests"] - 3 * measurement["rate_rps"]) < 6 * (3 * measurement["rate_rps"]) ** 0.5
+        assert "start" in first["phases"]
+        assert "start" not in second["phases"]
+    assert default["measurements"][0]["rate_rps"] == searched["measurements"][0]["rate_rps"], "the order is equal"
+    assert left_behind(document["study"]) == []

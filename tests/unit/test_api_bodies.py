@@ -130,6 +130,7 @@ def test_only_finite_numbers_are_taken(here: Here, number: float) -> None:
         {"time_limit_s": number},
         {"window_s": number},
         {"rate_rps": number},
+        {"rates": [1.0, number]},
         {"iterations": number},
     ):
         refused(here, "/studies", {**JOB, "optimizer": "tailor", **job})

@@ -15,7 +15,7 @@ from framework.api.problems import field_of
 from framework.cli.flags import flag
 from framework.config.application import load_application
 from framework.errors import FieldError, FieldName, FileError, InputError, UnknownName
-from framework.model import TuneRequest
+from framework.model import Objective, Term, TuneRequest
 from framework.model.options import options_of
 from framework.study.planning import check_request
 
@@ -81,8 +81,62 @@ def test_every_number_is_checked_against_its_declaration(changes: dict[str, Any]
     assert refused.value.field == next(iter(changes))
 
 
+TWO = {"rates": (100.0, 200.0)}
+NEEDED = "at least two, above 0, each larger than the one before"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rates": (200.0, 100.0)}, f"--rates: found '200,100'; allowed: {NEEDED}"),
+        ({"rates": (100.0, 100.0)}, f"--rates: found '100,100'; allowed: {NEEDED}"),
+        ({"rates": (100.0,)}, f"--rates: found '100'; allowed: {NEEDED}"),
+        ({"rates": (-1.0, 100.0)}, f"--rates: found '-1,100'; allowed: {NEEDED}"),
+        ({"rates": (1.0, float("nan"))}, f"--rates: found '1,nan'; allowed: {NEEDED}"),
+        ({"rates": (0.5, 100.0)}, "--rates: found 0.5; allowed: at least 1"),
+        ({"rates": tuple(map(float, range(1, 10)))}, "--rates: found '9 rates'; allowed: at most 8"),
+        (TWO | {"over": "median"}, "--over: found 'median'; allowed: worst, mean"),
+        ({"over": "median"}, "--over: found 'median'; allowed: worst, mean"),
+        ({"over": "mean"}, "--over: allowed only with --rates"),
+        ({"weights": (1.0, 2.0)}, "--weights: allowed only with --rates"),
+        (TWO | {"weights": (1.0, 2.0)}, "--weights: allowed only with --over mean"),
+        (
+            TWO | {"over": "mean", "weights": (1.0,)},
+            "--weights: found '1'; allowed: 2 numbers above 0, one for each rate",
+        ),
+        (
+            TWO | {"over": "mean", "weights": (1.0, 0.0)},
+            "--weights: found '1,0'; allowed: 2 numbers above 0, one for each rate",
+        ),
+        (TWO | {"rate_rps": 100.0}, "--rate: not allowed with --rates, which name all of them"),
+        (
+            TWO | {"target_ms": 5.0},
+            "--target: not allowed with --rates: the value over several rates is a ratio to the default, and no time",
+        ),
+    ],
+    ids=str,
+)
+def test_several_rates_are_checked(changes: dict[str, Any], says: str) -> None:
+    application = load_application(SMALL)
+    with pytest.raises(InputError) as refused:
+        check_request(replace(TuneRequest(SMALL), **changes), application)
+    assert refused.value.message(flag) == says
+    assert f"--{refused.value.field}".startswith(says.partition(":")[0])
+
+
+def test_several_rates_need_an_objective_that_has_a_ratio() -> None:
+    application = load_application(SMALL)
+    terms = (Term("p95"), Term("throughput", -0.1))
+    mixed = replace(application, objective=Objective(terms))
+    check_request(TuneRequest(SMALL), mixed)
+    with pytest.raises(InputError, match="rates: the objective maximises throughput, so that it may be 0 or below"):
+        check_request(TuneRequest(SMALL, rates=(100.0, 200.0)), mixed)
+
+
 def test_what_is_in_range_is_accepted() -> None:
     application = load_application(SMALL)
+    check_request(TuneRequest(SMALL, rates=(100.0, 200.5)), application)
+    check_request(TuneRequest(SMALL, rates=(1.0, 2.0, 3.0), over="mean", weights=(1.0, 2.0, 0.5)), application)
     check_request(TuneRequest(SMALL), application)
     check_request(TuneRequest(SMALL, iterations=0, rivals=(Path("x"),)), application)
     check_request(TuneRequest(SMALL, pairs=0, minimal=3, iterations=20_000), application)

@@ -124,6 +124,11 @@ def test_nothing_typed_is_the_declared_default() -> None:
         (("--reduce", "screening:2026-a"), {"reduce": "screening", "screening": StudyId("2026-a")}),
         (("--history", "2026-a", "--history", "f.yaml"), {"history": (StudyId("2026-a"), Path("f.yaml"))}),
         (("--option", "x=1", "--option", "y=[a"), {"options": {"x": 1, "y": "[a"}}),
+        (("--rates", "100,200,300"), {"rates": (100.0, 200.0, 300.0)}),
+        (
+            ("--rates", "1.5, 2", "--rates", "3", "--over", "mean", "--weights", "1,2,1"),
+            {"rates": (1.5, 2.0, 3.0), "over": "mean", "weights": (1.0, 2.0, 1.0)},
+        ),
         (("--limits", "stolen_cpu=0.1"), {"limits": {"stolen_cpu": 0.1}}),
         (("--profile", "p.jsonl", "--placement", "only"), {"profile": Path("p.jsonl"), "placement": "only"}),
         (("--subject-to", "p99 <= 40", "--also", "cpu"), {"subject_to": ("p99 <= 40",), "also": ("cpu",)}),
@@ -136,6 +141,12 @@ def test_what_is_typed_becomes_the_fields_of_a_request(arguments: tuple[str, ...
 def test_a_duration_needs_its_unit() -> None:
     with pytest.raises(InputError, match=r"^--duration: found '20'; allowed: a number with its unit"):
         typed("--duration", "20")
+
+
+def test_numbers_have_commas_between_them() -> None:
+    for text in ("100;200", "100,", "a"):
+        with pytest.raises(InputError, match=rf"^--rates: found '{text}'; allowed: numbers with commas between them"):
+            typed("--rates", text)
 
 
 def test_the_help_of_every_option_is_declared() -> None:
@@ -187,6 +198,11 @@ BODY: Mapping[str, Any] = {
     "placement": {"default": "none", "enum": ["none", "also", "only"], "type": "string"},
     "profile": {"default": False, "type": "boolean"},
     "domains": {"default": "2", "maxLength": 2000, "type": "string"},
+    "rates": {
+        "items": {"maximum": 100000, "minimum": 1, "type": "number"}, "maxItems": 20, "type": "array",
+    },
+    "over": {"default": "worst", "enum": ["worst", "mean"], "type": "string"},
+    "weights": {"items": {"exclusiveMinimum": 0, "type": "number"}, "maxItems": 20, "type": "array"},
 }  # fmt: skip
 
 
@@ -221,10 +237,12 @@ def test_an_empty_body_is_the_declared_default() -> None:
 
 def test_a_body_becomes_the_fields_of_a_request() -> None:
     sent = {"application": "none", "only": ["a"], "history": ["2026-a"], "reduce": "screening:2026-b", "profile": True,
-            "limits": {"stolen_cpu": 0.1}, "testbed": "echo", "seed": 3}  # fmt: skip
+            "limits": {"stolen_cpu": 0.1}, "testbed": "echo", "seed": 3, "rates": [1, 2.5], "over": "mean",
+            "weights": [1, 2]}  # fmt: skip
     assert NewStudy.model_validate(sent).request(APPLICATION, lambda: Path("kept.jsonl")) == TuneRequest(
         APPLICATION, only=("a",), history=(StudyId("2026-a"),), reduce="screening", screening=StudyId("2026-b"),
         profile=Path("kept.jsonl"), limits={"stolen_cpu": 0.1}, testbed="echo", seed=3,
+        rates=(1.0, 2.5), over="mean", weights=(1.0, 2.0),
     )  # fmt: skip
 
 
@@ -253,6 +271,10 @@ def test_the_form_has_the_fields_that_it_had() -> None:
         '<label>pairs of the verdict <input type="number" name="pairs" min="0" max="200" value="10"></label>',
         '<label>requests/s <input type="number" name="rate_rps" min="1" max="100000" step="any" value="" '
         'placeholder="the application&#39;s"></label>',
+        '<label>several rates, such as 100,200,300 [requests/s] <input type="text" name="rates" data-numbers '
+        'value=""></label>',
+        '<label>of several rates, improve the <select name="over"><option value="worst" selected>worst</option>'
+        '<option value="mean">mean</option></select></label>',
         '<label>seed <input type="number" name="seed" min="0" max="2147483647" value="1"></label>',
         '<label class="check"><input type="checkbox" name="quick"> quick: a first look (8 configurations, 2 x 10 s, '
         "6 pairs; on a model 60 in full)</label>",

@@ -26,7 +26,7 @@ from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.summary import Summary, summarise
 from framework.report.summary_json import summary_document
-from framework.study.planning import expected_repetitions
+from framework.study.planning import expected_windows
 from framework.study.procedure import Procedure
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import (
@@ -89,7 +89,7 @@ def test_the_progress_says_each_trial(printed: io.StringIO, study: Study) -> Non
     assert "trial 1 (default)" in text
     assert "best so far" in text
     assert text.count("(verdict pair") == 3 * PLAN.pairs
-    assert expected_repetitions(PLAN) == 2 * 5 + 3 * 6
+    assert expected_windows(PLAN) == 2 * 5 + 3 * 6
 
 
 def test_the_page_stands_alone(bench: Bench, study: Study, summary: Summary) -> None:

@@ -102,6 +102,7 @@ if (form) {
     const job = {};
     for (const field of form.querySelectorAll("select, input:not([data-several])")) {
       if (field.type === "checkbox") job[field.name] = field.checked;
+      else if ("numbers" in field.dataset) job[field.name] = field.value.trim() ? field.value.split(",").map(Number) : [];
       else if (field.type !== "number") job[field.name] = field.value;
       else if (field.value !== "") job[field.name] = Number(field.value);
     }

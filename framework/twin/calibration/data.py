@@ -87,7 +87,7 @@ def recorded(
         if study.modelled:
             raise InputError(f"study {study.id} was modelled; a twin is made from what was measured")
         windows += [
-            _Window(study, trial, measurement, _rate(trial, study))
+            _Window(study, trial, measurement, measurement.rate_rps or _rate(trial, study))
             for trial in store.trials(study.id)
             for measurement in trial.measurements
             if not measurement.invalid and "p95" in measurement.quantities
@@ -113,7 +113,7 @@ def recorded(
 
 
 def _rate(trial: Trial, study: Study) -> float:
-    """Return the request rate of a trial; that of a sweep's trial stands in its label."""
+    """Return the only request rate of a trial; that of a sweep's trial stands in its label."""
     return float(trial.label.removesuffix("/s")) if trial.purpose == "probe" else study.plan.rate_rps
 
 
@@ -212,10 +212,12 @@ def _caches(application: Application, types: Mapping[str, ServiceType], window: 
 
 
 def _run_spread(windows: Sequence[_Window]) -> float:
-    """Return the standard deviation of log(median) between repetitions of a trial, pooled over the trials."""
-    groups: dict[tuple[str, int], list[float]] = defaultdict(list)
+    """Return the standard deviation of log(median) between repetitions of a trial at a rate, pooled over the trials."""
+    groups: dict[tuple[str, int, float], list[float]] = defaultdict(list)
     for window in windows:
-        groups[window.study.id, window.trial.number].append(math.log(window.measurement.quantities["p50"].value))
+        groups[window.study.id, window.trial.number, window.rate_rps].append(
+            math.log(window.measurement.quantities["p50"].value)
+        )
     repeated = [values for values in groups.values() if len(values) > 1]
     if not repeated:
         return 0.0
