@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optimizer.errors import SearchExhausted
 from optimizer.models.tied_parameters import TiedParameters
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
+from optimizer.space.cube import from_cube
 
 _DRAWS = 1000  # uniform draws after which a space counts as (almost) used up
 _COUNTABLE = 100_000  # spaces up to this size are then listed, so that every last configuration is found
@@ -30,8 +31,8 @@ def design_size(dimensions: int, budget: int | None) -> int:
 
 
 def uniform(space: SearchSpace, rng: np.random.Generator) -> Configuration:
-    """Return one configuration, uniform on the unit cube; it may break constraints."""
-    return space.from_unit(rng.random(len(space)))
+    """Return one configuration, uniform on the unit cube and on the equations; it may break other constraints."""
+    return from_cube(space, rng.random(len(space)))
 
 
 def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Configuration]) -> Configuration:
@@ -68,9 +69,10 @@ def every(space: SearchSpace) -> list[Configuration]:
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:
     """Return ``count`` configurations, one in each stratum of every parameter (McKay, Beckman & Conover 1979).
 
-    Points that coincide on a coarse space or break a constraint are kept: the caller replaces those that it cannot use.
+    Strata of the parameters of an equation are those of ``SearchSpace.spread``.  Points that coincide on a coarse space
+    or break a constraint are kept: the caller replaces those that it cannot use.
     """
-    return [space.from_unit(point) for point in strata(len(space), count, rng)]
+    return [from_cube(space, point) for point in strata(len(space), count, rng)]
 
 
 def grouped_design(
