@@ -4,9 +4,9 @@ from optimizer.space.capacity import Capacity
 from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value
 from optimizer.space.constraint import Constraint, LinearConstraint
-from optimizer.space.derived import Derived
+from optimizer.space.derived import Derived, circle_of
 from optimizer.space.equality import LinearEquality
-from optimizer.space.expression import ARITHMETIC, GRAMMAR
+from optimizer.space.expression import ARITHMETIC, GRAMMAR, arithmetic_names
 from optimizer.space.parameter import Kind, Parameter
 from optimizer.space.predicate import Predicate
 from optimizer.space.search_space import SearchSpace
@@ -26,4 +26,6 @@ __all__ = [
     "Predicate",
     "SearchSpace",
     "Value",
+    "arithmetic_names",
+    "circle_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from optimizer.errors import InvalidSpace, InvalidValue
 from optimizer.space.configuration import Value
-from optimizer.space.derived import Derived
+from optimizer.space.derived import Derived, circle_of
 from optimizer.space.equality import LinearEquality, tidy
 from optimizer.space.parameter import Parameter
 from optimizer.space.slice import Slice
@@ -131,10 +132,8 @@ def _in_order(parameters: Mapping[str, Parameter], derived: Sequence[Derived]) -
                 raise InvalidSpace(f"derived parameter {entry}: there is no parameter {name!r}")
             if parameters[name].kind == "categorical":
                 raise InvalidSpace(f"derived parameter {entry}: {name!r} is categorical; allowed: numbers and booleans")
-    ordered: list[Derived] = []
-    while waiting:
-        ready = [name for name, entry in waiting.items() if not entry.names & waiting.keys()]
-        if not ready:
-            raise InvalidSpace(f"derived parameters in a circle: {', '.join(waiting)}")
-        ordered += [waiting.pop(name) for name in ready]
-    return tuple(ordered)
+    sources = {name: sorted(entry.names) for name, entry in waiting.items()}
+    if circle := circle_of(sources):
+        raise InvalidSpace(f"derived parameters in a circle: {' -> '.join(circle)}")
+    order = graphlib.TopologicalSorter(sources).static_order()
+    return tuple(waiting[name] for name in order if name in waiting)

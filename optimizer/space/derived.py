@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import graphlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,3 +86,15 @@ class Derived:
         if self.fixed:
             content["fixed"] = dict(self.fixed)
         return content
+
+
+def circle_of(sources: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return names that follow from each other in a circle, the first one again at the end; empty where none do.
+
+    ``sources``: derived parameter -> what it is derived from.
+    """
+    try:
+        graphlib.TopologicalSorter(sources).prepare()
+    except graphlib.CycleError as error:
+        return [str(name) for name in error.args[1]][::-1]
+    return []

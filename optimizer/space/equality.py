@@ -63,8 +63,9 @@ class LinearEquality:
         return abs(self.sum(configuration) - self.total) <= _ALMOST * max(1.0, *sizes)
 
     def __str__(self) -> str:
-        total = " + ".join(f"{number:g} * {name}" for name, number in self.coefficients.items())
-        return f"{self.name + ': ' if self.name else ''}{total} = {self.total:g}"
+        terms = [_term(number, name) for name, number in self.coefficients.items()]
+        text = " ".join(terms).removeprefix("+ ")
+        return f"{self.name + ': ' if self.name else ''}{text} = {self.total:g}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "coefficients": dict(self.coefficients), "total": self.total}
@@ -73,3 +74,9 @@ class LinearEquality:
 def tidy(number: float) -> float:
     """Return the number with 12 significant digits: 4 - 1.1 - 1.3 is 1.6, not 1.5999999999999996."""
     return float(f"{number:.12g}") + 0.0
+
+
+def _term(coefficient: float, name: str) -> str:
+    """Return a coefficient and its parameter as a term of a sum, with its sign: ``+ a``, ``- 2 * b``."""
+    size = "" if abs(coefficient) == 1 else f"{abs(coefficient):g} * "
+    return f"{'-' if coefficient < 0 else '+'} {size}{name}"

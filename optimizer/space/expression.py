@@ -94,6 +94,11 @@ class Expression:
         return _value(self.tree, known)
 
 
+def arithmetic_names(text: str) -> tuple[str, ...]:
+    """Return the parameters that text of numbers names, in its order.  Raises ValueError on other text."""
+    return Expression.parse(text, arithmetic=True).names
+
+
 def linear(text: str) -> tuple[dict[str, float], float] | None:
     """Return ``text`` as sum(coefficient * parameter) = number; None where it is no linear equation.
 

@@ -135,7 +135,7 @@ def test_the_solved_parameter_is_not_searched_but_in_configurations() -> None:
     space = cpus(3, 4.0)
     assert space.names == ("p0", "p1")
     assert [parameter.name for parameter in space.tuned] == ["p0", "p1", "p2"]
-    assert space.dependents.texts == {"p2": "1 * p0 + 1 * p1 + 1 * p2 = 4"}
+    assert space.dependents.texts == {"p2": "p0 + p1 + p2 = 4"}
     assert space.from_default({"p0": 1.1, "p1": 1.3})["p2"] == 1.6
 
 
@@ -165,7 +165,7 @@ def test_equal_parameters_are_an_equation_too() -> None:
         (lambda: SearchSpace([integer("a", 3)], [LinearEquality({"a": 1}, 3)]), "leaves its parameter one value"),
         (
             lambda: SearchSpace([integer("a", 3), integer("b", 3)], [LinearEquality({"a": 1, "b": 1}, 7)]),
-            "breaks the equation 1 \\* a \\+ 1 \\* b = 7: it adds up to 6",
+            "breaks the equation a \\+ b = 7: it adds up to 6",
         ),
         (
             lambda: SearchSpace([integer("a", 3)], [LinearEquality({"a": 1, "z": 1}, 3)]),
@@ -223,7 +223,7 @@ def test_a_subset_keeps_the_rest_of_the_equation() -> None:
     space = cpus(4, 4.0)
     part = space.subset(["p1", "p3"])
     assert part.names == ("p1",)
-    assert part.dependents.texts == {"p3": "1 * p1 + 1 * p3 = 2"}
+    assert part.dependents.texts == {"p3": "p1 + p3 = 2"}
     assert [parameter.name for parameter in space.subset(p.name for p in space.tuned).tuned] == ["p0", "p1", "p2", "p3"]
     with pytest.raises(InvalidSpace, match="at least one parameter"):
         space.subset(["p3"])  # alone, it has no choice
