@@ -131,6 +131,13 @@ def _objective(terms: dict[str, float]) -> dict[str, float]:
     return terms
 
 
+def _service_parameter(name: str) -> str:
+    service, _, parameter = name.rpartition(".")
+    if not service or not parameter:
+        raise refuse("a parameter with its service, such as db.memory_mib")
+    return name
+
+
 def _predicate(text: str) -> str:
     try:
         Predicate(text)
@@ -163,7 +170,7 @@ class ApplicationFile(Strict):
         description="what configurations must fulfil, such as '{web.workers} <= {db.max_connections}'; a sum that they "
         "must keep, such as '{web.cpus} + {db.cpus} == 4', is solved for one of its parameters",
     )
-    derived: dict[Annotated[str, Field(pattern=r"^[^.{}][^{}]*\.[^.{}]+$")], Arithmetic] = Field(
+    derived: dict[Annotated[str, AfterValidator(_service_parameter)], Arithmetic] = Field(
         default_factory=dict,
         description="service.parameter -> what its value follows from, such as '0.75 * {db.memory_mib}'; not searched",
     )
