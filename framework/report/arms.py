@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from framework.errors import InputError
 from framework.model import Measurement, Study, Trial, TrialState
+from framework.study.verdict import FULL, SMALL
 
 
 def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
-    """Return the verdict's trials of the pairs with ``best``: a smaller recommendation has pairs of its own."""
+    """Return the verdict's trials of the pairs with ``best``, whose arm is labelled "best" in what is returned.
+
+    A recommendation without a risky change, or made smaller, has pairs of its own; a small recommendation was measured
+    beside the full one, whose arm is then labelled as such.
+    """
     verdict = [t for t in trials if t.purpose == "verdict"]
-    pairs = {
-        t.pair for t in verdict if best is not None and t.label == "best" and t.configuration == best.configuration
-    }
-    return [t for t in verdict if not pairs or t.pair in pairs]
+    if best is None:
+        return verdict
+    own = [t for t in verdict if t.configuration == best.configuration and t.label in ("best", SMALL)]
+    label = own[0].label if own else "best"
+    pairs = {t.pair for t in own if t.label == label}
+    renamed = {SMALL: "best", "best": FULL} if label == SMALL else {}
+    chosen_pairs = [t for t in verdict if not pairs or t.pair in pairs]
+    return [replace(t, label=renamed.get(t.label, t.label)) for t in chosen_pairs]
 
 
 def arm(trials: Sequence[Trial], label: str, best: Trial | None) -> list[Measurement]:

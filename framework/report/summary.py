@@ -24,6 +24,7 @@ from framework.report.changes import Change, Changed, by_name, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.speed import EqualSpeed, equal_speed
+from framework.study.verdict import FULL, SMALL
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
@@ -135,18 +136,38 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
 
 def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
     """Say in a sentence whether a part of the recommendation is enough; None where that was not asked."""
-    candidates = study.decisions.minimal
-    if candidates is None or best is None:
+    small, candidates = study.decisions.small, study.decisions.minimal
+    if best is None or (small is None and candidates is None):
         return None
-    if not candidates:
+    if best.purpose in ("minimal", "verdict"):
+        return _made_smaller(study, best)
+    if not candidates and (small is None or not small.changes):
         return "the model of the trials found no smaller recommendation to try"
-    if best.purpose == "minimal":
-        changed = sum(best.configuration[name] != value for name, value in _default_of(study, best).items())
-        return f"the recommendation was made smaller: {changed} changes are as good as all that the search made"
-    if any(t.purpose == "minimal" for t in finished):
+    if SMALL in study.rivals:
+        return "the few changes that the model of the trials misses are not as good as all that the search made"
+    if candidates and any(t.purpose == "minimal" for t in finished):
         tried = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
         return f"{tried} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
     return None
+
+
+def _made_smaller(study: Study, best: Trial) -> str:
+    """Say how many parameters are still changed, of how many, and what fresh runs say of the difference."""
+    default = _default_of(study, best)
+    changed = sum(best.configuration[name] != value for name, value in default.items())
+    small = study.decisions.small
+    searched = "all that the search made" if small is None else f"the {_changed(small.full, default)} of the search"
+    compared = study.rivals.get(FULL) or study.rivals.get(f"{FULL} to {SMALL}")
+    shown = {
+        None: "",
+        "no worse": ", and no worse in fresh runs (95 % bound of the loss below 5 %)",
+        "undecided": ", and fresh runs show no loss (they leave open more than 5 %)",
+    }[compared.no_worse if compared is not None else None]
+    return f"the recommendation was made smaller: {changed} parameters changed in place of {searched}{shown}"
+
+
+def _changed(values: Mapping[str, Value], default: Mapping[str, Value]) -> int:
+    return sum(value != default[name] for name, value in values.items() if name in default)
 
 
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:
