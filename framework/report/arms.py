@@ -7,24 +7,27 @@ from dataclasses import replace
 
 from framework.errors import InputError
 from framework.model import Measurement, Study, Trial, TrialState
-from framework.study.verdict import FULL, SMALL
+from framework.study.verdict import FULL, SMALL, WITHOUT
 
 
 def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
     """Return the verdict's trials of the pairs with ``best``, whose arm is labelled "best" in what is returned.
 
-    A recommendation without a risky change, or made smaller, has pairs of its own; a small recommendation was measured
-    beside the full one, whose arm is then labelled as such.
+    A smaller recommendation may have pairs of its own; one that was measured beside the full one takes its label.
     """
     verdict = [t for t in trials if t.purpose == "verdict"]
     if best is None:
         return verdict
-    own = [t for t in verdict if t.configuration == best.configuration and t.label in ("best", SMALL)]
-    label = own[0].label if own else "best"
+    own = [t for t in verdict if t.configuration == best.configuration and _is_recommendation(t.label)]
+    label = next((t.label for t in own if t.number == best.number), own[0].label if own else "best")
     pairs = {t.pair for t in own if t.label == label}
-    renamed = {SMALL: "best", "best": FULL} if label == SMALL else {}
+    renamed = {} if label == "best" else {label: "best", "best": FULL}
     chosen_pairs = [t for t in verdict if not pairs or t.pair in pairs]
     return [replace(t, label=renamed.get(t.label, t.label)) for t in chosen_pairs]
+
+
+def _is_recommendation(label: str) -> bool:
+    return label in ("best", SMALL) or label.startswith(WITHOUT)
 
 
 def arm(trials: Sequence[Trial], label: str, best: Trial | None) -> list[Measurement]:

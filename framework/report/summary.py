@@ -139,12 +139,12 @@ def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str
     small, candidates = study.decisions.small, study.decisions.minimal
     if best is None or (small is None and candidates is None):
         return None
+    if SMALL in study.rivals and best.purpose != "minimal":
+        return "the few changes that the model of the trials misses are not as good as all that the search made"
     if best.purpose in ("minimal", "verdict"):
         return _made_smaller(study, best)
     if not candidates and (small is None or not small.changes):
         return "the model of the trials found no smaller recommendation to try"
-    if SMALL in study.rivals:
-        return "the few changes that the model of the trials misses are not as good as all that the search made"
     if candidates and any(t.purpose == "minimal" for t in finished):
         tried = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
         return f"{tried} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"

@@ -34,7 +34,7 @@ from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
 Decision = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallRecommended | SmallerFound
-MOST_RISKY = 2  # changes of a small recommendation that can cost something: each is an arm of its own
+MOST_RISKY = 1  # changes of a small recommendation that can cost something: each is an arm of its own
 
 
 class Decider:
@@ -125,12 +125,17 @@ class Decider:
     ) -> SmallRecommendation | None:
         """Return the few changes of the best that the model of the trials misses; None where that is no other choice.
 
-        A quick study has no time to show the gain of each risky change, so that it keeps none of them.
+        A quick study has no time to show the gain of each risky change, so that it keeps none of them.  Parameters
+        without an effect in the testbed's model go back first.
         """
         small = self.decisions.small
         if small is None:
-            proposed = small_recommendation(space, observations, best, most_risky=0 if self.plan.quick else MOST_RISKY)
-            small = SmallRecommendation({}, best.to_dict(), ()) if proposed is None else _recorded(proposed)
+            default = space.default()
+            inert = {name: default[name] for name in self.decisions.inert if name in default}
+            felt = space.canonical(best.replace(inert))
+            full, risky = felt if space.is_feasible(felt) else best, 0 if self.plan.quick else MOST_RISKY
+            proposed = small_recommendation(space, observations, full, most_risky=risky)
+            small = SmallRecommendation({}, full.to_dict(), ()) if proposed is None else _recorded(proposed)
             self._record(replace(self.decisions, small=small), SmallRecommended(small))
         same = small.values == small.full == best.to_dict() and all(c.risk == "none" for c in small.changes)
         return None if same or not small.changes else small

@@ -6,7 +6,7 @@ arms alike (measurement.md).
 The small recommendation (the few changes that a model of the trials misses) is an arm beside the full one.  Each change
 has to earn its place: the small one is taken unless fresh runs show that it is worse than the full one, or only the
 full one improves on the default.  Each risky change of it has an arm without that change, and goes back to the default
-unless the difference is shown.  Whatever such a change of mind leaves is compared with the default in new groups.
+unless the difference is shown.  What is left then is compared with the default in new groups where it was no arm.
 
 After an improvement, further candidates that change less are compared with the recommendation.  The smallest whose log
 ratio to it has a 95 % upper bound below 5 % is taken, if it passes the verdict against the default too.
@@ -30,6 +30,7 @@ VERDICT_SEED = 1000  # fresh arrivals, unseen by the search
 MINIMAL_SEED = 3000
 FULL = "full recommendation"
 SMALL = "small recommendation"
+WITHOUT = "without "
 
 
 class FinalComparison:
@@ -78,7 +79,7 @@ class FinalComparison:
         measured = {label: self._arm(label, range(self._plan.pairs)) for label in arms}
         main = compare_groups(measured["default"], measured["best"]) if "best" in measured else None
         self._record(main, self._rivals(measured, "best" if "best" in measured else None))
-        return (main, best) if small is None or main is None else self._settled(small, arms, measured, main)
+        return (main, best) if small is None or main is None else self._settled(small, arms, measured, best, main)
 
     def _rivals(self, measured: Mapping[str, Mapping[int, float]], best: str | None) -> dict[str, Verdict | None]:
         """Compare the plan's rivals with an arm and with the default."""
@@ -92,42 +93,42 @@ class FinalComparison:
         small: SmallRecommendation,
         arms: Mapping[str, Configuration],
         measured: Mapping[str, Mapping[int, float]],
+        searched: Configuration,
         full: Verdict,
     ) -> tuple[Verdict | None, Configuration]:
         """Record the small or the full recommendation as the best, without the risky changes that show no gain.
 
-        ``full``: the full recommendation compared with the default.
+        ``searched``: the best of the search; ``full``: the full recommendation compared with the default.
         """
-        gained = compare_groups(measured["default"], measured[SMALL])
-        to_full = compare_groups(measured["best"], measured[SMALL])
-        takes_small = (
+        alone = {
+            without(change): compare_groups(measured[without(change)], measured[SMALL]) for change in _risky(small)
+        }
+        refused = [name for change in _risky(small) if not _improves(alone[without(change)]) for name in change.names]
+        rest = {label: self._reset(arms[label], refused) for label in (SMALL, "best")}
+        few = next((label for label in (SMALL, *alone, "best") if arms[label] == rest[SMALL]), None)
+        others = {f"default to {FULL}": full, **alone}
+        if few is None or self._is_default(rest[SMALL]):
+            return self._chosen_late(rest[SMALL], others)
+        gained, to_full = (compare_groups(measured[label], measured[few]) for label in ("default", "best"))
+        if (
             gained is not None
             and to_full is not None
             and to_full.statement != "worse"
             and (gained.statement == "improvement" or full.statement != "improvement")
-            and self._keeps_limits(SMALL, "verdict")
-        )
-        alone = {
-            without(change): compare_groups(measured[without(change)], measured[SMALL]) for change in _risky(small)
-        }
-        refused = [c for c in _risky(small) if not _improves(alone[without(c)])]
-        taken = SMALL if takes_small else "best"
-        if refused:
-            names = [name for change in refused for name in change.names]
-            others = {f"default to {SMALL}": gained, f"default to {FULL}": full, **alone}
-            rests = [self._reset(arms[label], names) for label in (taken, SMALL)]
-            rest = next((rest for rest in rests if self._space.is_feasible(rest)), self._default)
-            return self._without_risk(rest, others)
-        if takes_small:
-            others = {FULL: to_full, f"default to {FULL}": full, **alone, **self._rivals(measured, SMALL)}
-            self._record(gained, others)
-        else:
-            others = {SMALL: compare_groups(measured[SMALL], measured["best"]), f"default to {SMALL}": gained, **alone}
-            self._record(full, {**others, **self._rivals(measured, "best")})
-        self._set_best(taken)
-        return (gained if takes_small else full), arms[taken]
+            and self._keeps_limits(few, "verdict")
+        ):
+            self._record(gained, {FULL: to_full, **others, **self._rivals(measured, few)})
+            self._set_best(few)
+            return gained, arms[few]
+        others = {SMALL: compare_groups(measured[few], measured["best"]), f"default to {SMALL}": gained, **alone}
+        if refused and self._space.is_feasible(rest["best"]):
+            return self._chosen_late(rest["best"], {**others, f"default to {FULL}": full})
+        self._record(full, {**others, **self._rivals(measured, "best")})
+        if any(searched[name] != value for name, value in arms["best"].items()):
+            self._set_best("best")
+        return full, arms["best"]
 
-    def _without_risk(
+    def _chosen_late(
         self, rest: Configuration, others: Mapping[str, Verdict | None]
     ) -> tuple[Verdict | None, Configuration]:
         """Compare what is left of a recommendation with the default on new pairs, and record it as the best."""
@@ -223,7 +224,7 @@ class FinalComparison:
 
 def without(change: ExpectedChange) -> str:
     """Return the label of the arm without a change: its first parameter is in no other change."""
-    return f"without {change.names[0]}"
+    return f"{WITHOUT}{change.names[0]}"
 
 
 def _risky(small: SmallRecommendation) -> list[ExpectedChange]:

@@ -20,6 +20,7 @@ from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
 MOST_CHANGES = 10  # what a person reads
+RISKY_GAIN = 0.03  # predicted, in the logarithm: less cannot be shown by a few fresh pairs
 WORTH = 0.02  # of the predicted gain: what all the changes that are taken back in the end may cost
 
 
@@ -57,11 +58,12 @@ def small_recommendation(
     full: Configuration,
     *,
     most: int = MOST_CHANGES,
-    most_risky: int = 2,
+    most_risky: int = 1,
 ) -> SmallRecommendation | None:
     """Return the small recommendation; None where there is no model, or the model misses no change.
 
-    ``most``: number of changes; ``most_risky``: number of risky ones among them.  Values must be above 0.
+    ``most``: number of changes; ``most_risky``: number of risky ones among them, whose predicted gain is worth a risk.
+    Values must be above 0.
     """
     model = ValueModel.of(space, observations)
     candidates = changes(space, full)
@@ -69,8 +71,7 @@ def small_recommendation(
         return None
     with one_thread():
         kept = _missed(space, model, candidates, most)
-        risky = [change for change in kept if risk(space, change) != "none" and _can_go(space, kept, change)]
-        risky = risky[:most_risky]
+        risky = _worth_the_risk(space, model, kept)[:most_risky]
         allowed = [change for change in candidates if risk(space, change) == "none" or change in risky]
         if len(allowed) < len(candidates):
             kept = _missed(space, model, allowed, most)
@@ -124,6 +125,15 @@ def _eliminated(space: SearchSpace, model: ValueModel, candidates: Sequence[Chan
         left = rest if space.is_feasible(applied(space, rest)) else [c for c in left if c != least[0]]
         steps.append(left)
     return steps
+
+
+def _worth_the_risk(space: SearchSpace, model: ValueModel, kept: Sequence[Change]) -> list[Change]:
+    """Return the risky changes with a gain that fresh pairs may show."""
+    risky = [change for change in kept if risk(space, change) != "none" and _can_go(space, kept, change)]
+    if not risky:
+        return []
+    loss, _ = model.difference([_without(space, kept, change) for change in risky], applied(space, kept))
+    return [change for change, lost in zip(risky, loss, strict=True) if lost >= RISKY_GAIN]
 
 
 def _can_go(space: SearchSpace, kept: Collection[Change], change: Change) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 
 from framework.bench import Bench
 from framework.config.space import search_space
-from framework.model import Study, StudyPlan, StudyState
+from framework.model import Study, StudyPlan, StudyState, Trial
 from framework.model.decisions import ExpectedChange, SmallRecommendation
 from framework.report.arms import fresh
 from framework.report.page import page
@@ -21,7 +21,7 @@ from framework.study.verdict import FULL, SMALL
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
 from optimizer.analysis.changes import RISK, RISKS
-from optimizer.space import SearchSpace
+from optimizer.space import SearchSpace, Value
 from tests.fakes import pretend_bench
 
 NO_RISKS: Mapping[str, str] = {}
@@ -116,19 +116,31 @@ def test_what_is_needed_stays(tmp_path: Path) -> None:
     assert summary(bench, finished).smaller is not None
 
 
-def test_the_full_recommendation_stays_where_the_model_misses_the_wrong_changes(tmp_path: Path) -> None:
-    bench, _ = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1))
+def decided(bench: Bench, full: Mapping[str, Value], changes: Sequence[ExpectedChange]) -> tuple[Study, Trial]:
+    """Run a study that has decided on a small recommendation already; return it with the trial of its best."""
+    default = space_of(bench, {}).default()
+    values = {name: change.value for change in changes for name in change.names}
+    small = SmallRecommendation({**default, **values}, {**default, **values, **full}, tuple(changes))
     created = bench.store.get("s1")
-    full = {**space_of(bench, {}).default(), "cache.size": 80, "queue.size": 40}
-    wrong = {**space_of(bench, {}).default(), "queue.size": 40}
-    small = SmallRecommendation(wrong, full, (ExpectedChange(("queue.size",), 40, -0.5, 0.1),))
     bench.store.set_decisions("s1", replace(created.decisions, small=small))
     finished = Procedure(bench, bench.store.get("s1"), space_of(bench, {})).run()
-    chosen = next(t for t in bench.store.trials("s1") if t.number == finished.best)
-    assert chosen.configuration["cache.size"] == 80
+    return finished, next(t for t in bench.store.trials("s1") if t.number == finished.best)
+
+
+def changed_values(bench: Bench, trial: Trial) -> dict[str, Value]:
+    default = space_of(bench, {}).default()
+    return {name: value for name, value in trial.configuration.items() if value != default[name]}
+
+
+def test_the_full_recommendation_stays_where_the_model_misses_the_wrong_changes(tmp_path: Path) -> None:
+    bench, _ = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1))
+    finished, best = decided(bench, {"cache.size": 80}, [ExpectedChange(("queue.size",), 40, -0.5, 0.1)])
+    assert changed_values(bench, best) == {"cache.size": 80, "queue.size": 40}
     assert finished.rivals[SMALL].statement == "improvement"
     assert finished.verdict is not None
     assert finished.verdict.statement == "improvement"
+    shown = summary(bench, finished)
+    assert "not as good" in str(shown.smaller)
 
 
 def test_a_risky_change_stays_where_it_shows_a_gain_of_its_own(tmp_path: Path) -> None:
@@ -140,19 +152,34 @@ def test_a_risky_change_stays_where_it_shows_a_gain_of_its_own(tmp_path: Path) -
     assert labels == {"default", "best", SMALL, "without cache.size"}
 
 
-def test_a_risky_change_that_shows_no_gain_goes_back(tmp_path: Path) -> None:
-    risks = {f"{name}.size": "memory" for name in IDLE} | {f"{name}.policy": "data" for name in ("cache", *IDLE)}
-    bench, procedure = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1), risks)
-    finished = procedure.run()
-    small = finished.decisions.small
-    assert small is not None
-    assert any(change.risk != "none" for change in small.changes), "or this tests nothing"
-    best = next(t for t in bench.store.trials("s1") if t.number == finished.best)
-    default = space_of(bench, {}).default()
-    assert {name for name, value in best.configuration.items() if value != default[name]} == {"cache.size"}
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_risky_change_that_shows_no_gain_goes_back(tmp_path: Path, refused: int) -> None:
+    """What is left was measured beside it where a single one goes back; else it is compared on new pairs."""
+    bench, _ = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1))
+    risky = [
+        ExpectedChange(("cache.policy",), "b", -0.1, 0.1, "data"),
+        ExpectedChange(("queue.size",), 60, -0.1, 0.1, "memory"),
+    ]
+    finished, best = decided(
+        bench, {"mail.size": 30}, [ExpectedChange(("cache.size",), 80, -0.5, 0.1), *risky[:refused]]
+    )
+    assert changed_values(bench, best) == {"cache.size": 80}
+    assert best.label == ("without cache.policy" if refused == 1 else "best")
     assert finished.verdict is not None
     assert finished.verdict.statement == "improvement"
-    assert {t.pair for t in fresh(bench.store.trials("s1"), best)} == set(range(10, 20))
+    assert finished.rivals["without cache.policy"].statement == "no improvement shown"
+    pairs = range(10) if refused == 1 else range(10, 20)
+    measured = [t for t in fresh(bench.store.trials("s1"), best) if t.label == "best"]
+    assert {t.pair for t in measured} == set(pairs)
+    assert {t.configuration for t in measured} == {best.configuration}
+    assert finished.rivals[f"default to {FULL}"].statement == "improvement"
+
+
+def test_where_nothing_but_a_refused_risk_is_left_the_default_is_recommended(tmp_path: Path) -> None:
+    bench, _ = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1))
+    finished, best = decided(bench, {}, [ExpectedChange(("cache.policy",), "b", -0.1, 0.1, "data")])
+    assert (best.purpose, finished.verdict) == ("default", None)
+    assert "No improvement shown" in summary(bench, finished).headline
 
 
 def test_a_quick_study_leaves_risky_changes_out(tmp_path: Path) -> None:
