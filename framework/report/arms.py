@@ -20,7 +20,9 @@ def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
         return verdict
     own = [t for t in verdict if t.configuration == best.configuration and _is_recommendation(t.label)]
     label = next((t.label for t in own if t.number == best.number), own[0].label if own else "best")
-    pairs = {t.pair for t in own if t.label == label}
+    # What the first pairs chose is judged by new ones, of which the study's best is the first.
+    first = best.pair if best.purpose == "verdict" and best.pair is not None else 0
+    pairs = {t.pair for t in own if t.label == label and (t.pair or 0) >= first}
     renamed = {} if label == "best" else {label: "best", "best": FULL}
     chosen_pairs = [t for t in verdict if not pairs or t.pair in pairs]
     return [replace(t, label=renamed.get(t.label, t.label)) for t in chosen_pairs]

@@ -20,9 +20,11 @@ def export(
     best: Configuration,
     study: str,
     directory: Path,
+    changed: Sequence[str] = (),
 ) -> Sequence[str]:
     """Write compose files, mounted files, the configuration and a diff against the default; return their names.
 
+    ``changed``: what the configuration changes, a line each, for the file that a person reads first.
     Raises InputError when the directory is not empty or cannot be written.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -38,7 +40,7 @@ def export(
         {"kind": "configuration", "version": 1, "values": {k: v for k, v in best.items() if v != default[k]}}
     )
     files["changes.diff"] = difference(deployments["default"], deployments["best"], to_yaml)
-    files["README.md"] = _readme(application, study)
+    files["README.md"] = _readme(application, study, changed)
     try:
         for name, text in files.items():
             write_text(directory / name, text)
@@ -54,11 +56,13 @@ def _files(deployment: Deployment) -> dict[str, str]:
     return {names[host]: to_yaml(document) for host, document in documents.items()} | dict(deployment.files)
 
 
-def _readme(application: Application, study: str) -> str:
+def _readme(application: Application, study: str, changed: Sequence[str]) -> str:
+    lines = "".join(f"- {line}\n" for line in changed)
     return (
         f"# {application.name}: the best configuration of study {study}\n\n"
         "Deploy it with `docker compose -f compose.yaml up -d` in this directory.\n\n"
         "- `compose.yaml`, `files/`: the whole application with this configuration\n"
         "- `configuration.yaml`: what differs from the default, for `tailor tune --initial` or `--versus`\n"
         "- `changes.diff`: the same as a difference of the rendered files\n"
+        + (f"\nWhat it changes (gains of each by itself, with 95 % intervals):\n\n{lines}" if lines else "")
     )

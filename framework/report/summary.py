@@ -20,9 +20,10 @@ from framework.model import (
 )
 from framework.model.decisions import Reduction, Thresholds
 from framework.objective.checks import CONFIDENT_REQUESTS
-from framework.report.changes import Change, Changed, by_name, changes
+from framework.report.changes import Change, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
+from framework.report.recommendation import RecommendedChange, recommended, rest
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.study.verdict import FULL, SMALL
 from optimizer.errors import OptimizerError
@@ -72,10 +73,16 @@ class Summary:
     per_trial_s: float | None
 
     @property
-    def changed(self) -> tuple[Changed, ...]:
-        """The changes grouped by parameter name, without parameters that have no effect in the model."""
+    def recommended(self) -> tuple[RecommendedChange, ...]:
+        """The changes with tied parameters in one line, without parameters that have no effect in the model."""
         inert = set(self.study.decisions.inert)
-        return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in inert])
+        felt = [change for change in self.changes if f"{change.service}.{change.parameter}" not in inert]
+        return recommended(self.study, felt)
+
+    @property
+    def rest(self) -> str:
+        """A sentence on all but the first ten lines of the recommendation; empty where there are no more."""
+        return rest(self.recommended)
 
     @property
     def refuted(self) -> bool:

@@ -6,7 +6,8 @@ arms alike (measurement.md).
 The small recommendation (the few changes that a model of the trials misses) is an arm beside the full one.  Each change
 has to earn its place: the small one is taken unless fresh runs show that it is worse than the full one, or only the
 full one improves on the default.  Each risky change of it has an arm without that change, and goes back to the default
-unless the difference is shown.  What is left then is compared with the default in new groups where it was no arm.
+unless the difference is shown.  The small recommendation is named before its runs, so that they can be its verdict.
+The full one, if they speak for it, is compared with the default in new groups: a choice of two claims twice as often.
 
 After an improvement, further candidates that change less are compared with the recommendation.  The smallest whose log
 ratio to it has a 95 % upper bound below 5 % is taken, if it passes the verdict against the default too.
@@ -120,9 +121,10 @@ class FinalComparison:
             self._record(gained, {FULL: to_full, **others, **self._rivals(measured, few)})
             self._set_best(few)
             return gained, arms[few]
-        others = {SMALL: compare_groups(measured[few], measured["best"]), f"default to {SMALL}": gained, **alone}
-        if refused and self._space.is_feasible(rest["best"]):
-            return self._chosen_late(rest["best"], {**others, f"default to {FULL}": full})
+        others |= {SMALL: compare_groups(measured[few], measured["best"]), f"default to {SMALL}": gained}
+        if self._space.is_feasible(rest["best"]) and (refused or full.statement == "improvement"):
+            return self._chosen_late(rest["best"], others)
+        del others[f"default to {FULL}"]  # it is the verdict
         self._record(full, {**others, **self._rivals(measured, "best")})
         if any(searched[name] != value for name, value in arms["best"].items()):
             self._set_best("best")

@@ -13,6 +13,7 @@ from framework.model import EXTERNAL, Study, Trial
 from framework.model.study import display_name
 from framework.report.export import export
 from framework.report.page import page
+from framework.report.recommendation import lines_as_text
 from framework.report.summary import Summary, summarise
 from framework.study.imported import needs_application
 from framework.study.planning import planned
@@ -60,4 +61,5 @@ class Results:
         application = load_application(study.directory)
         default = SearchSpace.from_dict(study.space).default()
         types = self._catalogue.service_types()
-        return export(application, types, default, best.configuration, display_name(study), directory)
+        lines = lines_as_text(summary.recommended)
+        return export(application, types, default, best.configuration, display_name(study), directory, lines)

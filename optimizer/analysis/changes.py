@@ -104,6 +104,24 @@ def risk(space: SearchSpace, change: Change) -> str:
     return "none"
 
 
+def moderate(space: SearchSpace, change: Change) -> Change | None:
+    """Return a change with the risk "memory" at a value that is not far above the default; None where there is none."""
+    parameter = space[change.names[0]]
+    default = parameter.default
+    if risk(space, change) != "memory" or isinstance(default, str) or not parameter.ordered:
+        return None
+    try:
+        value = parameter.from_unit(
+            parameter.to_unit(int(FAR * default) if parameter.kind == "integer" else FAR * default)
+        )
+        less = Change(change.names, value)
+        for name in change.names:
+            space[name].validate(value)
+    except InvalidValue:
+        return None
+    return less if value != default and risk(space, less) == "none" else None
+
+
 def _far_above(parameter: Parameter, value: Value) -> bool:
     """Return whether a value is far above the default; one with a special meaning (0: no limit) may be."""
     default = parameter.default

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizer.analysis.changes import Change, applied, changes, risk
+from optimizer.analysis.changes import Change, applied, changes, moderate, risk
 from optimizer.analysis.value_model import ValueModel
 from optimizer.models.surrogate import one_thread
-from optimizer.space import Configuration, SearchSpace
+from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.trial import Observation
 
 MOST_CHANGES = 10  # what a person reads
@@ -41,8 +41,8 @@ class KeptChange:
 class SmallRecommendation:
     """The default with a few changes, those that matter most first.
 
-    ``full``: the recommendation that it was made from, without its risky changes that were not kept.  ``loss``:
-    predicted log(value / value of ``full``), with its posterior standard deviation ``loss_deviation``.
+    ``full``: the recommendation that it was made from, where risky changes that were not kept are moderate or back.
+    ``loss``: predicted log(value / value of ``full``), with its posterior standard deviation ``loss_deviation``.
     """
 
     configuration: Configuration
@@ -63,7 +63,7 @@ def small_recommendation(
     """Return the small recommendation; None where there is no model, or the model misses no change.
 
     ``most``: number of changes; ``most_risky``: number of risky ones among them, whose predicted gain is worth a risk.
-    Values must be above 0.
+    In place of others, a value that is not far above the default is tried.  Values must be above 0.
     """
     model = ValueModel.of(space, observations)
     candidates = changes(space, full)
@@ -72,8 +72,8 @@ def small_recommendation(
     with one_thread():
         kept = _missed(space, model, candidates, most)
         risky = _worth_the_risk(space, model, kept)[:most_risky]
-        allowed = [change for change in candidates if risk(space, change) == "none" or change in risky]
-        if len(allowed) < len(candidates):
+        allowed = [c for change in candidates if (c := _allowed(space, change, risky)) is not None]
+        if allowed != list(candidates):
             kept = _missed(space, model, allowed, most)
             risky = [change for change in kept if change in risky]
         if not kept or not all(_can_go(space, kept, change) for change in risky):
@@ -144,11 +144,21 @@ def _without(space: SearchSpace, kept: Collection[Change], change: Change) -> Co
     return applied(space, (other for other in kept if other != change))
 
 
+def _allowed(space: SearchSpace, change: Change, risky: Collection[Change]) -> Change | None:
+    """Return the change where it is no risk, or one of ``risky``; else a moderate one, None where there is none."""
+    return change if change in risky or risk(space, change) == "none" else moderate(space, change)
+
+
 def _without_other_risks(
     space: SearchSpace, full: Configuration, candidates: Iterable[Change], kept: Collection[Change]
 ) -> Configuration:
-    """Return ``full`` with its risky changes at their defaults, apart from those kept, where constraints allow that."""
-    default = space.default()
-    back = [change for change in candidates if risk(space, change) != "none" and change not in kept]
-    safe = space.canonical(full.replace({name: default[name] for change in back for name in change.names}))
+    """Return ``full`` with its risky changes moderate or back at their defaults, where constraints allow that."""
+    values: dict[str, Value] = {}
+    for change in candidates:
+        allowed = _allowed(space, change, kept)
+        if allowed is None:
+            values |= {name: space[name].default for name in change.names}
+        elif allowed != change:
+            values |= allowed.values
+    safe = space.canonical(full.replace(values))
     return safe if space.is_feasible(safe) else full

@@ -141,6 +141,7 @@ def test_the_full_recommendation_stays_where_the_model_misses_the_wrong_changes(
     assert finished.verdict.statement == "improvement"
     shown = summary(bench, finished)
     assert "not as good" in str(shown.smaller)
+    assert {t.pair for t in fresh(bench.store.trials("s1"), best)} == set(range(10, 20)), "chosen by the others"
 
 
 def test_a_risky_change_stays_where_it_shows_a_gain_of_its_own(tmp_path: Path) -> None:
