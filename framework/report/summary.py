@@ -170,6 +170,8 @@ def _made_smaller(study: Study, best: Trial) -> str:
         "no worse": ", and no worse in fresh runs (95 % bound of the loss below 5 %)",
         "undecided": ", and fresh runs show no loss (they leave open more than 5 %)",
     }[compared.no_worse if compared is not None else None]
+    if small is not None and changed == _changed(small.full, default):
+        return f"values of tied parameters were made equal, and all {changed} are still changed{shown}"
     return f"the recommendation was made smaller: {changed} parameters changed in place of {searched}{shown}"
 
 
