@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.bench.optimizers.hebo import HEBO
+from experiments.bench.optimizers import turbo
+from experiments.bench.optimizers.hebo_peer import HEBO
 from experiments.bench.optimizers.peers import NGOpt, NGOptCube
 from experiments.bench.optimizers.turbo import FIRST, Cube, TuRBO, known_errors
 from optimizer.algorithms.ax import Ax, _choices
@@ -188,6 +190,14 @@ def test_turbo_begins_again_where_its_region_has_become_too_short() -> None:
 
 
 # ---------------------------------------------------------------------- nevergrad, HEBO
+
+
+def test_no_module_beside_the_runner_hides_a_library() -> None:
+    """A script's folder is the first place where Python looks."""
+    libraries = {"ax", "botorch", "cmaes", "hebo", "hyperopt", "nevergrad", "optuna", "pymoo", "skopt", "smac", "torch"}
+    beside = {path.stem for path in Path(turbo.__file__).parent.glob("*.py")}
+    assert "turbo" in beside
+    assert not beside & libraries
 
 
 @pytest.mark.parametrize("kind", [NGOpt, NGOptCube, HEBO])

@@ -2,6 +2,7 @@
 
 Source: Cowen-Rivers et al., HEBO: pushing the limits of sample-efficient hyperparameter optimisation, JAIR 74 (2022);
 the library HEBO, version 0.3.6, whose requirements exclude numpy from 1.25 on: README.md says how it was installed.
+This module has another name than the library, which the runner, whose folder comes first, would not find otherwise.
 """
 
 from __future__ import annotations
