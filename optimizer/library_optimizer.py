@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import random
+import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -26,8 +27,6 @@ from optimizer.space import Configuration, Parameter, Value
 from optimizer.space.cube import from_cube, to_cube
 from optimizer.trial import Observation, ObservationState
 
-_DRAWS = 50  # repeated or infeasible candidates after which a uniform draw is suggested
-
 
 def library(name: str, package: str = "") -> ModuleType:
     """Import the module ``name``.  ``package``: its package, if the name differs.  Raises LibraryMissing."""
@@ -42,6 +41,7 @@ class LibraryOptimizer(Optimizer):
     """An adapter implements three methods; this class filters repeated and infeasible candidates of the library."""
 
     uses_failures = True
+    draws: ClassVar[int] = 50  # repeated or infeasible candidates after which a uniform draw is suggested
     widest_grid: ClassVar[float] = math.inf  # an integer with more values than this is a real number to the library
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
@@ -120,7 +120,7 @@ class LibraryOptimizer(Optimizer):
                 observation.configuration: (observation, value)
                 for observation, value in worst_for_failed(self.observations)
             }
-            for _ in range(_DRAWS):
+            for _ in range(self.draws):
                 candidate = self._candidate()
                 if candidate is None:
                     break
@@ -153,11 +153,14 @@ class LibraryOptimizer(Optimizer):
 def _isolated(seed: int) -> Iterator[None]:
     """Run a library on one thread, without its warnings about budgets and settings, which are intended here.
 
-    The global random generators are seeded for it, and restored afterwards.
+    The global random generators (torch's too, where it has been imported) are seeded for it, and restored afterwards.
     """
-    kept = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")
+    kept = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch is not None else None
     random.seed(seed)
     np.random.seed(seed)
+    if torch is not None:
+        torch.manual_seed(seed)
     try:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -165,3 +168,5 @@ def _isolated(seed: int) -> Iterator[None]:
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])
+        if torch is not None:
+            torch.set_rng_state(kept[2])

@@ -7,6 +7,7 @@ Sources: Akiba et al., KDD 2019 (Optuna); Watanabe, arXiv:2304.11127 (its TPE); 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -82,7 +83,7 @@ class _Optuna(LibraryOptimizer):
 
 
 class OptunaTPE(_Optuna):
-    """TPE, multivariate, as Optuna advises for parameters that depend on each other."""
+    """TPE with Optuna's settings: multivariate where there is one objective, and with a constant liar."""
 
     name = "optuna-tpe"
     summary = "Optuna's tree-structured Parzen estimator"
@@ -93,7 +94,7 @@ class OptunaTPE(_Optuna):
     handles_objectives = True
 
     def _sampler(self, optuna: Any, seed: int) -> Any:
-        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._startup(), multivariate=True)
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=self._startup())
 
 
 class OptunaGP(_Optuna):
@@ -121,20 +122,24 @@ class OptunaGP(_Optuna):
 
 
 class OptunaCMA(_Optuna):
-    """CMA-ES; generations shrink where the budget would hold fewer than three; choices are drawn at random."""
+    """CMA-ES; generations shrink where the budget would hold fewer than three; choices are drawn at random.
+
+    It has margin, an option of Optuna's, which keeps integers from staying at one value.
+    """
 
     name = "optuna-cmaes"
     summary = "Optuna's CMA-ES, with margin for integers"
     source = "Hamano et al. 2022 (GECCO), CMA-ES with margin; Optuna's CmaEsSampler"
     suits = "long studies of numbers without choices"
-    budgeting = "generations of at most a third of the budget, at least 4"
+    budgeting = "generations of 4 + 3 ln(parameters), at most a third of the budget, at least 4"
 
     def _open(self, seed: int) -> None:
         library("cmaes")
         super()._open(seed)
 
     def _sampler(self, optuna: Any, seed: int) -> Any:
-        size = max(4, design_size(len(self.space), self.budget))
+        usual = 4 + math.floor(3 * math.log(len(self.space)))  # Optuna's own
+        size = usual if self.budget is None else max(4, min(usual, self.budget // 3))
         return optuna.samplers.CmaEsSampler(
             seed=seed, n_startup_trials=1, popsize=size, with_margin=True, warn_independent_sampling=False
         )

@@ -9,10 +9,10 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from optimizer.base import Option
 from optimizer.library_optimizer import LibraryOptimizer, library
-from optimizer.sampling import design_size
 from optimizer.space import Configuration, Parameter
 from optimizer.trial import Observation, ObservationState
 
@@ -24,8 +24,17 @@ class SMAC(LibraryOptimizer):
     summary = "SMAC3: random forest, log expected improvement"
     source = "Lindauer et al. 2022 (JMLR 23); Hutter, Hoos & Leyton-Brown 2011 (LION 5)"
     suits = "to compare with what SMAC's users run; spaces with many choices"
-    budgeting = "a Sobol design of 10, at most a third of the budget"
+    budgeting = "a Sobol design of ten points a parameter, at most a quarter of the budget"
     needs_budget = True
+    options_known: ClassVar[Mapping[str, Option]] = {
+        "retrain_after": Option(
+            8,
+            "configurations suggested from one forest; 1: the model is fitted before each",
+            "integer",
+            low=1,
+            high=100,
+        ),
+    }
 
     def _open(self, seed: int) -> None:
         smac, self._spaces = library("smac"), library("ConfigSpace")
@@ -42,7 +51,7 @@ class SMAC(LibraryOptimizer):
             self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=directory
         )
         facade = smac.HyperparameterOptimizationFacade
-        design = facade.get_initial_design(scenario, n_configs=min(10, design_size(len(self.space), budget)))
+        design = facade.get_initial_design(scenario, n_configs=_design(len(self.space), budget))
         search = facade.get_acquisition_maximizer(scenario)
         _ordered(search._local_search)
         self._smac: Any = facade(
@@ -50,6 +59,7 @@ class SMAC(LibraryOptimizer):
             lambda config, seed=0: 0.0,
             initial_design=design,
             acquisition_maximizer=search,
+            config_selector=facade.get_config_selector(scenario, retrain_after=int(self.options["retrain_after"])),
             overwrite=True,
             logging_level=False,
         )
@@ -78,6 +88,11 @@ class SMAC(LibraryOptimizer):
         completed = observation.state is ObservationState.COMPLETED
         status = self._status.SUCCESS if completed else self._status.CRASHED
         self._smac.tell(token, self._records.TrialValue(cost=value, status=status), save=False)
+
+
+def _design(dimensions: int, budget: int) -> int:
+    """Return SMAC's own number of start-up points; from ``n_trials`` it would take a part of ten budgets."""
+    return max(1, min(10 * dimensions, budget // 4))
 
 
 def _ordered(local_search: Any) -> None:

@@ -79,7 +79,10 @@ def _code_of_tree(tree: ast.Module) -> str:
 
 
 def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
-    """Yield the imports of a module, at any depth: modules, and names that may be modules."""
+    """Yield the imports of a module, at any depth: modules, and names that may be modules.
+
+    A call of ``library`` with a name is an import (see ``optimizer.library_optimizer``).
+    """
     inside = module if package else module.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -88,6 +91,10 @@ def _imported(tree: ast.Module, module: str, *, package: bool) -> Iterator[str]:
             base = resolve_name("." * node.level + (node.module or ""), inside) if node.level else node.module or ""
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "library":
+            named = node.args[0] if node.args else None
+            if isinstance(named, ast.Constant) and isinstance(named.value, str):
+                yield named.value
 
 
 def _versions(libraries: set[str]) -> list[str]:

@@ -9,7 +9,7 @@ from optimizer.registry import load, names
 from optimizer.testing import Check, conformance
 from optimizer.testing.problems import tiny_space
 
-OPTIONAL = {"optuna-gp"}  # torch takes 4 GB: checked where somebody has installed it
+OPTIONAL = {"optuna-gp", "ax"}  # torch takes 4 GB: checked where somebody has installed it
 CHECKS = [check for name in names() for check in conformance(load(name))]
 
 
@@ -18,6 +18,7 @@ def test_the_built_in_optimizers_are_found_through_the_entry_points() -> None:
         names()
     )
     assert {"serial", "morris", "cma-es", "skopt-gp", "smac", "optuna-tpe", "optuna-gp", "optuna-cmaes"} <= set(names())
+    assert "ax" in names()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from framework.benchmark.races import Entry, race, read
+from optimizer.benchmark import origin
 from optimizer.benchmark.lists import DEVELOPMENT, HELD_OUT, problem
 from optimizer.benchmark.microservices import Microservices
 from optimizer.benchmark.origin import code_of, identity_of
@@ -152,6 +153,20 @@ def test_what_an_optimizer_is_made_of(tmp_path: Path, monkeypatch: pytest.Monkey
     (package / "deep.py").write_text(deep.replace("X = 1", "X = 2"))
     assert code_of(kind) != codes[0]
     assert code_of(kind_of("dds")) != code_of(kind_of("dds-grow"))
+
+
+def test_the_version_of_a_library_that_an_adapter_loads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []
+
+    def versions(libraries: set[str]) -> list[str]:
+        seen.append(libraries)
+        return []
+
+    monkeypatch.setattr(origin, "_versions", versions)
+    code_of(kind_of("smac"))
+    code_of(kind_of("random"))
+    assert {"smac", "ConfigSpace"} <= seen[0]
+    assert not {"smac", "ConfigSpace"} & seen[1]
 
 
 def test_what_a_problem_is() -> None:
