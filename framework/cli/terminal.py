@@ -17,6 +17,7 @@ from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
+from framework.report.search_model import model_lines
 from framework.report.summary import Level, Summary
 from framework.study.observations import left_out
 from optimizer.space import SearchSpace
@@ -172,6 +173,8 @@ def summary(console: Console, summary: Summary) -> None:
         console.print(f"{versus}: {_gain(verdict)}{also}", soft_wrap=True)
     for line in outcome_lines(summary):
         console.print(line, soft_wrap=True)
+    for line in model_lines(summary.model, study):
+        console.print(line, soft_wrap=True, markup=False)
     for note in notes(summary):
         console.print(f"note: {note}", soft_wrap=True)
 
