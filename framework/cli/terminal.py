@@ -146,8 +146,9 @@ def summary(console: Console, summary: Summary) -> None:
         if level is not None:
             modelled = " modelled" if study.modelled else ""
             console.print(f"{name:8} {summary.objective}{modelled} {_level(level, summary.unit)}")
-    if summary.changed and summary.refuted:
-        many = sum(len(services) for change in summary.changed for services in change.values.values())
+    own = [change for change in summary.changed if not change.derived]
+    if own and summary.refuted:
+        many = sum(len(services) for change in own for services in change.values.values())
         console.print(f"the best configuration differs in {many} parameters; the report lists them")
     elif summary.changed:
         table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
@@ -158,7 +159,7 @@ def summary(console: Console, summary: Summary) -> None:
         if explained:
             table.add_column("what it is for", overflow="fold")
         for change in summary.changed:
-            row = (change.parameter, change.default, change.text)
+            row = (change.label, change.default, change.text)
             table.add_row(*map(escape, row), *([change.description] if explained else []))
         console.print(table)
     console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
@@ -220,11 +221,10 @@ def notes(summary: Summary) -> list[str]:
     if summary.smaller is not None:
         sentences.append(summary.smaller)
     inert = set(summary.study.decisions.inert)
-    without = sum(f"{change.service}.{change.parameter}" in inert for change in summary.changes)
+    own = [change for change in summary.changes if not change.follows]
+    without = sum(f"{change.service}.{change.parameter}" in inert for change in own)
     if without:
-        sentences.append(
-            f"{without} of the {len(summary.changes)} changes mean nothing to the model: they come from chance"
-        )
+        sentences.append(f"{without} of the {len(own)} changes mean nothing to the model: they come from chance")
     failed = {state: count for state, count in summary.trials.items() if state in ("failed", "infeasible")}
     if failed:
         sentences.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))

@@ -80,6 +80,7 @@ class ParameterDefinition:
     choices: tuple[Value, ...] = ()
     special: tuple[float, ...] = ()  # values outside low to high that have a special meaning
     condition: Condition | None = None  # on another parameter of the same type
+    derived: str = ""  # text that its value follows from, over parameters of the same type; empty: it is searched
     towards: str = ""  # the type of the services that its connections lead to; empty: all
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""

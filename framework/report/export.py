@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from framework.compose import difference, render
 from framework.config.writing import to_yaml, write_text
@@ -20,8 +22,11 @@ def export(
     best: Configuration,
     study: str,
     directory: Path,
+    dependent: Mapping[str, str] = MappingProxyType({}),
 ) -> Sequence[str]:
     """Write compose files, mounted files, the configuration and a diff against the default; return their names.
+
+    ``dependent``: parameters whose values follow from others -> from what; the configuration file says so.
 
     Raises InputError when the directory is not empty or cannot be written.
     """
@@ -34,9 +39,7 @@ def export(
         for name, configuration in (("default", default), ("best", best))
     }
     files = _files(deployments["best"])
-    files["configuration.yaml"] = to_yaml(
-        {"kind": "configuration", "version": 1, "values": {k: v for k, v in best.items() if v != default[k]}}
-    )
+    files["configuration.yaml"] = to_yaml(_configuration(default, best, dependent))
     files["changes.diff"] = difference(deployments["default"], deployments["best"], to_yaml)
     files["README.md"] = _readme(application, study)
     try:
@@ -46,6 +49,13 @@ def export(
         shutil.rmtree(directory, ignore_errors=True)  # do not leave an incomplete export
         raise
     return sorted(files)
+
+
+def _configuration(default: Configuration, best: Configuration, dependent: Mapping[str, str]) -> dict[str, Any]:
+    values = {name: value for name, value in best.items() if value != default[name]}
+    sources = {name: f"derived: {dependent[name]}" for name in values if name in dependent}
+    content: dict[str, Any] = {"kind": "configuration", "version": 1, "values": values}
+    return content | ({"sources": sources} if sources else {})
 
 
 def _files(deployment: Deployment) -> dict[str, str]:

@@ -106,7 +106,7 @@ def summarise(
         unit=RATIO if study.plan.rates else _unit(application.objective.terms),
         default=_level(default, "default", study.verdict),
         best=_level(best, "best", study.verdict),
-        changes=changes(_default_of(study, best), best.configuration, application, types) if default and best else (),
+        changes=_changes(study, best, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
         trials=dict(Counter(str(t.state) for t in trials)),
@@ -150,12 +150,22 @@ def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str
     if not candidates:
         return "the model of the trials found no smaller recommendation to try"
     if best.purpose == "minimal":
-        changed = sum(best.configuration[name] != value for name, value in _default_of(study, best).items())
+        own = _default_of(study, best).keys() - SearchSpace.from_dict(study.space).dependents.names
+        changed = sum(
+            best.configuration[name] != value for name, value in _default_of(study, best).items() if name in own
+        )
         return f"the recommendation was made smaller: {changed} changes are as good as all that the search made"
     if any(t.purpose == "minimal" for t in finished):
         tried = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
         return f"{tried} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
     return None
+
+
+def _changes(
+    study: Study, best: Trial, application: Application, types: Mapping[str, ServiceType]
+) -> tuple[Change, ...]:
+    dependent = SearchSpace.from_dict(study.space).dependents.texts
+    return changes(_default_of(study, best), best.configuration, application, types, dependent)
 
 
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:

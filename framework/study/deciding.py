@@ -74,7 +74,7 @@ class Decider:
             )
             self._record(replace(self.decisions, reduction=reduction), SpaceReduced(reduction))
         kept = set(reduction.kept)
-        return space.subset(parameter.name for parameter in space.parameters if parameter.group in kept)
+        return space.subset(parameter.name for parameter in space.tuned if parameter.group in kept)
 
     def prior(self, space: SearchSpace) -> None:
         """Ask the application's twin for its predictions over ``space``.  Raises InputError where it has no twin."""

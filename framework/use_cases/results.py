@@ -62,6 +62,8 @@ class Results:
             raise InputError(f"study {study.id} has no finished trial yet")
         best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)
         application = load_application(study.directory)
-        default = SearchSpace.from_dict(study.space).default()
-        types = self._catalogue.service_types()
-        return export(application, types, default, best.configuration, display_name(study), directory)
+        space = SearchSpace.from_dict(study.space)
+        types, dependent = self._catalogue.service_types(), space.dependents.texts
+        return export(
+            application, types, space.default(), best.configuration, display_name(study), directory, dependent
+        )

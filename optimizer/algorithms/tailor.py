@@ -29,6 +29,7 @@ from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
 from optimizer.sampling import grouped_design, latin_hypercube, unseen, values_are_few
 from optimizer.space import Configuration
+from optimizer.space.cube import spread
 from optimizer.trial import ObservationState
 
 _MOST_CENTRES = 8  # candidates at which the second round starts
@@ -175,7 +176,7 @@ class Tailor(Optimizer):
         seen = self.seen
         count = int(self.options["candidates"])  # near the best, and as many in the whole space
         points = model.near([self.space.to_unit(centre)], size, count, rng)
-        points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
+        points = np.concatenate([points, model.encoder.snap(spread(self.space, rng.random((count, len(self.space)))))])
         if self.simulator_prior is not None:
             modelled = [self.space.to_unit(configuration) for configuration in self.simulator_prior.best(_MOST_CENTRES)]
             points = np.concatenate([points, model.near(modelled, size, count // 2, rng)])
