@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ __all__ = [
     "estimate",
     "history",
     "initial",
+    "integer",
     "limits",
     "numbers",
     "opening",
@@ -62,6 +64,14 @@ def numbers(texts: list[str], option: str) -> tuple[float, ...]:
     except ValueError:
         typed = ",".join(texts)
         raise InputError(f"{option}: found {typed!r}; allowed: numbers with commas between them") from None
+
+
+def integer(text: str, option: str, words: Sequence[str]) -> int | str:
+    """Read an integer, or one of some words.  Raises InputError."""
+    try:
+        return text if text in words else int(text)
+    except ValueError:
+        raise InputError(f"{option}: found {text!r}; allowed: an integer, or {', '.join(words)}") from None
 
 
 def values(pairs: list[str], option: str) -> dict[str, Any]:
@@ -115,11 +125,12 @@ def opening(console: Console, study: Study) -> None:
     if study.modelled:
         console.print(MODELLED.format(escape(study.model)))
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
+    most = "at most " if plan.auto else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
         f"study [bold]{study.id}[/]: {label}{study.directory}, "
         f"{len(study.space['parameters'])} parameters, {plan.optimizer}, "
-        f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {rates_in_words(plan)} "
+        f"{most}{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {rates_in_words(plan)} "
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )

@@ -83,12 +83,13 @@ class SearchEnd:
     """The end of a search that stops by itself.  ``trials``: number of configurations that it tried.
 
     ``gain``: expected of another trial; ``noise``: of the comparison that would have to show it; both are fractions of
-    the value.
+    the value.  ``trial_s``: mean duration of a trial [s]; None where it is unknown.
     """
 
     trials: int
     gain: float
     noise: float
+    trial_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from framework.model import Study
 from framework.model.decisions import SearchEnd
 from framework.report.figure import BEST, DEFAULT, OTHER, figure, svg
-from framework.study.search_model import Outlook, SearchModel
+from framework.study.search_model import WORTH, Outlook, SearchModel
 
 
 def fit_in_words(model: SearchModel) -> str:
@@ -26,11 +27,14 @@ def fit_in_words(model: SearchModel) -> str:
 
 def outlook_in_words(outlook: Outlook | SearchEnd, *, verdict: bool) -> str:
     """Say what another trial is expected to gain.  ``verdict``: whether a comparison of pairs will have to show it."""
-    comparison = "less" if outlook.gain < outlook.noise else "more"
-    than = "the noise of the verdict" if verdict else "the noise of a trial"
+    part = outlook.gain / outlook.noise if outlook.noise else math.inf
+    than = "a quarter of " if part < WORTH else ""  # below it, a search with a budget of its own stops
+    of = "the verdict" if verdict else "a trial"
+    duration = "" if outlook.trial_s is None else f" ({outlook.trial_s:.0f} s)"
+    compared = "less" if part < 1 else "more"
     return (
-        f"another trial is expected to gain {100 * outlook.gain:.2g} %, {comparison} than {than}, "
-        f"{100 * outlook.noise:.2g} %"
+        f"another trial{duration} is expected to gain {100 * outlook.gain:.2g} %, {compared} than "
+        f"{than}the noise of {of}, {100 * outlook.noise:.2g} %"
     )
 
 

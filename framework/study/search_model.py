@@ -14,18 +14,27 @@ from optimizer.analysis.stopping import expected_gain
 from optimizer.space import SearchSpace
 from optimizer.trial import Observation
 
+# Chosen on the development problems (experiments/bench/stopping).
+WORTH = 0.25  # part of the noise that a trial has to gain
+LEAST_TRIALS = 10  # of a search before it may end
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """The prospects of another trial.  ``gain``: expected by the model, as a fraction of the best value.
 
     ``noise``: standard error of the comparison that would have to show it, the verdict's; without a verdict, that of a
-    trial's value.  Also a fraction.  ``trials``: number of configurations that the model knows.
+    trial's value.  Also a fraction.  ``trial_s``: mean duration of a trial [s]; None where it is unknown.
     """
 
     gain: float
     noise: float
-    trials: int
+    trial_s: float | None
+
+    @property
+    def worth_a_trial(self) -> bool:
+        """Whether another trial is worth its time: it gains more than a quarter of the noise that would hide it."""
+        return self.gain >= WORTH * self.noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,9 @@ def _outlook(model: Fitted, trials: Sequence[Trial], pairs: int) -> Outlook | No
     if gain is None:
         return None
     noise = _comparison_noise(trials, pairs)
-    return Outlook(gain.gain, gain.noise if noise is None else noise, len(model.configurations))
+    durations = [trial.phases["total"] for trial in trials if trial.purpose == "search" and "total" in trial.phases]
+    trial_s = sum(durations) / len(durations) if durations else None
+    return Outlook(gain.gain, gain.noise if noise is None else noise, trial_s)
 
 
 def _comparison_noise(trials: Sequence[Trial], pairs: int) -> float | None:

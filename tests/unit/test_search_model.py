@@ -91,11 +91,12 @@ def test_terminal_page_and_json_say_the_same(bench: Bench, study: Study) -> None
 
 
 def test_an_outlook_is_said_with_its_numbers() -> None:
-    less, more = Outlook(0.003, 0.019, 12), SearchEnd(12, 0.25, 0.019)
+    little, less, more = Outlook(0.003, 0.019, 75.2), Outlook(0.009, 0.019, None), SearchEnd(12, 0.25, 0.019)
     assert (
-        outlook_in_words(less, verdict=True)
-        == "another trial is expected to gain 0.3 %, less than the noise of the verdict, 1.9 %"
+        outlook_in_words(little, verdict=True)
+        == "another trial (75 s) is expected to gain 0.3 %, less than a quarter of the noise of the verdict, 1.9 %"
     )
+    assert "0.9 %, less than the noise of the verdict, 1.9 %" in outlook_in_words(less, verdict=True)
     assert "25 %, more than the noise of a trial, 1.9 %" in outlook_in_words(more, verdict=False)
 
 
