@@ -30,7 +30,7 @@ def outlook_in_words(outlook: Outlook | SearchEnd, *, verdict: bool) -> str:
     part = outlook.gain / outlook.noise if outlook.noise else math.inf
     than = "a quarter of " if part < WORTH else ""  # below it, a search with a budget of its own stops
     of = "the verdict" if verdict else "a trial"
-    duration = "" if outlook.trial_s is None else f" ({outlook.trial_s:.0f} s)"
+    duration = "" if outlook.trial_s is None or outlook.trial_s < 1 else f" ({outlook.trial_s:.0f} s)"
     compared = "less" if part < 1 else "more"
     return (
         f"another trial{duration} is expected to gain {100 * outlook.gain:.2g} %, {compared} than "
