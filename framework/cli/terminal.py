@@ -18,6 +18,7 @@ from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
+from framework.report.recommendation import MOST_LINES, RecommendedChange
 from framework.report.search_model import model_lines
 from framework.report.summary import Level, Summary
 from framework.study.observations import left_out
@@ -157,22 +158,14 @@ def summary(console: Console, summary: Summary) -> None:
         if level is not None:
             modelled = " modelled" if study.modelled else ""
             console.print(f"{name:8} {summary.objective}{modelled} {_level(level, summary.unit)}")
-    own = [change for change in summary.changed if not change.derived]
-    if own and summary.refuted:
-        many = sum(len(services) for change in own for services in change.values.values())
+    lines = summary.recommended
+    if lines and summary.refuted:
+        many = sum(len(line.services) for line in lines if not line.derived)
         console.print(f"the best configuration differs in {many} parameters; the report lists them")
-    elif summary.changed:
-        table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
-        table.add_column("parameter", no_wrap=True)
-        for column in ("default", "best"):
-            table.add_column(column, overflow="fold")
-        explained = console.width >= EXPLAINED  # the report always says it
-        if explained:
-            table.add_column("what it is for", overflow="fold")
-        for change in summary.changed:
-            row = (change.label, change.default, change.text)
-            table.add_row(*map(escape, row), *([change.description] if explained else []))
-        console.print(table)
+    elif lines:
+        console.print(_recommendation(lines, console.width >= EXPLAINED))
+        if summary.rest:
+            console.print(f"{escape(summary.rest)}; the report lists them", soft_wrap=True)
     console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
     for line in rate_lines(summary.verdict) if summary.verdict is not None else ():
         console.print(line, soft_wrap=True)
@@ -189,6 +182,21 @@ def summary(console: Console, summary: Summary) -> None:
         console.print(line, soft_wrap=True, markup=False)
     for note in notes(summary):
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def _recommendation(lines: Sequence[RecommendedChange], explained: bool) -> Table:
+    """Make a table of the first lines of a recommendation; ``explained``: with what each is for."""
+    table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    for column in ("default", "best", "in", "gain"):
+        table.add_column(column, overflow="fold")
+    if explained:
+        table.add_column("what it is for", overflow="fold")
+    for line in lines[:MOST_LINES]:
+        risk = "" if line.risk == "none" else f" (can cost {line.risk})"
+        row = (line.label, line.default, line.value + risk, line.where, line.effect)
+        table.add_row(*map(escape, row), *([escape(line.description)] if explained else []))
+    return table
 
 
 def _gain(verdict: Verdict) -> str:

@@ -234,6 +234,11 @@ class ParameterEntry(Strict):
         None, description="for connections and keepalive: the type of the services that they lead to; else to all"
     )
     weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
+    risk: Literal["none", "data", "memory"] = Field(
+        "none",
+        description="what another value can cost: data (lost or evicted), memory (only far above the default); "
+        "such a change is recommended only where fresh runs show that it gains something by itself",
+    )
     versions: Annotated[str, AfterValidator(_versions)] | None = None
     source: Text
     apply: ApplyEntry
@@ -300,6 +305,7 @@ class ParameterEntry(Strict):
             unit=self.unit,
             versions=self.versions or "",
             weakens=self.weakens,
+            risk=self.risk,
             description=self.description.strip(),
             source=self.source.strip(),
         )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from framework.config.knowledge import available, resolved
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ParameterDefinition, Service, ServiceTime, ServiceType
+from optimizer.analysis.changes import RISK, RISKS
 from optimizer.base import PATH_ORDER
 from optimizer.errors import InvalidSpace, InvalidValue
 from optimizer.space import (
@@ -214,6 +215,7 @@ def _tunable(name: str, group: str, parameter: ParameterDefinition) -> Parameter
             condition=condition,
             scale=parameter.scale,
             group=group,
+            attributes={RISK: float(RISKS.index(parameter.risk))} if parameter.risk != "none" else {},
         )
     except InvalidSpace as error:
         raise InputError(str(error)) from None

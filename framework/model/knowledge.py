@@ -86,6 +86,7 @@ class ParameterDefinition:
     unit: str = ""
     versions: str = ""
     weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
+    risk: Literal["none", "data", "memory"] = "none"  # of another value, or (memory) of one far above the default
     description: str = ""
     source: str = ""
 

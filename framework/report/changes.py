@@ -1,8 +1,8 @@
-"""The changes of a configuration: parameter by parameter, and grouped by the parameter's name."""
+"""The changes of a configuration, parameter by parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -25,30 +25,6 @@ class Change:
     description: str
     role: str
     follows: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The changes of parameters with one name and one default, in one service or many; values with their unit.
-
-    ``derived``: their values follow from other parameters.
-    """
-
-    parameter: str
-    default: str
-    description: str
-    derived: bool
-    values: Mapping[str, Sequence[str]]  # value -> services that have it now; the most frequent first
-
-    @property
-    def label(self) -> str:
-        """The parameter's name, marked where it is derived."""
-        return f"{self.parameter} (derived)" if self.derived else self.parameter
-
-    @property
-    def text(self) -> str:
-        """The values with their services, such as ``1: text, media; 3: user``."""
-        return "; ".join(f"{value}: {', '.join(services)}" for value, services in self.values.items())
 
 
 def changes(
@@ -77,19 +53,3 @@ def changes(
             explanation = (definition.unit, definition.description, definition.role) if definition else ("", "", "")
             changed.append(Change(service, parameter, default[name], value, *explanation, dependent.get(name, "")))
     return tuple(changed)
-
-
-def by_name(changes: Sequence[Change]) -> tuple[Changed, ...]:
-    """Group changes by the parameter's name, those of most services first."""
-    groups: dict[tuple[str, str, str, bool], dict[str, list[str]]] = {}
-    for change in changes:
-        key = (change.parameter, _text(change.default, change.unit), change.description, bool(change.follows))
-        groups.setdefault(key, {}).setdefault(_text(change.value, change.unit), []).append(change.service)
-    ordered = sorted(groups.items(), key=lambda group: -sum(map(len, group[1].values())))
-    return tuple(
-        Changed(*key, values=dict(sorted(values.items(), key=lambda value: -len(value[1])))) for key, values in ordered
-    )
-
-
-def _text(value: Value, unit: str) -> str:
-    return f"{value} {unit}".rstrip()

@@ -60,7 +60,7 @@ class Tailor(Optimizer):
     summary = "additive Gaussian process in a region around the best configuration"
     source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
     suits = "many mixed parameters, few noisy trials"
-    budgeting = "five points before the model, tied parameters of all services together, at most a third of it"
+    budgeting = "five points before the model (ten in a small space), tied parameters together, at most a third of it"
     uses_failures = True
     uses_noise = True
     uses_priors = True
@@ -73,7 +73,9 @@ class Tailor(Optimizer):
             600, "configurations at which the model is asked, per round", "integer", low=50, high=20_000
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
-        "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
+        "design": Option(
+            5, "suggestions before the model is used, twice as many in a small space", "integer", low=1, high=100
+        ),
         "believed": Option(
             3, "suggestions of an application model, in place of the design", "integer", low=1, high=100
         ),
@@ -125,6 +127,8 @@ class Tailor(Optimizer):
 
     def _design(self) -> int:
         wanted = int(self.options["believed" if self._trusts_model else "design"])
+        if self.few_values and not self._trusts_model:
+            wanted *= 2
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:

@@ -16,10 +16,12 @@ from framework.config.document import read_document
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import along_the_path, search_space
 from framework.errors import FileError, InputError, UnknownName
-from framework.model import Application, ServiceType
+from framework.model import Application, ServiceType, Study, StudyPlan, StudyState
 from framework.placement.space import with_placement
-from framework.report.changes import by_name, changes
+from framework.report.changes import changes
 from framework.report.export import export
+from framework.report.recommendation import recommended
+from framework.testing.pretend import MACHINE
 from optimizer.space import LinearEquality, Predicate, SearchSpace
 
 SHOP = Path(__file__).parents[1] / "cases" / "good" / "shop"
@@ -113,9 +115,12 @@ def test_a_report_marks_them_and_an_export_says_why(tmp_path: Path) -> None:
     assert {change.parameter: bool(change.follows) for change in made} == {
         "threads": False, "io_threads": True, "connections": True,
     }  # fmt: skip
-    assert {change.label for change in by_name(made)} == {
-        "threads", "io_threads (derived)", "connections (derived)",
-    }  # fmt: skip
+    plan = StudyPlan(
+        "shop", "random", {}, iterations=1, repetitions=1, warmup_s=1.0, window_s=1.0, rate_rps=1.0, seed=1
+    )
+    study = Study("s1", "now", StudyState.CREATED, plan, "0", whole.to_dict(), MACHINE, {}, "pretend")
+    lines = [line.label for line in recommended(study, made)]
+    assert lines == ["threads", "io_threads (derived)", "connections (derived)"], "what follows comes last"
     export(application, types, whole.default(), best, "s", tmp_path / "best", texts)
     path = tmp_path / "best" / "configuration.yaml"
     written = read_document(path).data

@@ -18,7 +18,14 @@ from framework.cli.machine import _rate_line
 from framework.cli.placement import _watching as profile_watch
 from framework.cli.progress import SILENT, StudyProgress
 from framework.model import Estimate, Step, StudyState, Sweep, Trial, TrialState, events
-from framework.model.decisions import ModelledPoint, Reduction, SearchEnd, Thresholds
+from framework.model.decisions import (
+    ExpectedChange,
+    ModelledPoint,
+    Reduction,
+    SearchEnd,
+    SmallRecommendation,
+    Thresholds,
+)
 from framework.model.documents import encode
 from framework.model.events import (
     PLAN_CHANGED,
@@ -37,6 +44,7 @@ from framework.model.events import (
     ReplayDiverged,
     SearchStopped,
     SmallerFound,
+    SmallRecommended,
     SpaceEdited,
     SpaceReduced,
     StateChanged,
@@ -56,6 +64,14 @@ VALUED = replace(FAILED, state=TrialState.COMPLETED, value=12.5, standard_error=
 STEP = Step(50.0, None, False, "too slow")
 CUT = Reduction("critical-path", Thresholds(), ("cache",), (), {}, 3, 8)
 POINTS = (ModelledPoint({}, 0.0), ModelledPoint({}, 0.1))
+SMALL = SmallRecommendation(
+    {"cache.size": 9},
+    {"cache.size": 9},
+    (
+        ExpectedChange(("cache.size",), 9, -0.1, 0.02),
+        ExpectedChange(("cache.policy",), "lru", -0.1, 0.02, "data"),
+    ),
+)
 DISTURBED = replace(measurement(), invalid=("stolen CPU",))
 
 END = SearchEnd(12, 0.003, 0.019)
@@ -68,6 +84,7 @@ EXAMPLES: tuple[Event, ...] = (
     GainExpected(0.003, 0.019),
     SpaceReduced(CUT),
     PriorComputed(POINTS),
+    SmallRecommended(SMALL),
     SmallerFound(({},)),
     DatasetStepStarted("copying data"),
     TwinAsked(3, 9),
@@ -90,6 +107,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
     (SearchStopped(END), "plan changed", {"why": "gain", "trials": 12, "gain": 0.003, "noise": 0.019}),
     (SpaceReduced(CUT), "plan changed", {"why": "reduction"}),
     (PriorComputed(POINTS), "plan changed", {"why": "prior"}),
+    (SmallRecommended(SMALL), "plan changed", {"why": "small"}),
     (SmallerFound(({},)), "plan changed", {"why": "minimal"}),
     (SpaceEdited(4, 9), "space edited", {"after": 4, "parameters": 9}),
     (ReplayDiverged(3), "replay diverged", {"trial": 3}),
@@ -183,6 +201,14 @@ def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
         ),
         (GainExpected(0.003, 0.019), ""),
         (SpaceReduced(CUT), "reduction critical-path: 3 of 8 parameters are tuned\n"),
+        (
+            SmallRecommended(SMALL),
+            "changes that the model of the trials misses: 2, 1 of them risky: each has to show a gain of its own\n",
+        ),
+        (
+            SmallRecommended(replace(SMALL, changes=SMALL.changes[:1])),
+            "changes that the model of the trials misses: 1\n",
+        ),
         (SmallerFound(()), "smaller recommendations to try: none\n"),
         (SmallerFound(({}, {})), "smaller recommendations to try: 2\n"),
         (PriorComputed(POINTS), "the twin was asked: its best has 1.00 times the default's p95, modelled\n"),
