@@ -116,7 +116,7 @@ def test_a_report_marks_them_and_an_export_says_why(tmp_path: Path) -> None:
         "threads": False, "io_threads": True, "connections": True,
     }  # fmt: skip
     plan = StudyPlan(
-        "shop", "random", {}, iterations=1, repetitions=1, warmup_s=1.0, window_s=1.0, rate_rps=1.0, seed=1
+        "shop", "random", {}, iterations=1, repetitions=1, warmup_s=1.0, window_s=1.0, rate_rps=1.0, seed=1, pairs=1
     )
     study = Study("s1", "now", StudyState.CREATED, plan, "0", whole.to_dict(), MACHINE, {}, "pretend")
     lines = [line.label for line in recommended(study, made)]
