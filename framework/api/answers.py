@@ -68,7 +68,7 @@ def report(kept: Opened, study: str) -> bytes:
 
 def best(kept: Opened, study: str) -> bytes:
     """Return the best configuration: the values that differ from the default.  Raises Refused where there is none."""
-    summary = kept.results.summary(_study(kept, study))
+    summary = kept.results.summary(_study(kept, study), with_model=False)
     if summary.best is None:
         raise Refused(HTTPStatus.CONFLICT, "no trial has a value yet")
     return _json({"trial": summary.best.trial, "changes": summary.changes, "headline": summary.headline})

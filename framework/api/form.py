@@ -18,12 +18,12 @@ Choice = tuple[str, str]
 class FormField:
     """A field as the template renders it.  ``choices``: of a select.  ``step``: "any" where numbers have decimals.
 
-    The kind ``numbers`` is a text of numbers with commas between them.
+    The kind ``numbers`` is a text of numbers with commas between them, ``number or word`` one of a number or a word.
     """
 
     name: str
     label: str
-    kind: Literal["select", "number", "numbers", "check", "groups"]
+    kind: Literal["select", "number", "numbers", "number or word", "check", "groups"]
     value: Any
     choices: Sequence[Choice] = ()
     low: float | None = None
@@ -56,6 +56,9 @@ def _field(declared: Declared, choices: Sequence[Choice]) -> FormField:
         return FormField(declared.name, label, "numbers", "")
     if isinstance(default, tuple):
         return FormField(declared.name, label, "groups", default)
+    if isinstance(default, int) and declared.type is not int:
+        [word] = (word for kind in get_args(declared.type) for word in get_args(kind))
+        return FormField(declared.name, label, "number or word", f"{default}", placeholder=word)
     if choices or option.choices:
         offered = choices or [(choice, choice) for choice in option.choices]
         return FormField(declared.name, label, "select", default, offered)

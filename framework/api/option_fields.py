@@ -90,6 +90,9 @@ def _json_type(declared: Declared, suffixes: list[Declared]) -> Any:
     kinds = [kind for kind in members if kind not in (NoneType, Path)]
     if not kinds:
         return None
+    if len(kinds) == 2:  # a number, or a word
+        number, word = (_type_of(kind, declared.option, suffixes) for kind in kinds)
+        return number | word
     [kind] = kinds
     json_type = _type_of(kind, declared.option, suffixes)
     return json_type | None if NoneType in members and json_type is not None else json_type

@@ -47,6 +47,7 @@ STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
 )
 
 
+MEMBERS = ("constrained-int", "literal['auto']")  # pydantic's names of a union's members, which are no keys of a body
 MOST_FOUND = 200  # characters of a value that an answer repeats
 
 
@@ -103,7 +104,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         complaints = [
-            {"where": ".".join(str(part) for part in fault["loc"]), "what": fault["msg"]}
+            {"where": ".".join(str(part) for part in fault["loc"] if part not in MEMBERS), "what": fault["msg"]}
             for fault in error.errors()[:20]
         ]
         detail = "; ".join(f"{complaint['where']}: {complaint['what']}" for complaint in complaints[:3])

@@ -177,6 +177,7 @@ def study_document(study: Study) -> dict[str, Any]:
         "modelled": study.modelled,
         "quick": plan.quick,
         "iterations": plan.iterations,
+        "auto": plan.auto,
         "rate_rps": plan.rate_rps,
         "rates": list(plan.rates),
         "parameters": len(study.space["parameters"]),

@@ -72,7 +72,7 @@ def _typed(declared: Declared) -> tuple[Any, Any]:
     if declared.type is bool:
         return bool, False
     if any(get_origin(kind) is Literal for kind in members):
-        return str, default
+        return str, str(default)
     return declared.type, default
 
 
@@ -87,6 +87,8 @@ def _value(declared: Declared, typed: Any) -> Any:
         seconds = terminal.seconds(declared.flag, typed)
         return seconds if declared.option.unit == "s" else 1e3 * seconds
     if any(get_origin(kind) is Literal for kind in members):
+        if int in members:
+            return terminal.integer(typed, declared.flag, [word for kind in members for word in get_args(kind)])
         return terminal.initial(typed) if Path in members else typed
     for kind in members:
         if get_origin(kind) is Mapping:

@@ -21,11 +21,12 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
-from framework.model.decisions import SmallRecommendation
+from framework.model.decisions import SearchEnd, SmallRecommendation
 from framework.model.events import (
     BudgetFrozen,
     DatasetStepStarted,
     Event,
+    GainExpected,
     NotesGiven,
     PhaseStarted,
     PhaseStepStarted,
@@ -34,6 +35,7 @@ from framework.model.events import (
     ProfileWindowStarted,
     RateMeasured,
     RepetitionFinished,
+    SearchStopped,
     SmallerFound,
     SmallRecommended,
     SpaceReduced,
@@ -43,6 +45,7 @@ from framework.model.events import (
     WaitStarted,
     WarmupLengthened,
 )
+from framework.report.search_model import outlook_in_words
 from framework.study.planning import expected_windows
 from framework.use_cases.quiet import LOADED
 
@@ -63,6 +66,7 @@ class StudyProgress:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("best {task.fields[best]}"),
+            TextColumn("{task.fields[gain]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(elapsed_when_finished=False),
@@ -70,7 +74,9 @@ class StudyProgress:
             transient=True,
         )
         self._loaded = False
-        self._task: TaskID = self._bar.add_task("", total=expected_windows(plan), trial="starting", phase="", best="-")
+        self._task: TaskID = self._bar.add_task(
+            "", total=expected_windows(plan), trial="starting", phase="", best="-", gain=""
+        )
 
     def __enter__(self) -> StudyProgress:
         if self._console.is_terminal:
@@ -97,6 +103,10 @@ class StudyProgress:
                 self._console.print(f"warm-up: {warmup_s:g} s, because the default takes so long to settle")
             case BudgetFrozen(iterations):
                 self._console.print(f"time limit: {iterations} configurations")
+            case SearchStopped(end):
+                self._search_stopped(end)
+            case GainExpected(gain, noise):
+                self._bar.update(self._task, gain=f"next +{100 * gain:.1f} % (noise {100 * noise:.1f} %)")
             case SpaceReduced(reduction):
                 kept = f"{reduction.parameters} of {reduction.parameters_before} parameters"
                 self._console.print(f"reduction {reduction.kind}: {kept} are tuned")
@@ -156,6 +166,12 @@ class StudyProgress:
             self._console.print(f"{self._name(trial)}: {trial.value:.2f}{error}{mark}")
         else:
             self._console.print(f"{self._name(trial)}: [red]{trial.state}[/] {trial.reason}")
+
+    def _search_stopped(self, end: SearchEnd) -> None:
+        left = (self._plan.iterations - end.trials) * self._plan.repetitions * len(self._plan.measured_rates)
+        self._bar.update(self._task, total=max(0.0, (self._bar.tasks[self._task].total or 0.0) - left), gain="")
+        reason = outlook_in_words(end, verdict=self._plan.pairs > 0)
+        self._console.print(f"the search stops after {end.trials} configurations: {reason}", soft_wrap=True)
 
     def _smaller_found(self, count: int) -> None:
         total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * (1 + count) * bool(count) * len(

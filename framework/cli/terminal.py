@@ -19,6 +19,7 @@ from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
 from framework.report.recommendation import MOST_LINES, RecommendedChange
+from framework.report.search_model import model_lines
 from framework.report.summary import Level, Summary
 from framework.study.observations import left_out
 from optimizer.space import SearchSpace
@@ -28,6 +29,7 @@ __all__ = [
     "estimate",
     "history",
     "initial",
+    "integer",
     "limits",
     "numbers",
     "opening",
@@ -63,6 +65,14 @@ def numbers(texts: list[str], option: str) -> tuple[float, ...]:
     except ValueError:
         typed = ",".join(texts)
         raise InputError(f"{option}: found {typed!r}; allowed: numbers with commas between them") from None
+
+
+def integer(text: str, option: str, words: Sequence[str]) -> int | str:
+    """Read an integer, or one of some words.  Raises InputError."""
+    try:
+        return text if text in words else int(text)
+    except ValueError:
+        raise InputError(f"{option}: found {text!r}; allowed: an integer, or {', '.join(words)}") from None
 
 
 def values(pairs: list[str], option: str) -> dict[str, Any]:
@@ -116,11 +126,12 @@ def opening(console: Console, study: Study) -> None:
     if study.modelled:
         console.print(MODELLED.format(escape(study.model)))
     label = "QUICK study: a first look, not a result to publish. " if plan.quick else ""
+    most = "at most " if plan.auto else ""
     state = "only changed containers are recreated" if plan.incremental else "every repetition from equal state"
     console.print(
         f"study [bold]{study.id}[/]: {label}{study.directory}, "
         f"{len(study.space['parameters'])} parameters, {plan.optimizer}, "
-        f"{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {rates_in_words(plan)} "
+        f"{most}{plan.iterations} configurations x {plan.repetitions} x {plan.window_s:g} s at {rates_in_words(plan)} "
         f"({state}), verdict of {plan.pairs} pairs; {machine.cores} cores, {machine.engine}",
         soft_wrap=True,
     )
@@ -167,6 +178,8 @@ def summary(console: Console, summary: Summary) -> None:
         console.print(f"{versus}: {_gain(verdict)}{also}", soft_wrap=True)
     for line in outcome_lines(summary):
         console.print(line, soft_wrap=True)
+    for line in model_lines(summary.model, study):
+        console.print(line, soft_wrap=True, markup=False)
     for note in notes(summary):
         console.print(f"note: {note}", soft_wrap=True)
 

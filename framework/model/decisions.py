@@ -79,6 +79,20 @@ class SpaceEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchEnd:
+    """The end of a search that stops by itself.  ``trials``: number of configurations that it tried.
+
+    ``gain``: expected of another trial; ``noise``: of the comparison that would have to show it; both are fractions of
+    the value.  ``trial_s``: mean duration of a trial [s]; None where it is unknown.
+    """
+
+    trials: int
+    gain: float
+    noise: float
+    trial_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedChange:
     """A change of a small recommendation: the parameters ``names`` get one ``value``.
 
@@ -117,8 +131,9 @@ class StudyDecisions:
     the testbed's model; ``history``, results from elsewhere.
 
     While it runs: ``warmup_s``, long enough for the default; ``reduction`` of the search space; ``prior``, predictions
-    of the twin; ``iterations``, as many as the time limit allows; ``small``, the few changes that matter most;
-    ``minimal``, configurations that change less still; ``edits`` of the space, the oldest first.
+    of the twin; ``iterations``, as many as the time limit allows; ``ended``, where a search stopped by itself;
+    ``small``, the few changes that matter most; ``minimal``, configurations that change less still; ``edits`` of the
+    space, the oldest first.
     """
 
     initial: Mapping[str, Value] | None = None
@@ -128,10 +143,11 @@ class StudyDecisions:
     reduction: Reduction | None = None
     prior: tuple[ModelledPoint, ...] | None = None
     iterations: int | None = None
+    ended: SearchEnd | None = None
     minimal: tuple[Mapping[str, Value], ...] | None = None
     small: SmallRecommendation | None = None
     edits: tuple[SpaceEdit, ...] = ()
 
     def edited(self, edit: SpaceEdit) -> StudyDecisions:
-        """Return the decisions after an edit of the space, which has to be reduced anew."""
-        return replace(self, edits=(*self.edits, edit), reduction=None)
+        """Return the decisions after an edit of the space, which has to be reduced and searched anew."""
+        return replace(self, edits=(*self.edits, edit), reduction=None, ended=None)

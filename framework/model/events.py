@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from framework.model.decisions import ModelledPoint, Reduction, SmallRecommendation
+from framework.model.decisions import ModelledPoint, Reduction, SearchEnd, SmallRecommendation
 from framework.model.measurement import Measurement
 from framework.model.study import Purpose, Step, StudyState, Sweep, Trial
 from optimizer.space import Value
@@ -73,6 +73,26 @@ class BudgetFrozen(StoredEvent):
 
     def payload(self) -> Mapping[str, Any]:
         return {"why": "time limit", "iterations": self.iterations}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStopped(StoredEvent):
+    """The search stopped by itself: another trial is expected to gain too little."""
+
+    kind = PLAN_CHANGED
+    end: SearchEnd
+
+    def payload(self) -> Mapping[str, Any]:
+        end = self.end
+        return {"why": "gain", "trials": end.trials, "gain": end.gain, "noise": end.noise}
+
+
+@dataclass(frozen=True, slots=True)
+class GainExpected:
+    """The model of the search says what another trial would gain.  ``noise``: of the comparison that would show it."""
+
+    gain: float
+    noise: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +281,8 @@ Event = (
     NotesGiven
     | WarmupLengthened
     | BudgetFrozen
+    | SearchStopped
+    | GainExpected
     | SpaceReduced
     | PriorComputed
     | SmallRecommended

@@ -149,6 +149,7 @@ class StudyPlan:
     rates: tuple[float, ...] = ()  # where several: increasing [requests/s]; ``rate_rps`` is then the highest
     over: Literal["worst", "mean"] = "worst"  # the rates
     weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
+    auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
 
     @property
     def measured_rates(self) -> tuple[float, ...]:

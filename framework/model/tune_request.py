@@ -15,6 +15,7 @@ REDUCTIONS = ("none", "critical-path", "variability", "bottlenecks", "path+varia
 PLACEMENTS = ("none", "also", "only")
 PRIORS = ("none", "twin")
 OVER = ("worst", "mean")
+MOST_AUTO = 50  # configurations of a search that stops by itself
 MOST_SMALLER = 3  # recommendations with fewer changes; each further one could pass by chance
 
 
@@ -36,14 +37,15 @@ class TuneRequest:
         ),
     ] = "auto"
     iterations: Annotated[
-        int,
+        int | Literal["auto"],
         Option(
-            "Configurations to try, besides the default",
+            f"Configurations to try, besides the default; auto: 10 to {MOST_AUTO}, until another one is expected to "
+            "gain less than a quarter of the verdict's noise",
             "search",
             low=1,
             high_over_http=10_000,
             written="or 0 to compare named configurations only",
-            label="configurations",
+            label="configurations, or auto",
         ),
     ] = 15
     repetitions: Annotated[

@@ -18,11 +18,13 @@ from framework.report import plots
 from framework.report.arms import arm, chosen, fresh
 from framework.report.figure import labelled
 from framework.report.rates import at_highest, at_highest_in_words, rates_in_words
+from framework.report.search_model import model_lines, predictions
 from framework.report.summary import Summary
 from framework.report.trace_plots import contrast
 from framework.study.importance import SCREENING, importance
 from optimizer.analysis.importance import Explained
 
+MODEL_FIT = "How well the model predicts"
 ENVIRONMENT = Environment(
     loader=PackageLoader("framework.report", "templates"),
     autoescape=select_autoescape(),
@@ -48,6 +50,7 @@ def contents(summary: Summary, trials: Sequence[Trial], explained: Explained | N
         "interval": interval,
         "overlap": overlap,
         "rates": rates_in_words(summary.study.plan),
+        "figure_lines": {MODEL_FIT: model_lines(summary.model, summary.study)},
     }
 
 
@@ -71,6 +74,8 @@ def _figures(summary: Summary, trials: Sequence[Trial], explained: Explained | N
             figures[f"Latency distribution{at}"] = plots.latency({"default": _samples(valid)})
         figures[f"Time in each service{at}"] = plots.services(_shares(valid), {})
     figures |= _importance(summary, explained)
+    if summary.model is not None:
+        figures[MODEL_FIT] = predictions(summary.model, summary.objective, summary.unit)
     if summary.phases:
         figures["Where a repetition's time goes"] = plots.bars(summary.phases, "seconds per repetition, mean")
     if summary.cpu:

@@ -26,6 +26,7 @@ from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.rates import RATIO, over_rates, ratio_level
 from framework.report.recommendation import RecommendedChange, recommended, rest
 from framework.report.speed import EqualSpeed, equal_speed
+from framework.study.search_model import SearchModel, search_model
 from framework.study.verdict import FULL, SMALL
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
@@ -72,6 +73,7 @@ class Summary:
     equal_speed: EqualSpeed | None  # the comparisons, corrected to equal speed in every window
     smaller: str | None  # the result of trying recommendations that change less
     per_trial_s: float | None
+    model: SearchModel | None  # of the search; also None where it was not asked for: it takes longest
 
     @property
     def recommended(self) -> tuple[RecommendedChange, ...]:
@@ -92,9 +94,14 @@ class Summary:
 
 
 def summarise(
-    study: Study, trials: Sequence[Trial], application: Application, types: Mapping[str, ServiceType]
+    study: Study,
+    trials: Sequence[Trial],
+    application: Application,
+    types: Mapping[str, ServiceType],
+    *,
+    with_model: bool = True,
 ) -> Summary:
-    """Summarise a study in any state."""
+    """Summarise a study in any state.  ``with_model``: fit the model of its search, which takes longest."""
     finished = finished_trials(trials)
     valued = [t for t in finished if t.told_value is not None]
     default, best = default_and_best(study, trials, application.objective)
@@ -126,6 +133,7 @@ def summarise(
         equal_speed=equal_speed(study, finished, application.objective),
         smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
+        model=search_model(study, finished) if with_model else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework.report.recommendation import document
+from framework.report.search_model import search_model_document
 from framework.report.summary import Level, Summary
 
 
@@ -38,6 +39,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "outcomes": summary.outcomes,
         "front": summary.front,
         "smaller": summary.smaller,
+        "model": search_model_document(summary.model, verdict=study.plan.pairs > 0),
         "machine": study.machine,
     }
 

@@ -9,6 +9,7 @@
 | which optimizer asks, and what is it told?           | new_optimizer, observations                |
 | who runs it, here or elsewhere, one at a time?       | runner, external, external_session, locks, lease, batching |
 | which parameters mattered?                           | importance                                 |
+| how well does a model predict, what is there to gain?| search_model                               |
 | how is it shared, and when is it deleted?            | export, retention                          |
 | is a study from elsewhere safe to import?            | archive_*, parquet_pages, imported         |
 """

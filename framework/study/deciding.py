@@ -14,26 +14,33 @@ from framework.model import Study, StudyPlan, Trial
 from framework.model.decisions import (
     ExpectedChange,
     ModelledPoint,
+    SearchEnd,
     SmallRecommendation,
     StudyDecisions,
     Thresholds,
 )
 from framework.model.events import (
     BudgetFrozen,
+    GainExpected,
     PriorComputed,
+    SearchStopped,
     SmallerFound,
     SmallRecommended,
     SpaceReduced,
     TwinAsked,
     WarmupLengthened,
 )
+from framework.study.search_model import LEAST_TRIALS, outlook
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.analysis.small_recommendation import SmallRecommendation as Proposed
 from optimizer.analysis.small_recommendation import small_recommendation
+from optimizer.base import Optimizer
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-Decision = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallRecommended | SmallerFound
+Decision = (
+    WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SearchStopped | SmallRecommended | SmallerFound
+)
 MOST_RISKY = 1  # changes of a small recommendation that can cost something: each is an arm of its own
 
 
@@ -119,6 +126,27 @@ class Decider:
         affordable = max(1, int(left_s / (per_trial * drift)))
         iterations = min(plan.iterations, affordable)
         self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
+
+    def ended(self, optimizer: Optimizer, trials: Sequence[Trial], searched: int) -> bool:
+        """Return whether the search is over, because another trial is not worth its time; say what it would gain.
+
+        Only a plan that asked for it (``auto``) ends so; ``searched``: number of configurations tried.  The answer
+        depends on the observations alone, so that a resumed study gives it again.
+        """
+        plan = self.plan
+        if plan.auto and self.decisions.ended is not None:
+            return True
+        if not plan.auto and self._bench.testbed.modelled:
+            return False  # nobody waits for a model's trials, which take less time than the question
+        prospects = outlook(optimizer.space, optimizer.observations, trials, plan.pairs)
+        if prospects is None:
+            return False
+        self._bench.watch(GainExpected(prospects.gain, prospects.noise))
+        if not plan.auto or searched < LEAST_TRIALS or prospects.worth_a_trial:
+            return False
+        end = SearchEnd(searched, prospects.gain, prospects.noise, prospects.trial_s)
+        self._record(replace(self.decisions, ended=end), SearchStopped(end))
+        return True
 
     def small(
         self, space: SearchSpace, observations: Sequence[Observation], best: Configuration

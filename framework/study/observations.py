@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from framework.critical_path.reduce import evidence_of, priors
-from framework.model import Objective, Trial, TrialState, cpu_us_per_request
+from framework.model import Objective, Study, Trial, TrialState, cpu_us_per_request
 from framework.model.decisions import ImportedResults, ModelledPoint, SpaceEdit
 from framework.objective import constraints, others
 from optimizer.errors import NotOfThisSpace
@@ -75,6 +75,22 @@ def modelled_points(prior: Sequence[ModelledPoint], space: SearchSpace) -> list[
             if math.isfinite(point.log_ratio):
                 modelled.append(Modelled(configuration, point.log_ratio))
     return modelled if len(modelled) > 1 else []
+
+
+def valued_observations(study: Study, trials: Sequence[Trial], space: SearchSpace) -> list[tuple[Trial, Observation]]:
+    """Return the trials of default and search that have a value, as far as they are points of ``space``.
+
+    Values are the drift-corrected ones that the optimizer was told.
+    """
+    default = SearchSpace.from_dict(study.space).default()
+    valued = []
+    for trial in trials:
+        value = trial.told_value if trial.purpose in ("default", "search") else None
+        point = None if value is None else in_space(trial, space, study.decisions.edits, default)
+        if value is not None and point is not None:
+            error = None if trial.standard_error is None else abs(value) * trial.standard_error
+            valued.append((trial, Observation(point, ObservationState.COMPLETED, value, error, trial.ask)))
+    return valued
 
 
 def in_space(

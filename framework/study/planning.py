@@ -30,7 +30,7 @@ from framework.model import (
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds
 from framework.model.options import options_of
 from framework.model.topology import Topology
-from framework.model.tune_request import OVER, PLACEMENTS, PRIORS, REDUCTIONS
+from framework.model.tune_request import MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
 from framework.objective.rates import Rates
 from framework.placement.space import (
     domains_of,
@@ -150,7 +150,20 @@ def check_request(request: TuneRequest, application: Application) -> None:
             ": results from elsewhere say nothing of limits on the outcome or further objectives",
         )
     _check_ranges(request)
+    _check_auto(request, objective)
     _check_rates(request, objective)
+
+
+def _check_auto(request: TuneRequest, objective: Objective) -> None:
+    """Raise InputError where a search cannot stop by itself."""
+    if isinstance(request.iterations, str):
+        if request.iterations != "auto":
+            raise FieldError("iterations", request.iterations, "a number, or auto")
+        if request.also or objective.also:
+            raise InputError(
+                FieldName("iterations"), " auto: judges the gain of one objective; allowed with ", FieldName("also"),
+                ": a number",
+            )  # fmt: skip
 
 
 def _check_rates(request: TuneRequest, objective: Objective) -> None:
@@ -222,7 +235,8 @@ def study_plan(
         application=str(application.directory),
         optimizer=request.optimizer,
         optimizer_options=dict(request.options),
-        iterations=request.iterations,
+        iterations=MOST_AUTO if request.iterations == "auto" else request.iterations,
+        auto=request.iterations == "auto",
         repetitions=request.repetitions,
         warmup_s=request.warmup_s,
         window_s=request.window_s,

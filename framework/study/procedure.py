@@ -159,7 +159,7 @@ class Procedure:
         self._try_imported(optimizer)
         done = len(self._trials.finished("search"))
         for index in range(done, self._plan.iterations):
-            if self._target_reached():
+            if self._target_reached() or self._decider.ended(optimizer, self._trials.all(), index):
                 return
             if index in self._drift_places() and not self._baseline_since(index):
                 self._trial(self._space.default(), "drift", label="default")

@@ -29,16 +29,20 @@ class Results:
         self._home = backends.home
         self._catalogue = catalogue
 
-    def summary(self, study: Study, trials: Sequence[Trial] | None = None) -> Summary:
+    def summary(self, study: Study, trials: Sequence[Trial] | None = None, *, with_model: bool = True) -> Summary:
         """Summarise a study so far (``trials``: those at hand).  Raises InputError without its application."""
         application = planned(load_application(study.directory), study.plan)
         trials = self._store.trials(study.id) if trials is None else trials
-        return summarise(study, trials, application, self._catalogue.service_types())
+        return summarise(study, trials, application, self._catalogue.service_types(), with_model=with_model)
 
     def summaries(self) -> Sequence[Summary]:
-        """Summarise all studies that are measured here and whose applications are still there."""
+        """Summarise all studies that are measured here and whose applications are still there, without models."""
         studies = self._store.studies()
-        return [self.summary(study) for study in studies if study.testbed != EXTERNAL and study.directory.exists()]
+        return [
+            self.summary(study, with_model=False)
+            for study in studies
+            if study.testbed != EXTERNAL and study.directory.exists()
+        ]
 
     def page(self, study: Study) -> str:
         """Return the study's report, HTML.  Raises InputError without its application."""
@@ -54,7 +58,7 @@ class Results:
         """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound."""
         study = self._store.get(study_id)
         needs_application(study, self._home)
-        summary = self.summary(study)
+        summary = self.summary(study, with_model=False)
         if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
         best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)

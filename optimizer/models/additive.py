@@ -236,6 +236,21 @@ class AdditiveProcess:
         """Mean of the noise-free function at the points themselves, (n,)."""
         return np.asarray(self._y - self._errors * self._alpha)
 
+    def left_out(self) -> tuple[Array, Array]:
+        """Predict each measured value without it: mean and standard deviation, noise included, both (n,).
+
+        Closed form with the hyperparameters held ([RW06] equation 5.12).
+        """
+        from scipy.linalg import cho_solve
+
+        precision = np.diag(cho_solve(self._factor, np.eye(len(self._y))))
+        return self._y - self._alpha / precision, np.sqrt(1.0 / precision)
+
+    @property
+    def noise_variance(self) -> float:
+        """Fitted variance of a value besides its known one."""
+        return self._extra
+
     def _cross(self, x: Array) -> tuple[Array, list[Array]]:
         """Return the covariance of new points with the fitted ones, (m, n), and the scaled features of the new ones."""
         total = np.zeros((len(x), len(self._x)))

@@ -17,7 +17,7 @@ TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
     [
         (["compare"], "Missing argument"),
         (["tune", "--no-such-option"], "No such option"),
-        (["tune", "apps/social-network", "--iterations", "many"], "valid integer"),
+        (["tune", "apps/social-network", "--iterations", "many"], "allowed: an integer, or auto"),
         (["no-such-command"], "No such command"),
         (["tune", "apps/nothing"], "apps/nothing"),
         (["tune", "apps/social-network", "--reduce", "hard"], "critical-path"),

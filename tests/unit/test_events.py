@@ -22,6 +22,7 @@ from framework.model.decisions import (
     ExpectedChange,
     ModelledPoint,
     Reduction,
+    SearchEnd,
     SmallRecommendation,
     Thresholds,
 )
@@ -31,6 +32,7 @@ from framework.model.events import (
     BudgetFrozen,
     DatasetStepStarted,
     Event,
+    GainExpected,
     NotesGiven,
     PhaseStarted,
     PhaseStepStarted,
@@ -40,6 +42,7 @@ from framework.model.events import (
     RateMeasured,
     RepetitionFinished,
     ReplayDiverged,
+    SearchStopped,
     SmallerFound,
     SmallRecommended,
     SpaceEdited,
@@ -71,10 +74,14 @@ SMALL = SmallRecommendation(
 )
 DISTURBED = replace(measurement(), invalid=("stolen CPU",))
 
+END = SearchEnd(12, 0.003, 0.019)
+
 EXAMPLES: tuple[Event, ...] = (
     NotesGiven(("ports are left out",)),
     WarmupLengthened(12.0),
     BudgetFrozen(7),
+    SearchStopped(END),
+    GainExpected(0.003, 0.019),
     SpaceReduced(CUT),
     PriorComputed(POINTS),
     SmallRecommended(SMALL),
@@ -97,6 +104,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
     (NotesGiven(("one", "two")), "notes", {"notes": ["one", "two"]}),
     (WarmupLengthened(12.0), "plan changed", {"why": "warm-up", "warmup_s": 12.0}),
     (BudgetFrozen(7), "plan changed", {"why": "time limit", "iterations": 7}),
+    (SearchStopped(END), "plan changed", {"why": "gain", "trials": 12, "gain": 0.003, "noise": 0.019}),
     (SpaceReduced(CUT), "plan changed", {"why": "reduction"}),
     (PriorComputed(POINTS), "plan changed", {"why": "prior"}),
     (SmallRecommended(SMALL), "plan changed", {"why": "small"}),
@@ -186,6 +194,12 @@ def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
         (NotesGiven(("ports [80] are left out",)), "ports [80] are left out\n"),
         (WarmupLengthened(12.0), "warm-up: 12 s, because the default takes so long to settle\n"),
         (BudgetFrozen(7), "time limit: 7 configurations\n"),
+        (
+            SearchStopped(END),
+            "the search stops after 12 configurations: another trial is expected to gain 0.3 %, less than a quarter "
+            "of the noise of the verdict, 1.9 %\n",
+        ),
+        (GainExpected(0.003, 0.019), ""),
         (SpaceReduced(CUT), "reduction critical-path: 3 of 8 parameters are tuned\n"),
         (
             SmallRecommended(SMALL),

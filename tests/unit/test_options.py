@@ -71,7 +71,7 @@ def test_a_range_says_what_it_contains() -> None:
 
 # Flag -> default as it is typed.  People have these in scripts; a new option needs no line here.
 FLAGS: Mapping[str, Any] = {
-    "--optimizer": "tailor", "--testbed": "auto", "--iterations": 15, "--repetitions": 3, "--duration": "20s",
+    "--optimizer": "tailor", "--testbed": "auto", "--iterations": "15", "--repetitions": 3, "--duration": "20s",
     "--pairs": 10, "--rate": None, "--seed": 1, "--quick": False, "--only": None, "--without": None,
     "--allow-weaker": None, "--warm-up": "5s", "--minimal": 2, "--initial": "default", "--versus": None,
     "--target": None, "--time-limit": None, "--drift-every": 5, "--incremental": False, "--no-trace": False,
@@ -112,6 +112,7 @@ def test_nothing_typed_is_the_declared_default() -> None:
     ("arguments", "changes"),
     [
         (("--iterations", "7", "--rate", "12.5", "--seed", "3"), {"iterations": 7, "rate_rps": 12.5, "seed": 3}),
+        (("--iterations", "auto"), {"iterations": "auto"}),
         (("--duration", "500ms", "--warm-up", "1m"), {"window_s": 0.5, "warmup_s": 60.0}),
         (("--target", "20ms", "--time-limit", "2h"), {"target_ms": 20.0, "time_limit_s": 7200.0}),
         (("--target", "1s"), {"target_ms": 1000.0}),
@@ -172,7 +173,10 @@ BODY: Mapping[str, Any] = {
     "priority": {"default": 0, "maximum": 100, "minimum": -100, "type": "integer"},
     "optimizer": {"default": "tailor", "maxLength": 128, "minLength": 1, "type": "string"},
     "testbed": {"default": "auto", "maxLength": 128, "minLength": 1, "type": "string"},
-    "iterations": {"default": 15, "maximum": 10000, "minimum": 1, "type": "integer"},
+    "iterations": {
+        "anyOf": [{"maximum": 10000, "minimum": 1, "type": "integer"}, {"const": "auto", "type": "string"}],
+        "default": 15,
+    },
     "repetitions": {"default": 3, "maximum": 100, "minimum": 1, "type": "integer"},
     "window_s": {"default": 20.0, "maximum": 3600, "minimum": 1, "type": "number"},
     "pairs": {"default": 10, "maximum": 200, "minimum": 0, "type": "integer"},
@@ -265,7 +269,8 @@ def test_the_form_has_the_fields_that_it_had() -> None:
         '<label>optimizer <select name="optimizer"><option value="tailor" selected>tailor: ours</option>',
         '<label>testbed <select name="testbed"><option value="auto" selected>auto: Docker where an engine answers'
         '</option><option value="docker">docker</option><option value="twin">twin: modelled, not measured</option>',
-        '<label>configurations <input type="number" name="iterations" min="1" max="10000" value="15"></label>',
+        '<label>configurations, or auto <input type="text" name="iterations" data-word="auto" pattern="[0-9]+|auto" '
+        'value="15"></label>',
         '<label>repetitions <input type="number" name="repetitions" min="1" max="100" value="3"></label>',
         '<label>window [s] <input type="number" name="window_s" min="1" max="3600" step="any" value="20"></label>',
         '<label>pairs of the verdict <input type="number" name="pairs" min="0" max="200" value="10"></label>',

@@ -103,6 +103,7 @@ if (form) {
     for (const field of form.querySelectorAll("select, input:not([data-several])")) {
       if (field.type === "checkbox") job[field.name] = field.checked;
       else if ("numbers" in field.dataset) job[field.name] = field.value.trim() ? field.value.split(",").map(Number) : [];
+      else if ("word" in field.dataset) job[field.name] = field.value === field.dataset.word ? field.value : Number(field.value);
       else if (field.type !== "number") job[field.name] = field.value;
       else if (field.value !== "") job[field.name] = Number(field.value);
     }
