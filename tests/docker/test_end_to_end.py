@@ -102,11 +102,14 @@ def test_each_deployment_is_measured_at_several_rates(home: Path, slice_applicat
     document = json.loads(said.stdout)
     assert document["state"] == "completed"
     assert document["unit"] == "times the default"
-    default, searched = trials_of(home, document["study"])
+    trials = trials_of(home, document["study"])  # the default more than once where something disturbed the machine
+    default, searched = (
+        next(t for t in trials if t["purpose"] == purpose and t["state"] == "completed")
+        for purpose in ("default", "search")
+    )
     assert default["value"] == 1.0
     for trial in (default, searched):
-        assert trial["state"] == "completed", trial["reason"]
-        first, second = trial["measurements"]
+        first, second = (measurement for measurement in trial["measurements"] if not measurement["invalid"])
         assert {first["rate_rps"], second["rate_rps"]} == {100.0, 200.0}
         for measurement in (first, second):  # spans of the other window are neither counted nor read
             assert measurement["spans_created"] == measurement["spans_read"] > 0
