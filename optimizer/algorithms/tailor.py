@@ -24,7 +24,7 @@ from optimizer.base import Optimizer, Option, Scored
 from optimizer.candidates import Neighbourhood
 from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.resource_model import MIN_TRIALS, ResourceModel
-from optimizer.models.simulator_prior import SimulatorPrior, fitted_rho
+from optimizer.models.simulator_prior import PriorMean, fitted_rho
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
 from optimizer.sampling import grouped_design, latin_hypercube, unseen, values_are_few
@@ -237,7 +237,7 @@ class _Model:
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
-        self.prior: SimulatorPrior | ResourceModel | None = None
+        self.prior: PriorMean | ResourceModel | None = None
         if all(scored.value > 0 for scored in scores):
             self.prior = optimizer.simulator_prior or self._costs(optimizer)
         if rng is not None and others.size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,16 @@ class Modelled(NamedTuple):
 
     configuration: Configuration
     log_ratio: float
+
+
+class PriorMean(Protocol):
+    """Prediction of the logarithm of the value, up to a constant, before anything is measured."""
+
+    def at(self, x: Array) -> Array:
+        """Return the predicted logarithm at encoded configurations (m, columns), (m,)."""
+
+    def best(self, count: int) -> list[Configuration]:
+        """Return at most ``count`` feasible configurations that are predicted to be good, the best first."""
 
 
 class SimulatorPrior:
