@@ -80,7 +80,7 @@ class Tailor(Optimizer):
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         scores = self.scores()
-        search_asks = index - self.start_asks
+        search_asks = index - self.start_asks - self._wasted
         if search_asks < self._design() or len(scores) < 2:
             return self._start_up(search_asks, rng)
         with one_thread():
@@ -116,6 +116,11 @@ class Tailor(Optimizer):
         level = value.get(self.space.default())
         told = [value[configuration] for configuration in self._best_modelled if configuration in value]
         return self.simulator_prior is not None and not (told and level is not None and min(told) >= level)
+
+    @property
+    def _wasted(self) -> int:
+        """Number of suggestions of a model that is not trusted any more: the design begins after them."""
+        return 0 if self._trusts_model else sum(configuration in self.seen for configuration in self._best_modelled)
 
     @cached_property
     def few_values(self) -> bool:

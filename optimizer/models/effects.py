@@ -13,6 +13,7 @@ combined by their precisions.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -43,7 +44,8 @@ class Effect:
     """The effect of a parameter of all servers of one type, relative to the default of where it was learnt.
 
     ``curve``: by increasing value, of an ordered parameter, on the scale ``scale``; ``levels``: by special values or
-    choices, each with an effect of its own.
+    choices, each with an effect of its own.  ``best``: the value in the best configuration there, the most usual or the
+    median of all servers of the type.
     """
 
     server: str  # its type
@@ -51,6 +53,7 @@ class Effect:
     scale: str  # "linear" or "log"
     curve: tuple[EffectPoint, ...]
     levels: tuple[EffectPoint, ...]
+    best: Value
 
     def at(self, value: Value) -> EffectPoint | None:
         """Return the effect at a value: that at the nearest end outside the curve; None where nothing is known."""
@@ -103,9 +106,14 @@ def learnt_effects(space: SearchSpace, types: Mapping[str, str], results: Sequen
     effects = []
     with one_thread():
         process = AdditiveProcess(layout, x, scaled, (errors / spread) ** 2)
+        lowest = min(
+            (place for place, result in enumerate(results) if result.log_ratio is not None),
+            key=lambda place: float(process.means[place]),
+        )
         for number, tied in enumerate(layout.sets):
             parameters = [space.parameters[member] for member in tied.members]
-            if parameters[0].group in types and transferable(parameters[0]):
+            first = parameters[0]
+            if first.group in types and transferable(first):
                 curve, levels = _values(parameters)
                 moved = _moved(space, encoder, tied, [*curve, *levels])
                 weight = np.full(len(tied.members), 1.0 / len(tied.members))
@@ -115,11 +123,15 @@ def learnt_effects(space: SearchSpace, types: Mapping[str, str], results: Sequen
                     EffectPoint(value, float(f"{spread * change:.5g}"), float(f"{spread * doubt:.5g}"))
                     for value, change, doubt in zip([*curve, *levels], mean, deviation, strict=True)
                 ]
-                server, name = types[parameters[0].group], own_name(parameters[0])
-                effects.append(
-                    Effect(server, name, parameters[0].scale, tuple(points[: len(curve)]), tuple(points[len(curve) :]))
-                )
+                best = _usual([configurations[lowest][parameter.name] for parameter in parameters], first.ordered)
+                of_curve, of_levels = tuple(points[: len(curve)]), tuple(points[len(curve) :])
+                effects.append(Effect(types[first.group], own_name(first), first.scale, of_curve, of_levels, best))
     return tuple(effects)
+
+
+def _usual(values: Sequence[Value], ordered: bool) -> Value:
+    """Return the median of numbers, the lower one of two, or the most frequent choice."""
+    return sorted(values, key=float)[(len(values) - 1) // 2] if ordered else Counter(values).most_common(1)[0][0]
 
 
 def _logarithms(results: Sequence[Measured]) -> tuple[Array, Array]:

@@ -26,6 +26,7 @@ class _Table:
     ``key``: type of the server and name; effects of one key are uncertain together.  ``values``; ``changes`` of the
     logarithm from the default, and their ``deviations``, both (n,).  ``first``: its first column in the encoding;
     ``nodes``: places of the first k values there, increasing; each of the rest has a column, in which it is ``hot``.
+    ``carried``: the place of the value nearest to the best one elsewhere.
     """
 
     key: tuple[str, str]
@@ -35,6 +36,7 @@ class _Table:
     first: int
     nodes: Array
     hot: float
+    carried: int
 
     def at(self, x: Array) -> Array:
         """Return the change at encoded configurations (m, columns), (m,)."""
@@ -113,12 +115,13 @@ class TransferPrior:
     def best(self, count: int) -> list[Configuration]:
         """Return at most ``count`` feasible configurations that are predicted to be good, the best first.
 
-        They change the parameters that matter most, for a part of the gain that all promise: changes of little effect
+        The best configuration of another application, carried over, comes first.  The others change the parameters
+        that matter most, for a part of the gain that all promise: changes of little effect
         bring risks (memory that runs out) and no gain.
         """
         chosen: list[Configuration] = []
-        for part in PARTS:
-            candidate = self._moved(part)
+        candidates = [self._changed([(name, table.carried) for name, table in self._tables.items()])]
+        for candidate in (*candidates, *map(self._moved, PARTS)):
             if len(chosen) < count and candidate not in (self._space.default(), *chosen):
                 chosen.append(candidate)
         return chosen
@@ -128,16 +131,29 @@ class TransferPrior:
         gains: dict[tuple[str, str], float] = {}
         for table in self._tables.values():
             gains[table.key] = gains.get(table.key, 0.0) + float(table.changes[table.lowest])
-        wanted, moved = part * math.fsum(gains.values()), self._space.default()
+        wanted, moves = part * math.fsum(gains.values()), []
         for key in sorted(gains, key=lambda key: (gains[key], key)):
             if wanted > -1e-9:
                 break
             wanted -= gains[key]
-            for name, table in self._tables.items():
-                if table.key == key:
-                    further = self._space.canonical(moved.replace({name: table.values[table.lowest]}))
-                    moved = further if self._space.is_feasible(further) else moved
-        return moved
+            moves += [(name, table.lowest) for name, table in self._tables.items() if table.key == key]
+        return self._changed(moves)
+
+    def _changed(self, moves: Sequence[tuple[str, int]]) -> Configuration:
+        """Return the default with the value at each place, as far as that is allowed.
+
+        Where the constraints forbid all changes at once, they are made one by one, without those that break one.
+        """
+        default = self._space.default()
+        values = {name: self._tables[name].values[place] for name, place in moves}
+        changed = self._space.canonical(default.replace(values))
+        if self._space.is_feasible(changed):
+            return changed
+        changed = default
+        for name, value in values.items():
+            further = self._space.canonical(changed.replace({name: value}))
+            changed = further if self._space.is_feasible(further) else changed
+        return changed
 
 
 def _shares(groups: Sequence[str], weights: Mapping[str, float]) -> list[float]:
@@ -158,7 +174,18 @@ def _table(key: tuple[str, str], parameter: Parameter, first: int, effects: Sequ
     hot = math.sqrt(0.5) if parameter.kind == "categorical" else 1.0
     if parameter.kind == "boolean":  # one column
         values, changes, deviations, nodes = (False, True), changes, deviations, np.array([0.0, 1.0])
-    return _Table(key, values, share * changes, share * deviations, first, nodes, hot)
+    carried = _nearest(parameter, values, effects[0].best)
+    return _Table(key, values, share * changes, share * deviations, first, nodes, hot, carried)
+
+
+def _nearest(parameter: Parameter, values: Sequence[Value], wanted: Value) -> int:
+    """Return the place of the value nearest to the wanted one, of the default where that means nothing here."""
+    if wanted in values:
+        return list(values).index(wanted)
+    if not parameter.ordered or isinstance(wanted, str | bool):
+        return list(values).index(parameter.default)
+    usual = [place for place, value in enumerate(values) if value not in parameter.special]
+    return min(usual, key=lambda place: abs(float(values[place]) - float(wanted)))
 
 
 def _values(parameter: Parameter) -> tuple[list[Value], list[Value]]:
