@@ -25,6 +25,7 @@ from framework.report.headline import default_and_best, finished_trials, headlin
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.rates import RATIO, over_rates, ratio_level
 from framework.report.speed import EqualSpeed, equal_speed
+from framework.report.transfer import TransferUse, transfer_use
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
@@ -68,6 +69,7 @@ class Summary:
     outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
     front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
     equal_speed: EqualSpeed | None  # the comparisons, corrected to equal speed in every window
+    transfer: TransferUse | None  # what was taken over from studies of other applications
     smaller: str | None  # the result of trying recommendations that change less
     per_trial_s: float | None
 
@@ -116,6 +118,7 @@ def summarise(
         outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
         front=front(finished, application.objective),
         equal_speed=equal_speed(study, finished, application.objective),
+        transfer=transfer_use(study, finished),
         smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
     )

@@ -35,6 +35,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "reduction": summary.reduction,
         "outcomes": summary.outcomes,
         "front": summary.front,
+        "transfer": summary.transfer,
         "smaller": summary.smaller,
         "machine": study.machine,
     }

@@ -1,4 +1,4 @@
-"""What studies of other applications tell of this one: effects of parameters of the same types of servers."""
+"""Effects of parameters, told by studies of other applications with servers of the same types."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ _MOST_CENTRES = 8  # candidates at which the second round starts
 _SMALLEST_REGION = 0.05  # in ranges of the parameters
 _DOUBT = 0.05  # variance of a trial's success or failure about its expectation
 _UNINFORMATIVE = 1e9  # variance of a point without information
+_ALTERNATING = 2  # best configurations of a prior mean that alternate with the start-up design
 _REACH = 0.3  # of the start-up design: the part of the way from the best so far to points that fill the space
 
 
@@ -106,8 +107,11 @@ class Tailor(Optimizer):
 
     @property
     def _best_modelled(self) -> list[Configuration]:
-        """The best configurations of the model of the application."""
-        return self.simulator_prior.best(int(self.options["believed"])) if self.simulator_prior is not None else []
+        """The best configurations of the model of the application, to be tried first."""
+        prior = self.simulator_prior
+        if prior is None:
+            return []
+        return prior.best(int(self.options["believed"]) if prior.replaces_design else _ALTERNATING)
 
     @property
     def _trusts_model(self) -> bool:
@@ -128,7 +132,9 @@ class Tailor(Optimizer):
         return values_are_few(self.space)
 
     def _design(self) -> int:
-        wanted = int(self.options["believed" if self._trusts_model else "design"])
+        prior = self.simulator_prior
+        replaced = prior is not None and prior.replaces_design and self._trusts_model
+        wanted = int(self.options["believed" if replaced else "design"])
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -136,18 +142,25 @@ class Tailor(Optimizer):
 
         In a small space its points fill the space.  In others they are on the way from the best so far to such points:
         all parameters move, so that the design shows which services matter, but not so far that most points are bad.
-        The best configurations of a model of the application come first, while ``_trusts_model``.
+        The best configurations of a model of the application come first, while ``_trusts_model``; those of a prior mean
+        that does not replace the design alternate with it.
         """
-        size = self._design()
-        if self._trusts_model:
+        size, prior = self._design(), self.simulator_prior
+        if prior is not None and self._trusts_model:
             good = self._best_modelled
-            if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
-                return good[number], f"among the best of the model, {number + 1} of {len(good)}"
+            place, of_design = (number, 0) if prior.replaces_design else divmod(number, 2)
+            if not of_design and place < len(good) and self._is_new(good[place]):
+                return good[place], f"among the best of the model, {place + 1} of {len(good)}"
+            if not prior.replaces_design:
+                number = max(0, number - sum(configuration in self.seen for configuration in good))
         if number < size:
             point = self._design_point(number, size)
-            if point not in self.seen and self.space.is_feasible(point):
+            if self._is_new(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
+
+    def _is_new(self, configuration: Configuration) -> bool:
+        return configuration not in self.seen and self.space.is_feasible(configuration)
 
     def _design_point(self, number: int, size: int) -> Configuration:
         if self.few_values:
@@ -272,7 +285,7 @@ class _Model:
         x = self.encoder.encode(self.units)
         if self.prior is not None:
             prior_mean = self.prior.at(x)
-            self.rho = fitted_rho(prior_mean, y) / spread
+            self.rho = fitted_rho(prior_mean, y, self.prior.expected_rho) / spread
             self.prior_level = float(prior_mean.mean())
         residuals = scaled - self._prior_mean(x)
         self.process = AdditiveProcess(self.layout, x, residuals, noise / spread**2)

@@ -16,7 +16,6 @@ from optimizer.space import Configuration, Parameter, SearchSpace, Value
 MOST_NODES = 65  # of an ordered parameter; between them the prior mean is linear
 BETWEEN = 0.3  # standard deviation of an effect between two applications, as a part of it
 PARTS = (0.5, 0.8, 1.0, 0.95)  # of the expected gain, for which the best configurations change as little as possible
-CONVINCING = 1.0  # standard deviations by which the best configuration has to be better than the default
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,20 @@ class _Table:
 class TransferPrior:
     """Sum over the parameters of their expected changes of log(value), 0 at the default.
 
-    ``types``: group of parameters -> type of the server.  Servers of a type share its effect by ``weights`` (group ->
-    weight), equally where those are not known.  Parameters without an effect are left out.
+    ``types``: group of parameters -> type of the server.  Servers of a type have equal parts of its effect.  Parameters
+    without an effect are left out.
     """
+
+    # It may be wrong, and says nothing of types of servers that only this application has: beside its best
+    # configurations, which are tried anyway, it counts only as far as measurements confirm it.
+    replaces_design = False
+    expected_rho = 0.0
 
     def __init__(
         self,
         space: SearchSpace,
         types: Mapping[str, str],
         effects: Sequence[Effect],
-        weights: Mapping[str, float] | None = None,
     ) -> None:
         self._space = space
         known: dict[tuple[str, str], list[Effect]] = {}
@@ -80,19 +83,13 @@ class TransferPrior:
                 members.setdefault(key, []).append((parameter, begin))
         self._tables: dict[str, _Table] = {}
         for key, tied in members.items():
-            shares = _shares([parameter.group for parameter, _ in tied], weights or {})
-            for (parameter, begin), share in zip(tied, shares, strict=True):
-                self._tables[parameter.name] = _table(key, parameter, begin, known[key], share)
+            for parameter, begin in tied:
+                self._tables[parameter.name] = _table(key, parameter, begin, known[key], 1.0 / len(tied))
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters with an effect, in the order of the space."""
         return tuple(name for name in self._space.names if name in self._tables)
-
-    @property
-    def convincing(self) -> bool:
-        """Whether a configuration is better than the default by more than its own uncertainty."""
-        return any(mean + CONVINCING * deviation < 0 for mean, deviation in map(self.gain, self.best(len(PARTS))))
 
     def gain(self, configuration: Configuration) -> tuple[float, float]:
         """Return the expected change of log(value) from the default to a configuration, and its standard deviation."""
@@ -154,15 +151,6 @@ class TransferPrior:
             further = self._space.canonical(changed.replace({name: value}))
             changed = further if self._space.is_feasible(further) else changed
         return changed
-
-
-def _shares(groups: Sequence[str], weights: Mapping[str, float]) -> list[float]:
-    """Return each group's share of an effect; they add up to one."""
-    known = [weights[group] for group in groups if group in weights]
-    mean = math.fsum(known) / len(known) if known else 1.0
-    given = [weights.get(group, mean) for group in groups]
-    total = math.fsum(given)
-    return [weight / total for weight in given] if total > 0 else [1.0 / len(groups)] * len(groups)
 
 
 def _table(key: tuple[str, str], parameter: Parameter, first: int, effects: Sequence[Effect], share: float) -> _Table:
