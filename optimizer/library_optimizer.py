@@ -11,7 +11,7 @@ import math
 import random
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from optimizer.errors import LibraryMissing
 from optimizer.models.surrogate import one_thread, worst_for_failed
 from optimizer.sampling import unseen
 from optimizer.space import Configuration, Parameter, Value
+from optimizer.space.cube import from_cube, to_cube
 from optimizer.trial import Observation, ObservationState
 
 _DRAWS = 50  # repeated or infeasible candidates after which a uniform draw is suggested
@@ -69,12 +70,34 @@ class LibraryOptimizer(Optimizer):
     def in_cells(self, parameter: Parameter) -> bool:
         """Return whether the library sees the parameter as the unit interval, divided into cells.
 
-        Libraries have no uneven steps, special values or constants, and may be slow with integers of many values.
+        Libraries have no equations, uneven steps, special values or constants, and may be slow with integers of many
+        values.
         """
+        if parameter.name in self.space.dependents.in_equations:
+            return True
         if not parameter.ordered:
             return False
         known = parameter.step is None and not parameter.special and parameter.cardinality != 1
         return not known or (parameter.kind == "integer" and parameter.cardinality > self.widest_grid)
+
+    def configuration_of(self, drawn: Mapping[str, Any]) -> Configuration:
+        """Return the configuration for the library's values of all parameters that are searched."""
+        values = {name: self.to_value(parameter, drawn[name]) for name, parameter in self.space.items()}
+        equations = self.space.dependents.in_equations
+        if not equations:
+            return self.space.canonical(Configuration(values))
+        cube = [float(drawn[name]) if name in equations else 0.5 for name in self.space.names]
+        kept = from_cube(self.space, cube)
+        return self.space.canonical({**values, **{name: kept[name] for name in self.space.names if name in equations}})
+
+    def drawn_of(self, configuration: Configuration) -> dict[str, Any]:
+        """Return the values of all parameters that are searched in the library's terms."""
+        drawn = {name: self.to_drawn(parameter, configuration[name]) for name, parameter in self.space.items()}
+        equations = self.space.dependents.in_equations
+        if equations:
+            cube = zip(self.space.names, to_cube(self.space, configuration).tolist(), strict=True)
+            drawn |= {name: number for name, number in cube if name in equations}
+        return drawn
 
     def to_value(self, parameter: Parameter, drawn: Any) -> Value:
         """Return the parameter's value for a value in the library's terms."""

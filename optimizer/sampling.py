@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from optimizer.errors import SearchExhausted
 from optimizer.models.tied_parameters import TiedParameters
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
+from optimizer.space.cube import from_cube
 
 _DRAWS = 1000  # uniform draws after which a space counts as (almost) used up
 FEW_PARAMETERS = 6
@@ -34,8 +35,8 @@ def design_size(dimensions: int, budget: int | None) -> int:
 
 
 def uniform(space: SearchSpace, rng: np.random.Generator) -> Configuration:
-    """Return one configuration, uniform on the unit cube; it may break constraints."""
-    return space.from_unit(rng.random(len(space)))
+    """Return one configuration, uniform on the unit cube and on the equations; it may break other constraints."""
+    return from_cube(space, rng.random(len(space)))
 
 
 def unseen(space: SearchSpace, rng: np.random.Generator, seen: Collection[Configuration]) -> Configuration:
@@ -80,9 +81,10 @@ def values_are_few(space: SearchSpace) -> bool:
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:
     """Return ``count`` configurations, one in each stratum of every parameter (McKay, Beckman & Conover 1979).
 
-    Points that coincide on a coarse space or break a constraint are kept: the caller replaces those that it cannot use.
+    Strata of the parameters of an equation are those of ``SearchSpace.spread``.  Points that coincide on a coarse space
+    or break a constraint are kept: the caller replaces those that it cannot use.
     """
-    return [space.from_unit(point) for point in strata(len(space), count, rng)]
+    return [from_cube(space, point) for point in strata(len(space), count, rng)]
 
 
 def grouped_design(
@@ -154,3 +156,9 @@ def mutated(
     if chosen.size == 0:
         chosen = rng.integers(len(space), size=1)
     return perturbed(space, centre, chosen.tolist(), step, rng)
+
+
+def middle(space: SearchSpace) -> Configuration:
+    """Return the middle of every range, where bounds suggest good values to be, and the default of every choice."""
+    middles = {parameter.name: parameter.from_unit(0.5) for parameter in space.parameters if parameter.ordered}
+    return space.canonical(space.default().replace(middles))

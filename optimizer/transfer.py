@@ -30,13 +30,14 @@ def carried(space: SearchSpace, values: Mapping[str, Value], default_there: Mapp
     """Return the configuration of ``space`` that ``values`` stand for.
 
     Parameters that ``space`` lacks must be at ``default_there``, the default of the other study, since they are at it
-    here.  Parameters that only ``space`` has get their default.  Raises NotOfThisSpace.
+    here.  Parameters that only ``space`` has get their default, or what follows.  Raises NotOfThisSpace.
     """
+    known = space.default()
     for name, value in values.items():
-        if name not in space and default_there.get(name) != value:
+        if name not in known and default_there.get(name) != value:
             raise NotOfThisSpace(f"{name} is not tuned here, and was not at its default")
     try:
-        return space.validate({**space.default(), **{name: values[name] for name in space.names if name in values}})
+        return space.from_default({name: value for name, value in values.items() if name in known})
     except InvalidValue as error:
         raise NotOfThisSpace(f"{error.parameter}: a value that is not allowed here") from error
 

@@ -23,11 +23,13 @@ def applications(service: AppService) -> dict[str, Any]:
 def application(name: str, service: AppService) -> dict[str, Any]:
     """Show an application with the parameters of each service."""
     application = service.application(name)
+    space = service.catalogue.space(application)
+    derived = {entry.name: entry.parameter for entry in space.dependents.derived}
     parameters = [
         {"name": parameter.name, "service": parameter.group, "kind": parameter.kind, "default": parameter.default,
          "low": parameter.low, "high": parameter.high, "choices": list(parameter.choices),
-         "unit": parameter.attributes.get("unit", "")}
-        for parameter in service.catalogue.space(application).parameters
+         "unit": parameter.attributes.get("unit", ""), "derived": space.dependents.texts.get(parameter.name, "")}
+        for parameter in (*space.tuned, *derived.values())
     ]  # fmt: skip
     return {**service.application_document(application), "parameters": parameters}
 

@@ -189,7 +189,7 @@ def _on_host(name: str, twin: Twin, application: Application, cut: str, threshol
         tunable = {service: len(names) for service, names in space.groups.items()}
         times = modelled_times(twin, application, types, rate)
         reduction = reduce(cut, evidence_of([times]), tunable, thresholds=thresholds)
-        space = space.subset(parameter.name for parameter in space.parameters if parameter.group in reduction.kept)
+        space = space.subset(parameter.name for parameter in space.tuned if parameter.group in reduction.kept)
         space = along_the_path(space, times)
     return TwinProblem(name, twin, application, types, space, rate)
 

@@ -21,7 +21,10 @@ WINDOW = 0.03  # standard deviation of log(p95) of a window, added to the spread
 
 
 class TwinProblem:
-    """A problem of ``optimizer.benchmark``: the p95 of a twin.  ``space``: the parameters that are searched."""
+    """A problem of ``optimizer.benchmark``: the p95 of a twin.  ``space``: the parameters that are searched.
+
+    ``model``: the twin, its application and the service types.
+    """
 
     family = "twins"
 
@@ -37,6 +40,7 @@ class TwinProblem:
         self.name = name
         self.space = space
         self._twin, self._application, self._types, self._rate = twin, application, types, rate_rps
+        self.model = twin, application, types
         self._sizes = [
             f"{service.name}.{parameter.name}"
             for service in application.services

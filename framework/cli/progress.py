@@ -21,6 +21,7 @@ from rich.progress import (
 )
 
 from framework.model import Measurement, StudyPlan, Trial, TrialState
+from framework.model.decisions import SmallRecommendation
 from framework.model.events import (
     BudgetFrozen,
     DatasetStepStarted,
@@ -34,6 +35,7 @@ from framework.model.events import (
     RateMeasured,
     RepetitionFinished,
     SmallerFound,
+    SmallRecommended,
     SpaceReduced,
     TrialFinished,
     TrialStarted,
@@ -101,6 +103,8 @@ class StudyProgress:
             case PriorComputed(points):
                 best = math.exp(min((point.log_ratio for point in points), default=0.0))
                 self._console.print(f"the twin was asked: its best has {best:.2f} times the default's p95, modelled")
+            case SmallRecommended(recommendation):
+                self._small_recommended(recommendation)
             case SmallerFound(configurations):
                 self._smaller_found(len(configurations))
             case WaitStarted(reason, wait_s):
@@ -159,6 +163,15 @@ class StudyProgress:
         )
         self._bar.update(self._task, total=total)
         self._console.print(f"smaller recommendations to try: {count or 'none'}")
+
+    def _small_recommended(self, small: SmallRecommendation) -> None:
+        risky = sum(change.risk != "none" for change in small.changes)
+        total = (self._bar.tasks[self._task].total or 0.0) + self._plan.pairs * risky
+        self._bar.update(self._task, total=total)
+        self._console.print(
+            f"changes that the model of the trials misses: {len(small.changes)}"
+            + (f", {risky} of them risky: each has to show a gain of its own" if risky else "")
+        )
 
     def _name(self, trial: Trial) -> str:
         place = f" pair {trial.pair + 1}" if trial.pair is not None else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from framework.model import Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
+from framework.report.recommendation import MOST_LINES, RecommendedChange
 from framework.report.summary import Level, Summary
 from framework.report.transfer import transfer_use
 from framework.study.observations import left_out
@@ -149,21 +151,14 @@ def summary(console: Console, summary: Summary) -> None:
         if level is not None:
             modelled = " modelled" if study.modelled else ""
             console.print(f"{name:8} {summary.objective}{modelled} {_level(level, summary.unit)}")
-    if summary.changed and summary.refuted:
-        many = sum(len(services) for change in summary.changed for services in change.values.values())
+    lines = summary.recommended
+    if lines and summary.refuted:
+        many = sum(len(line.services) for line in lines if not line.derived)
         console.print(f"the best configuration differs in {many} parameters; the report lists them")
-    elif summary.changed:
-        table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
-        table.add_column("parameter", no_wrap=True)
-        for column in ("default", "best"):
-            table.add_column(column, overflow="fold")
-        explained = console.width >= EXPLAINED  # the report always says it
-        if explained:
-            table.add_column("what it is for", overflow="fold")
-        for change in summary.changed:
-            row = (change.parameter, change.default, change.text)
-            table.add_row(*map(escape, row), *([change.description] if explained else []))
-        console.print(table)
+    elif lines:
+        console.print(_recommendation(lines, console.width >= EXPLAINED))
+        if summary.rest:
+            console.print(f"{escape(summary.rest)}; the report lists them", soft_wrap=True)
     console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
     for line in rate_lines(summary.verdict) if summary.verdict is not None else ():
         console.print(line, soft_wrap=True)
@@ -178,6 +173,21 @@ def summary(console: Console, summary: Summary) -> None:
         console.print(line, soft_wrap=True)
     for note in notes(summary):
         console.print(f"note: {note}", soft_wrap=True)
+
+
+def _recommendation(lines: Sequence[RecommendedChange], explained: bool) -> Table:
+    """Make a table of the first lines of a recommendation; ``explained``: with what each is for."""
+    table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    for column in ("default", "best", "in", "gain"):
+        table.add_column(column, overflow="fold")
+    if explained:
+        table.add_column("what it is for", overflow="fold")
+    for line in lines[:MOST_LINES]:
+        risk = "" if line.risk == "none" else f" (can cost {line.risk})"
+        row = (line.label, line.default, line.value + risk, line.where, line.effect)
+        table.add_row(*map(escape, row), *([escape(line.description)] if explained else []))
+    return table
 
 
 def _gain(verdict: Verdict) -> str:
@@ -221,11 +231,10 @@ def notes(summary: Summary) -> list[str]:
     if summary.smaller is not None:
         sentences.append(summary.smaller)
     inert = set(summary.study.decisions.inert)
-    without = sum(f"{change.service}.{change.parameter}" in inert for change in summary.changes)
+    own = [change for change in summary.changes if not change.follows]
+    without = sum(f"{change.service}.{change.parameter}" in inert for change in own)
     if without:
-        sentences.append(
-            f"{without} of the {len(summary.changes)} changes mean nothing to the model: they come from chance"
-        )
+        sentences.append(f"{without} of the {len(own)} changes mean nothing to the model: they come from chance")
     failed = {state: count for state, count in summary.trials.items() if state in ("failed", "infeasible")}
     if failed:
         sentences.append("trials without a value: " + ", ".join(f"{count} {state}" for state, count in failed.items()))

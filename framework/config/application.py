@@ -18,7 +18,7 @@ from framework.config.twin_file import twin_path
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
-from optimizer.space import Predicate
+from optimizer.space import Predicate, arithmetic_names, circle_of
 
 FILE = "application.yaml"
 
@@ -54,6 +54,7 @@ def load_application(directory: Path) -> Application:
         hooks=_hooks(document, file, services),
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
+        derived=_derived(document, file),
         entry=_entry(document, file, services),
         content_hash=content_hash(root, _data(services, root)),
     )
@@ -111,6 +112,26 @@ def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Servi
         else:
             listed.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
     return tuple(listed)
+
+
+def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:
+    """Return the derived parameters, whose services are known here, but not their parameters.  Raises FileError."""
+    sources = {name: arithmetic_names(text) for name, text in file.derived.items()}
+    for name, named in sources.items():
+        service, _, parameter = name.rpartition(".")
+        entry = file.services.get(service)
+        if entry is None or not entry.tuned or parameter in entry.fixed:
+            tuned = [known for known, listed in file.services.items() if listed.tuned]
+            raise document.error(
+                ("derived", name), name, f"a parameter that is not fixed of a service that is tuned: {', '.join(tuned)}"
+            )
+        for source in named:
+            if source.rpartition(".")[0] not in file.services:
+                near = did_you_mean(source.rpartition(".")[0], file.services)
+                raise document.error(("derived", name), source, f"parameters of {', '.join(file.services)}{near}")
+    if circle := circle_of(sources):
+        raise document.error(("derived", circle[0]), " -> ".join(circle), "values that do not follow from themselves")
+    return dict(file.derived)
 
 
 def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:

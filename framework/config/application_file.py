@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import LinePattern, Name, Port, Strict, Text, Value, refuse
+from framework.config.checked import Arithmetic, LinePattern, Name, Port, Strict, Text, Value, refuse
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint
 from framework.errors import InputError
 from optimizer.errors import InvalidSpace
@@ -131,6 +131,13 @@ def _objective(terms: dict[str, float]) -> dict[str, float]:
     return terms
 
 
+def _service_parameter(name: str) -> str:
+    service, _, parameter = name.rpartition(".")
+    if not service or not parameter:
+        raise refuse("a parameter with its service, such as db.memory_mib")
+    return name
+
+
 def _predicate(text: str) -> str:
     try:
         Predicate(text)
@@ -160,7 +167,12 @@ class ApplicationFile(Strict):
     )
     constraints: list[Annotated[str, AfterValidator(_predicate)]] = Field(
         default_factory=list,
-        description="what configurations must fulfil, such as '{web.workers} <= {db.max_connections}'",
+        description="what configurations must fulfil, such as '{web.workers} <= {db.max_connections}'; a sum that they "
+        "must keep, such as '{web.cpus} + {db.cpus} == 4', is solved for one of its parameters",
+    )
+    derived: dict[Annotated[str, AfterValidator(_service_parameter)], Arithmetic] = Field(
+        default_factory=dict,
+        description="service.parameter -> what its value follows from, such as '0.75 * {db.memory_mib}'; not searched",
     )
     subject_to: list[Annotated[str, AfterValidator(_outcome)]] = Field(
         default_factory=list, description="limits that the best configuration has to keep, such as 'p99 <= 40'"

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from framework.config.document import Document, KeyPath, read_document
 from framework.errors import FileError
+from optimizer.space import ARITHMETIC, arithmetic_names
 
 
 class Strict(BaseModel):
@@ -69,10 +70,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise refuse(f"a regular expression ({error})") from None
 
 
+def _arithmetic(text: str) -> str:
+    try:
+        names = arithmetic_names(text)
+    except ValueError:
+        names = ()
+    if not names:
+        raise refuse(f"arithmetic over at least one parameter in braces: {ARITHMETIC}")
+    return text
+
+
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)]
 """A regular expression with exactly one group."""
 LinePattern = Annotated[str, AfterValidator(_any_regular_expression)]
 Text = Annotated[str, Field(min_length=1)]
+Arithmetic = Annotated[str, AfterValidator(_arithmetic)]
+"""Text that the value of a derived parameter follows from."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Value = int | float | str | bool

@@ -28,17 +28,18 @@ class ConfigurationFile(Strict):
 def load_configuration(path: Path, space: SearchSpace) -> Configuration:
     """Read the configuration of a file; parameters that it does not name get the defaults of ``space``.
 
-    Raises FileError on a name that ``space`` does not have (with the nearest names) and on a value outside its range.
+    A value that follows from others may be left out.  Raises FileError on a name that ``space`` does not have (with the
+    nearest names), on a value outside its range, and on one that does not follow.
     """
     document, file = load(Path(path), ConfigurationFile)
     for name in file.values:
-        if name not in space:
+        if name not in space.default():
             raise document.error(("values", name), name, nearest(name, space))
     for name in file.sources:
         if name not in file.values:
             raise document.error(("sources", name), name, f"names of values: {', '.join(file.values) or 'none'}")
     try:
-        return space.validate({**space.default(), **file.values})
+        return space.from_default(file.values)
     except InvalidValue as error:
         raise document.error(("values", error.parameter), error.found, error.allowed) from None
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import LinePattern, Pattern, Port, Strict, Text, Value, refuse
+from framework.config.checked import Arithmetic, LinePattern, Pattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
 from framework.model import Apply, Edit, ParameterDefinition, Probe, ServiceType
-from optimizer.space import Condition
+from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
     "workers", "connections", "cache_bytes", "buffer_bytes", "cores", "gc", "keepalive", "batching", "eviction",
@@ -223,6 +223,10 @@ class ParameterEntry(Strict):
         description="values outside low to high that mean something else than their size says, such as 0 for off",
     )
     when: WhenEntry | None = Field(None, description="where it means anything; elsewhere it stands at its default")
+    derived: Arithmetic | None = Field(
+        None,
+        description="what its value follows from, such as '{max_heap_mib} / 2', by names of this type; not searched",
+    )
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     role: Role
@@ -230,6 +234,11 @@ class ParameterEntry(Strict):
         None, description="for connections and keepalive: the type of the services that they lead to; else to all"
     )
     weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
+    risk: Literal["none", "data", "memory"] = Field(
+        "none",
+        description="what another value can cost: data (lost or evicted), memory (only far above the default); "
+        "such a change is recommended only where fresh runs show that it gains something by itself",
+    )
     versions: Annotated[str, AfterValidator(_versions)] | None = None
     source: Text
     apply: ApplyEntry
@@ -251,6 +260,10 @@ class ParameterEntry(Strict):
             (type(c), c) for c in self.choices
         ]:
             raise refuse("a default that is one of the choices")
+        if self.derived is not None and self.kind not in ("integer", "real"):
+            raise refuse("derived with kind integer or real")
+        if self.derived is not None and (self.when is not None or self.weakens != "nothing"):
+            raise refuse("derived without when and weakens: it always has its value")
         if "default" in self.choices:
             raise refuse("choices without the word default, which an application's `fixed` gives a meaning")
         return self
@@ -286,11 +299,13 @@ class ParameterEntry(Strict):
             choices=tuple(self.choices),
             special=tuple(self.special),
             condition=self.when.condition() if self.when is not None else None,
+            derived=self.derived or "",
             towards=self.towards or "",
             scale=self.scale,
             unit=self.unit,
             versions=self.versions or "",
             weakens=self.weakens,
+            risk=self.risk,
             description=self.description.strip(),
             source=self.source.strip(),
         )
@@ -322,6 +337,21 @@ class ServiceTypeFile(Strict):
                     raise refuse(f"in `when` of {name}: another parameter of this type, and no circle")
                 passed.add(at.parameter)
                 at = self.parameters[at.parameter].when
+        return self
+
+    @model_validator(mode="after")
+    def _derived_lead_somewhere(self) -> ServiceTypeFile:
+        texts = {name: entry.derived for name, entry in self.parameters.items() if entry.derived is not None}
+        sources = {name: arithmetic_names(text) for name, text in texts.items()}
+        for name, named in sources.items():
+            for source in named:
+                if source not in self.parameters or self.parameters[source].kind == "categorical":
+                    raise refuse(f"in `derived` of {name}: numbers of this type; {source!r} is none")
+        for name, entry in self.parameters.items():
+            if entry.when is not None and entry.when.parameter in sources:
+                raise refuse(f"in `when` of {name}: a parameter that is not derived")
+        if circle := circle_of(sources):
+            raise refuse(f"derived without a circle; {' -> '.join(circle)} is one")
         return self
 
     def service_type(self) -> ServiceType:

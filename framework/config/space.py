@@ -9,9 +9,19 @@ from dataclasses import replace
 from framework.config.knowledge import available, resolved
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ParameterDefinition, Service, ServiceTime, ServiceType
+from optimizer.analysis.changes import RISK, RISKS
 from optimizer.base import PATH_ORDER
 from optimizer.errors import InvalidSpace, InvalidValue
-from optimizer.space import Parameter, SearchSpace, Value
+from optimizer.space import (
+    Constraint,
+    Derived,
+    LinearEquality,
+    Parameter,
+    Predicate,
+    SearchSpace,
+    Value,
+    arithmetic_names,
+)
 
 DEFAULT = "default"
 """Value in an application's ``fixed`` that leaves the parameter alone: not rendered, not read back, not tuned."""
@@ -57,7 +67,8 @@ def search_space(
     ``only``, ``without``: services or ``service.parameter`` names to keep or to leave out.  ``allow_weaker``:
     parameters (``service.parameter`` or ``parameter``) to tune although they weaken something.  A parameter that has
     a single value on this host is not tuned.  ``framework.config.knowledge.resolved`` says how bounds are resolved.
-    Conditions and the application's constraints also read parameters that are not tuned, at their present values.
+    Conditions, the application's constraints and derived parameters also read parameters that are not tuned, at their
+    present values.
     Raises UnknownName on a name that the application does not have, InputError when nothing is left to tune.
     """
     on_host = resolved(types, cores=cores, memory_mib=memory_mib)
@@ -66,14 +77,17 @@ def search_space(
         for service in application.services
         for parameter in parameters_of(application, on_host, service)
     }
+    derived = _derived(application, known)
     candidates = {
         name: (service, parameter)
         for name, (service, parameter) in known.items()
-        if service.tuned and parameter.name not in service.fixed
+        if service.tuned and parameter.name not in service.fixed and name not in derived
     }
     only, without, allowed = set(only), set(without), set(allow_weaker)
     services = {service.name for service, _ in candidates.values()}
     for name in sorted(only | without):
+        if name in derived:
+            raise InputError(f"{name} follows from {derived[name]}; name what it follows from instead")
         if name not in candidates and name not in services:
             field = "only" if name in only else "without"
             raise UnknownName("service or parameter", name, services | candidates.keys(), field=field)
@@ -93,22 +107,66 @@ def search_space(
     if not chosen:
         raise InputError(f"{application.name}: nothing is left to tune; name other services, or declare some as tuned")
     try:
-        return _whole(application, known).subset(chosen)
+        return _whole(application, known, derived).subset(chosen)
     except InvalidSpace as error:
         raise InputError(f"{application.name}: {error}") from None
 
 
-def _whole(application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]]) -> SearchSpace:
+def _derived(application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]]) -> dict[str, str]:
+    """Return the derived parameters with the text that each follows from: the application's, then the service types'.
+
+    What an application fixes is not derived, nor what a service has that is not tuned.  Raises UnknownName, InputError.
+    """
+    derived = {
+        name: definition.derived.replace("{", f"{{{service.name}.")
+        for name, (service, definition) in known.items()
+        if definition.derived and service.tuned and definition.name not in service.fixed
+    }
+    for name, text in application.derived.items():
+        for source in (name, *arithmetic_names(text)):
+            if source not in known:
+                raise UnknownName(f"parameter in derived.{name} of {application.name}:", source, known)
+        service, definition = known[name]
+        if not service.tuned or definition.name in service.fixed:
+            why = f"{service.name} is not tuned" if not service.tuned else "it is fixed"
+            raise InputError(f"{application.name}: derived.{name}: {why}, so that its value would not be set")
+        if definition.weakens != "nothing":
+            weakens = f"it weakens {definition.weakens}, which only --allow-weaker permits"
+            raise InputError(f"{application.name}: derived.{name}: {weakens}")
+    return derived | dict(application.derived)
+
+
+def _whole(
+    application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]], derived: Mapping[str, str]
+) -> SearchSpace:
     """Return the space of every parameter of the application, tuned or not, with today's values as defaults."""
-    parameters = []
+    parameters, fixed = {}, {}
     for name, (service, definition) in known.items():
         tunable = _tunable(name, service.name, definition)
-        fixed = service.fixed.get(definition.name)
-        parameters.append(tunable if fixed is None else _fixed_at(tunable, fixed))
+        if definition.name in service.fixed:
+            tunable = _fixed_at(tunable, service.fixed[definition.name])
+            fixed[name] = tunable.default
+        parameters[name] = tunable
+    constraints = []
     for constraint in application.constraints:
         for name in sorted(constraint.names - known.keys()):
             raise UnknownName(f"parameter in the constraint {str(constraint)!r} of {application.name}:", name, known)
-    return SearchSpace(parameters, application.constraints)
+        constraints.append(_solvable(constraint, parameters, fixed))
+    return SearchSpace(
+        [parameter for name, parameter in parameters.items() if name not in derived],
+        constraints,
+        [Derived(replace(parameters[name], step=None), text) for name, text in derived.items()],
+    )
+
+
+def _solvable(constraint: Predicate, parameters: Mapping[str, Parameter], fixed: Mapping[str, Value]) -> Constraint:
+    """Return a constraint that is a linear equation of at least two numbers as one that can be solved, else itself."""
+    if not all(parameters[name].ordered for name in constraint.names):
+        return constraint
+    equation = LinearEquality.parse(constraint.text)
+    if equation is None or len(equation.names - fixed.keys()) < 2:
+        return constraint
+    return equation.without({name: value for name, value in fixed.items() if name in equation.names})
 
 
 def along_the_path(space: SearchSpace, rows: Iterable[ServiceTime]) -> SearchSpace:
@@ -122,9 +180,9 @@ def along_the_path(space: SearchSpace, rows: Iterable[ServiceTime]) -> SearchSpa
     last = max(order.values()) + 1
     parameters = (
         replace(parameter, attributes={**parameter.attributes, PATH_ORDER: order.get(parameter.group, last)})
-        for parameter in space.parameters
+        for parameter in space.tuned
     )
-    return SearchSpace(parameters, space.constraints)
+    return SearchSpace(parameters, space.constraints, space.dependents.derived)
 
 
 def _fixed_at(parameter: Parameter, value: Value) -> Parameter:
@@ -157,6 +215,7 @@ def _tunable(name: str, group: str, parameter: ParameterDefinition) -> Parameter
             condition=condition,
             scale=parameter.scale,
             group=group,
+            attributes={RISK: float(RISKS.index(parameter.risk))} if parameter.risk != "none" else {},
         )
     except InvalidSpace as error:
         raise InputError(str(error)) from None

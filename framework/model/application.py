@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from optimizer.space import Constraint, Value
+from optimizer.space import Predicate, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,8 @@ class Application:
     objective: Objective
     hooks: Hooks = Hooks()
     limits: Limits = Limits()
-    constraints: tuple[Constraint, ...] = ()  # between parameters, named service.parameter
+    constraints: tuple[Predicate, ...] = ()  # between parameters, named service.parameter
+    derived: Mapping[str, str] = field(default_factory=dict)  # service.parameter -> text that its value follows from
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
     content_hash: str = ""  # of every file in the application's directory; names the seeded data

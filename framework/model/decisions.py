@@ -97,6 +97,37 @@ class SpaceEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedChange:
+    """A change of a small recommendation: the parameters ``names`` get one ``value``.
+
+    ``log_ratio``: predicted log(value with it / value without it), negative is better; ``deviation``: its standard
+    deviation.  ``risk``: "none", "data" or "memory".
+    """
+
+    names: tuple[str, ...]
+    value: Value
+    log_ratio: float
+    deviation: float
+    risk: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRecommendation:
+    """The few changes that a model of the trials misses, as a configuration (``values``).
+
+    ``full``: the recommendation of the search, without the risky changes that are not among ``changes``.  ``loss``:
+    predicted log(value / value of ``full``); ``loss_deviation``: its standard deviation.  Without changes there is no
+    small recommendation.
+    """
+
+    values: Mapping[str, Value]
+    full: Mapping[str, Value]
+    changes: tuple[ExpectedChange, ...]
+    loss: float = 0.0
+    loss_deviation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class StudyDecisions:
     """All decisions of a study.  None, or empty: not decided, or not requested.
 
@@ -104,8 +135,8 @@ class StudyDecisions:
     the testbed's model; ``history``, results from elsewhere; ``transfer``, effects from studies of other applications.
 
     While it runs: ``warmup_s``, long enough for the default; ``reduction`` of the search space; ``prior``, predictions
-    of the twin; ``iterations``, as many as the time limit allows; ``minimal``, configurations that change less than the
-    best; ``edits`` of the space, the oldest first.
+    of the twin; ``iterations``, as many as the time limit allows; ``small``, the few changes that matter most;
+    ``minimal``, configurations that change less still; ``edits`` of the space, the oldest first.
     """
 
     initial: Mapping[str, Value] | None = None
@@ -117,6 +148,7 @@ class StudyDecisions:
     prior: tuple[ModelledPoint, ...] | None = None
     iterations: int | None = None
     minimal: tuple[Mapping[str, Value], ...] | None = None
+    small: SmallRecommendation | None = None
     edits: tuple[SpaceEdit, ...] = ()
 
     def edited(self, edit: SpaceEdit) -> StudyDecisions:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from framework.model.decisions import ModelledPoint, Reduction
+from framework.model.decisions import ModelledPoint, Reduction, SmallRecommendation
 from framework.model.measurement import Measurement
 from framework.model.study import Purpose, Step, StudyState, Sweep, Trial
 from optimizer.space import Value
@@ -109,6 +109,18 @@ class SmallerFound(StoredEvent):
     def payload(self) -> Mapping[str, Any]:
         """Return the reason alone, as for a reduction."""
         return {"why": "minimal"}
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRecommended(StoredEvent):
+    """A few changes will be compared with all that the search made."""
+
+    kind = PLAN_CHANGED
+    recommendation: SmallRecommendation
+
+    def payload(self) -> Mapping[str, Any]:
+        """Return the reason alone, as for a reduction."""
+        return {"why": "small"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +263,7 @@ Event = (
     | BudgetFrozen
     | SpaceReduced
     | PriorComputed
+    | SmallRecommended
     | SmallerFound
     | DatasetStepStarted
     | TwinAsked

@@ -80,11 +80,13 @@ class ParameterDefinition:
     choices: tuple[Value, ...] = ()
     special: tuple[float, ...] = ()  # values outside low to high that have a special meaning
     condition: Condition | None = None  # on another parameter of the same type
+    derived: str = ""  # text that its value follows from, over parameters of the same type; empty: it is searched
     towards: str = ""  # the type of the services that its connections lead to; empty: all
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
     versions: str = ""
     weakens: Literal["nothing", "durability", "consistency", "security"] = "nothing"
+    risk: Literal["none", "data", "memory"] = "none"  # of another value, or (memory) of one far above the default
     description: str = ""
     source: str = ""
 

@@ -125,7 +125,8 @@ class TuneRequest:
     quick: Annotated[
         bool,
         Option(
-            "8 configurations, 2 x 10 s, 6 pairs: a first look, labelled so; on a model the full protocol with 60",
+            "8 configurations, 2 x 10 s, 6 pairs and their small version: a first look, labelled so; on a model the "
+            "full protocol with 60",
             "search",
             label="quick: a first look (8 configurations, 2 x 10 s, 6 pairs; on a model 60 in full)",
         ),
@@ -158,12 +159,13 @@ class TuneRequest:
     minimal: Annotated[
         int,
         Option(
-            "After an improvement, try this many recommendations with less changed",
+            "Recommendations with less changed to try: the few changes that matter, in every pair of the verdict; "
+            "after an improvement, fewer still",
             "verdict",
             low=0,
             high=MOST_SMALLER,
         ),
-    ] = 1
+    ] = 2
     initial: Annotated[
         Literal["default", "random"] | Path,
         Option(

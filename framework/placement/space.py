@@ -76,9 +76,13 @@ def with_placement(
     """
     known = attributes(profile) if profile else {}
     parameters: list[Parameter] = []
-    for service, names in space.groups.items():
-        parameters += [parameter_of(service, domains, known.get(service)), *(space[name] for name in names)]
-    return SearchSpace(parameters, [*space.constraints, *capacities(list(space.groups), domains, profile, memory_mib)])
+    groups: dict[str, list[Parameter]] = {}
+    for parameter in space.tuned:
+        groups.setdefault(parameter.group, []).append(parameter)
+    for service, own in groups.items():
+        parameters += [parameter_of(service, domains, known.get(service)), *own]
+    limits = capacities(list(groups), domains, profile, memory_mib)
+    return SearchSpace(parameters, [*space.constraints, *limits], space.dependents.derived)
 
 
 def placement_alone(
@@ -127,9 +131,9 @@ def with_rules(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], 
         replace(parameter, attributes={**parameter.attributes, **wished[parameter.group]})
         if parameter.group in wished and parameter.name == f"{parameter.group}.{CPUSET}"
         else parameter
-        for parameter in space.parameters
+        for parameter in space.tuned
     ]
-    return SearchSpace(parameters, space.constraints)
+    return SearchSpace(parameters, space.constraints, space.dependents.derived)
 
 
 def _two(field: str, text: str, separator: str, example: str) -> tuple[str, str]:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from framework.errors import InputError
 from framework.model import Measurement, Study, Trial, TrialState
+from framework.study.verdict import FULL, SMALL, WITHOUT
 
 
 def fresh(trials: Sequence[Trial], best: Trial | None) -> list[Trial]:
-    """Return the verdict's trials of the pairs with ``best``: a smaller recommendation has pairs of its own."""
+    """Return the verdict's trials of the pairs with ``best``, whose arm is labelled "best" in what is returned.
+
+    A smaller recommendation may have pairs of its own; one that was measured beside the full one takes its label.
+    """
     verdict = [t for t in trials if t.purpose == "verdict"]
-    pairs = {
-        t.pair for t in verdict if best is not None and t.label == "best" and t.configuration == best.configuration
-    }
-    return [t for t in verdict if not pairs or t.pair in pairs]
+    if best is None:
+        return verdict
+    own = [t for t in verdict if t.configuration == best.configuration and _is_recommendation(t.label)]
+    label = next((t.label for t in own if t.number == best.number), own[0].label if own else "best")
+    # What the first pairs chose is judged by new ones, of which the study's best is the first.
+    first = best.pair if best.purpose == "verdict" and best.pair is not None else 0
+    pairs = {t.pair for t in own if t.label == label and (t.pair or 0) >= first}
+    renamed = {} if label == "best" else {label: "best", "best": FULL}
+    chosen_pairs = [t for t in verdict if not pairs or t.pair in pairs]
+    return [replace(t, label=renamed.get(t.label, t.label)) for t in chosen_pairs]
+
+
+def _is_recommendation(label: str) -> bool:
+    return label in ("best", SMALL) or label.startswith(WITHOUT)
 
 
 def arm(trials: Sequence[Trial], label: str, best: Trial | None) -> list[Measurement]:

@@ -93,8 +93,10 @@ def _importance(summary: Summary, explained: Explained | None) -> dict[str, str]
         f"fraction of the variance lost without it; the model explains {explained.explained:.0%} of trials that it "
         f"has not seen\n({explained.trials} trials; lines: 95 % intervals over resampled trials)"
     )
+    tied = {"What mattered: tied parameters (in how many services)": plots.importances(explained.tied, label)}
     return {
         "What mattered: services": plots.importances(explained.groups, label),
+        **(tied if explained.tied else {}),
         "What mattered: parameters": plots.importances(explained.parameters, label),
     }
 

@@ -20,12 +20,14 @@ from framework.model import (
 )
 from framework.model.decisions import Reduction, Thresholds
 from framework.objective.checks import CONFIDENT_REQUESTS
-from framework.report.changes import Change, Changed, by_name, changes
+from framework.report.changes import Change, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.rates import RATIO, over_rates, ratio_level
+from framework.report.recommendation import RecommendedChange, recommended, rest
 from framework.report.speed import EqualSpeed, equal_speed
 from framework.report.transfer import TransferUse, transfer_use
+from framework.study.verdict import FULL, SMALL
 from optimizer.errors import OptimizerError
 from optimizer.registry import load
 from optimizer.space import SearchSpace, Value
@@ -74,10 +76,16 @@ class Summary:
     per_trial_s: float | None
 
     @property
-    def changed(self) -> tuple[Changed, ...]:
-        """The changes grouped by parameter name, without parameters that have no effect in the model."""
+    def recommended(self) -> tuple[RecommendedChange, ...]:
+        """The changes with tied parameters in one line, without parameters that have no effect in the model."""
         inert = set(self.study.decisions.inert)
-        return by_name([change for change in self.changes if f"{change.service}.{change.parameter}" not in inert])
+        felt = [change for change in self.changes if f"{change.service}.{change.parameter}" not in inert]
+        return recommended(self.study, felt)
+
+    @property
+    def rest(self) -> str:
+        """A sentence on all but the first ten lines of the recommendation; empty where there are no more."""
+        return rest(self.recommended)
 
     @property
     def refuted(self) -> bool:
@@ -101,7 +109,7 @@ def summarise(
         unit=RATIO if study.plan.rates else _unit(application.objective.terms),
         default=_level(default, "default", study.verdict),
         best=_level(best, "best", study.verdict),
-        changes=changes(_default_of(study, best), best.configuration, application, types) if default and best else (),
+        changes=_changes(study, best, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
         trials=dict(Counter(str(t.state) for t in trials)),
@@ -139,18 +147,54 @@ def _subsets(study: Study, default: Trial) -> tuple[Reduction, ...]:
 
 def _smaller(study: Study, finished: Sequence[Trial], best: Trial | None) -> str | None:
     """Say in a sentence whether a part of the recommendation is enough; None where that was not asked."""
-    candidates = study.decisions.minimal
-    if candidates is None or best is None:
+    small, candidates = study.decisions.small, study.decisions.minimal
+    if best is None or (small is None and candidates is None):
         return None
-    if not candidates:
+    if SMALL in study.rivals and best.purpose != "minimal":
+        return "the few changes that the model of the trials misses are not as good as all that the search made"
+    if best.purpose in ("minimal", "verdict"):
+        return _made_smaller(study, best)
+    if not candidates and (small is None or not small.changes):
         return "the model of the trials found no smaller recommendation to try"
-    if best.purpose == "minimal":
-        changed = sum(best.configuration[name] != value for name, value in _default_of(study, best).items())
-        return f"the recommendation was made smaller: {changed} changes are as good as all that the search made"
-    if any(t.purpose == "minimal" for t in finished):
+    if candidates and any(t.purpose == "minimal" for t in finished):
         tried = f"{len(candidates)} smaller recommendations" if len(candidates) > 1 else "a smaller recommendation"
         return f"{tried} could not be shown to be as good as the full one (95 % bound of the loss below 5 %)"
     return None
+
+
+def _changes(
+    study: Study, best: Trial, application: Application, types: Mapping[str, ServiceType]
+) -> tuple[Change, ...]:
+    dependent = SearchSpace.from_dict(study.space).dependents.texts
+    return changes(_default_of(study, best), best.configuration, application, types, dependent)
+
+
+def _made_smaller(study: Study, best: Trial) -> str:
+    """Say how many parameters are still changed, of how many, and what fresh runs say of the difference."""
+    default = _default_of(study, best)
+    own = _searched(study, default)
+    changed = _changed(best.configuration, own)
+    small = study.decisions.small
+    searched = "all that the search made" if small is None else f"the {_changed(small.full, own)} of the search"
+    compared = study.rivals.get(FULL) or study.rivals.get(f"{FULL} to {SMALL}")
+    shown = {
+        None: "",
+        "no worse": ", and no worse in fresh runs (95 % bound of the loss below 5 %)",
+        "undecided": ", and fresh runs show no loss (they leave open more than 5 %)",
+    }[compared.no_worse if compared is not None else None]
+    if small is not None and changed == _changed(small.full, own):
+        return f"values of tied parameters were made equal, and all {changed} are still changed{shown}"
+    return f"the recommendation was made smaller: {changed} parameters changed in place of {searched}{shown}"
+
+
+def _changed(values: Mapping[str, Value], default: Mapping[str, Value]) -> int:
+    return sum(value != default[name] for name, value in values.items() if name in default)
+
+
+def _searched(study: Study, default: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return the defaults of the parameters whose values do not follow from others."""
+    dependent = SearchSpace.from_dict(study.space).dependents.names
+    return {name: value for name, value in default.items() if name not in dependent}
 
 
 def _default_of(study: Study, trial: Trial) -> Mapping[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framework.report.recommendation import document
 from framework.report.summary import Level, Summary
 
 
@@ -22,6 +23,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "default": _level_document(summary.default),
         "best": _level_document(summary.best),
         "changes": summary.changes,
+        "recommended": document(summary.recommended),
         "verdict": summary.verdict,
         "rivals": study.rivals,
         "equal_speed": summary.equal_speed,

@@ -11,20 +11,30 @@ from framework.bench import Bench
 from framework.critical_path.reduce import evidence_of, reduce
 from framework.errors import FieldName, InputError, TrialFailed
 from framework.model import Study, StudyPlan, Trial
-from framework.model.decisions import ModelledPoint, StudyDecisions, Thresholds
+from framework.model.decisions import (
+    ExpectedChange,
+    ModelledPoint,
+    SmallRecommendation,
+    StudyDecisions,
+    Thresholds,
+)
 from framework.model.events import (
     BudgetFrozen,
     PriorComputed,
     SmallerFound,
+    SmallRecommended,
     SpaceReduced,
     TwinAsked,
     WarmupLengthened,
 )
 from optimizer.analysis.backward_elimination import smaller
+from optimizer.analysis.small_recommendation import SmallRecommendation as Proposed
+from optimizer.analysis.small_recommendation import small_recommendation
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-Decision = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallerFound
+Decision = WarmupLengthened | SpaceReduced | PriorComputed | BudgetFrozen | SmallRecommended | SmallerFound
+MOST_RISKY = 1  # changes of a small recommendation that can cost something: each is an arm of its own
 
 
 class Decider:
@@ -74,7 +84,7 @@ class Decider:
             )
             self._record(replace(self.decisions, reduction=reduction), SpaceReduced(reduction))
         kept = set(reduction.kept)
-        return space.subset(parameter.name for parameter in space.parameters if parameter.group in kept)
+        return space.subset(parameter.name for parameter in space.tuned if parameter.group in kept)
 
     def prior(self, space: SearchSpace) -> None:
         """Ask the application's twin for its predictions over ``space``.  Raises InputError where it has no twin."""
@@ -103,20 +113,40 @@ class Decider:
         if plan.time_limit_s is None or self.decisions.iterations is not None:
             return
         per_trial = default.phases["total"]
-        per_pair = (2 + len(plan.rivals)) * per_trial / plan.repetitions
+        per_pair = (2 + bool(plan.minimal) + len(plan.rivals)) * per_trial / plan.repetitions
         left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
         affordable = max(1, int(left_s / (per_trial * drift)))
         iterations = min(plan.iterations, affordable)
         self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
 
-    def smaller(
+    def small(
         self, space: SearchSpace, observations: Sequence[Observation], best: Configuration
+    ) -> SmallRecommendation | None:
+        """Return the few changes of the best that the model of the trials misses; None where that is no other choice.
+
+        A quick study has no time to show the gain of each risky change, so that it keeps none of them.  Parameters
+        without an effect in the testbed's model go back first.
+        """
+        small = self.decisions.small
+        if small is None:
+            default = space.default()
+            inert = {name: default[name] for name in self.decisions.inert if name in default}
+            felt = space.canonical(best.replace(inert))
+            full, risky = felt if space.is_feasible(felt) else best, 0 if self.plan.quick else MOST_RISKY
+            proposed = small_recommendation(space, observations, full, most_risky=risky)
+            small = SmallRecommendation({}, full.to_dict(), ()) if proposed is None else _recorded(proposed)
+            self._record(replace(self.decisions, small=small), SmallRecommended(small))
+        same = small.values == small.full == best.to_dict() and all(c.risk == "none" for c in small.changes)
+        return None if same or not small.changes else small
+
+    def smaller(
+        self, space: SearchSpace, observations: Sequence[Observation], best: Configuration, most: int
     ) -> Sequence[Configuration]:
-        """Return candidates that change less than the best, the smallest first."""
+        """Return at most ``most`` candidates that change less than the best, the smallest first."""
         candidates = self.decisions.minimal
         if candidates is None:
-            proposed = smaller(space, observations, best, most=self.plan.minimal)
+            proposed = smaller(space, observations, best, most=most) if most else ()
             candidates = tuple(candidate.configuration.to_dict() for candidate in proposed)
             self._record(replace(self.decisions, minimal=candidates), SmallerFound(candidates))
         return [Configuration(values) for values in candidates]
@@ -126,6 +156,16 @@ class Decider:
         self._bench.store.set_decisions(self.study.id, decisions)
         self._bench.store.add_event(self.study.id, event)
         self._bench.watch(event)
+
+
+def _recorded(proposed: Proposed) -> SmallRecommendation:
+    """Return a proposal as the study records it."""
+    changes = tuple(
+        ExpectedChange(kept.change.names, kept.change.value, kept.log_ratio, kept.deviation, kept.risk)
+        for kept in proposed.kept
+    )
+    configuration, full = proposed.configuration.to_dict(), proposed.full.to_dict()
+    return SmallRecommendation(configuration, full, changes, proposed.loss, proposed.loss_deviation)
 
 
 def warmup_needed(default: Trial, most_unsettled: float) -> float:

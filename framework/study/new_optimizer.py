@@ -40,5 +40,5 @@ def _start(plan: StudyPlan, decisions: StudyDecisions, space: SearchSpace) -> Co
     """Return the configuration where the optimizer starts; None for a random design."""
     if decisions.initial is not None:
         initial = {name: value for name, value in decisions.initial.items() if name in space}
-        return space.validate({**space.default(), **initial})
+        return space.validate(space.canonical({**space.default(), **initial}))  # what was left out may follow otherwise
     return None if plan.initial == "random" else space.default()

@@ -59,7 +59,7 @@ def quick(request: TuneRequest) -> TuneRequest:
         warmup_s=3.0,
         window_s=10.0,
         pairs=6,
-        minimal=0,
+        minimal=1,
         drift_every=0,
         quick=True,
         limits=limits,
@@ -338,9 +338,14 @@ def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str,
 def expected_windows(plan: StudyPlan) -> int:
     """Return how many windows a study measures if nothing fails and nothing stops it early."""
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
-    # Not counted: smaller recommendations, which are tried only after an improvement.
-    repetitions = (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * (2 + len(plan.rivals))
+    # Not counted: runs without each risky change, and recommendations tried only after an improvement.
+    repetitions = (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * arms_of_verdict(plan)
     return repetitions * len(plan.measured_rates)
+
+
+def arms_of_verdict(plan: StudyPlan) -> int:
+    """Return the number of arms of the verdict's pairs: default, best, its small version, and the plan's rivals."""
+    return 2 + bool(plan.minimal and plan.iterations) + len(plan.rivals)
 
 
 def versions() -> dict[str, str]:

@@ -66,7 +66,7 @@ class Procedure:
         return self._bench.store.get(self._study_id)
 
     def _compare(self, best: Trial) -> None:
-        """Reach the verdict; after an improvement, test whether fewer changes are as good."""
+        """Reach the verdict on the best and on the few of its changes that matter; after an improvement, try fewer."""
         comparison = FinalComparison(
             self._bench.store,
             self._study_id,
@@ -76,12 +76,23 @@ class Procedure:
             self._trials,
             self._runner.run,
         )
-        verdict = comparison.verdict(best.configuration)
-        if verdict is None or verdict.statement != "improvement" or not self._plan.minimal:
-            return
         observations = [point for trial in self._candidates() for point in self._observations(trial)]
         full = self._in_space(best) or self._space.default()
-        comparison.shrink(best.configuration, self._decider.smaller(self._space, observations, full))
+        small = self._decider.small(self._space, observations, full) if self._makes_small(full) else None
+        verdict, chosen = comparison.verdict(best.configuration, small)
+        if verdict is None or verdict.statement != "improvement" or not self._plan.minimal:
+            return
+        full = self._space.validate({name: chosen[name] for name in self._space.names})
+        more = self._plan.minimal - (self._decider.decisions.small is not None)
+        comparison.shrink(chosen, self._decider.smaller(self._space, observations, full, more))
+
+    def _makes_small(self, full: Configuration) -> bool:
+        """Return whether the verdict compares the few changes that matter with all of them.
+
+        Not in a study of an older Tailor that is resumed in its verdict: arms are measured side by side or not at all.
+        """
+        asked = bool(self._plan.minimal and self._plan.pairs) and full != self._space.default()
+        return asked and (self._decider.decisions.small is not None or not self._trials.finished("verdict"))
 
     # ------------------------------------------------------------------ the default
 

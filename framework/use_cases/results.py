@@ -13,6 +13,7 @@ from framework.model import EXTERNAL, Study, Trial
 from framework.model.study import display_name
 from framework.report.export import export
 from framework.report.page import page
+from framework.report.recommendation import lines_as_text
 from framework.report.summary import Summary, summarise
 from framework.study.imported import needs_application
 from framework.study.planning import planned
@@ -58,6 +59,8 @@ class Results:
             raise InputError(f"study {study.id} has no finished trial yet")
         best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)
         application = load_application(study.directory)
-        default = SearchSpace.from_dict(study.space).default()
-        types = self._catalogue.service_types()
-        return export(application, types, default, best.configuration, display_name(study), directory)
+        space = SearchSpace.from_dict(study.space)
+        types, dependent = self._catalogue.service_types(), space.dependents.texts
+        lines = lines_as_text(summary.recommended)
+        name = display_name(study)
+        return export(application, types, space.default(), best.configuration, name, directory, dependent, lines)

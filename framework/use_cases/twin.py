@@ -287,10 +287,10 @@ def simulated(points: Sequence[Point]) -> list[Point]:
 def _changed(space: SearchSpace, changes: Mapping[str, Value]) -> Configuration:
     """Return the default with changes.  Raises InputError."""
     for name in changes:
-        if name not in space:
+        if name not in space.default():
             raise FieldError("changes", name, nearest(name, space.names))
     try:
-        return space.validate({**space.default(), **changes})
+        return space.from_default(changes)
     except InvalidValue as error:
         raise InputError(
             FieldName("changes"), f" {error.parameter}: found {error.found!r}; allowed: {error.allowed}"

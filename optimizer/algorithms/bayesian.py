@@ -24,6 +24,7 @@ from optimizer.models.surrogate import (
 )
 from optimizer.sampling import design_size, latin_hypercube, unseen
 from optimizer.space import Configuration, Value
+from optimizer.space.cube import spread
 
 _BEST = 5  # candidates refined, as many as scikit-optimize polishes
 _ROUNDS = (0.1, 0.03, 0.01)  # standard deviations of the refining steps, in ranges
@@ -97,7 +98,7 @@ class _Bayesian(Optimizer):
         self, encoder: Encoder, model: Surrogate, incumbent: float, good: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
         """Return candidates (n, d) on the unit cube, uniform and refined ones, and their acquisition values (n,)."""
-        points = encoder.snap(rng.random((_whole(self.options["candidates"]), len(self.space))))
+        points = encoder.snap(spread(self.space, rng.random((_whole(self.options["candidates"]), len(self.space)))))
         points = np.concatenate([points, good])
         gain = self._acquisition(encoder.encode(points), model, incumbent)
         for step in _ROUNDS:

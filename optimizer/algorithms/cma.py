@@ -14,6 +14,7 @@ import numpy as np
 from optimizer.base import Option
 from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.space import Configuration, Parameter
+from optimizer.space.cube import from_cube, to_cube
 from optimizer.trial import Observation
 
 _COARSE = 32  # a parameter with at most so many values is discrete for the margin
@@ -37,9 +38,10 @@ class CMAES(LibraryOptimizer):
     def _open(self, seed: int) -> None:
         cmaes = library("cmaes")
         parameters = self.space.parameters
-        steps = np.array([_step(parameter) for parameter in parameters])
+        equations = self.space.dependents.in_equations
+        steps = np.array([0.0 if parameter.name in equations else _step(parameter) for parameter in parameters])
         half = steps / 2  # the middles of the first and the last cell
-        start = self.space.to_unit(self.start) if self.start is not None else np.full(len(parameters), 0.5)
+        start = to_cube(self.space, self.start) if self.start is not None else np.full(len(parameters), 0.5)
         usual = 4 + int(3 * np.log(max(1, len(parameters))))
         self._size = max(3, usual if self.budget is None else min(usual, self.budget // 3))
         self._generation: list[tuple[np.ndarray[Any, Any], float]] = []
@@ -54,10 +56,10 @@ class CMAES(LibraryOptimizer):
 
     def _candidate(self) -> tuple[Any, Configuration]:
         evaluated, told = self._cma.ask()
-        return told, self.space.from_unit(np.clip(evaluated, 0.0, 1.0))
+        return told, from_cube(self.space, np.clip(evaluated, 0.0, 1.0))
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
-        point = self.space.to_unit(observation.configuration) if token is None else token
+        point = to_cube(self.space, observation.configuration) if token is None else token
         self._generation.append((point, value))
         if len(self._generation) == self._size:
             self._cma.tell(self._generation)

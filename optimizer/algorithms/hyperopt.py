@@ -17,7 +17,8 @@ import numpy as np
 from optimizer.base import Optimizer, Option
 from optimizer.models.surrogate import worst_for_failed
 from optimizer.sampling import design_size, unseen
-from optimizer.space import Configuration, Parameter, Value
+from optimizer.space import Configuration, Parameter
+from optimizer.space.cube import from_cube, to_cube
 
 _DRAWS = 20  # repeated or infeasible suggestions after which a uniform draw is suggested
 
@@ -38,10 +39,8 @@ class _Hyperopt(Optimizer):
         for _ in range(_DRAWS):
             [document] = self._propose(trials, len(trials.trials), int(rng.integers(2**31)))
             drawn = document["misc"]["vals"]
-            values = {
-                parameter.name: _value(parameter, drawn[parameter.name][0]) for parameter in self.space.parameters
-            }
-            configuration = self.space.validate(values)
+            point = [_coordinate(parameter, drawn[parameter.name][0]) for parameter in self.space.parameters]
+            configuration = from_cube(self.space, point)
             if configuration not in seen and self.space.is_feasible(configuration):
                 return configuration, f"hyperopt, from {len(trials.trials)} trials"
         return unseen(self.space, rng, seen), "uniform: hyperopt suggests nothing new"
@@ -53,6 +52,7 @@ class _Hyperopt(Optimizer):
 
         told = worst_for_failed(self.observations)
         numbers = list(range(len(told)))
+        points = [to_cube(self.space, observation.configuration) for observation, _ in told]
         labels = self.space.names
         miscs = [
             {
@@ -60,11 +60,11 @@ class _Hyperopt(Optimizer):
                 "cmd": None,
                 "idxs": {label: [number] for label in labels},
                 "vals": {
-                    parameter.name: [_coordinate(parameter, observation.configuration[parameter.name])]
-                    for parameter in self.space.parameters
+                    parameter.name: [_drawn(parameter, coordinate)]
+                    for parameter, coordinate in zip(self.space.parameters, point.tolist(), strict=True)
                 },
             }
-            for number, (observation, _) in enumerate(told)
+            for number, point in enumerate(points)
         ]
         results = [{"status": STATUS_OK, "loss": value} for _, value in told]
         trials = Trials()
@@ -151,10 +151,9 @@ class TPE(_Hyperopt):
         )
 
 
-def _coordinate(parameter: Parameter, value: Value) -> float | int:
-    unit = parameter.to_unit(value)
-    return unit if parameter.ordered else int(unit * len(parameter.choices))
+def _drawn(parameter: Parameter, coordinate: float) -> float | int:
+    return coordinate if parameter.ordered else int(coordinate * len(parameter.choices))
 
 
-def _value(parameter: Parameter, drawn: Any) -> Value:
-    return parameter.from_unit(float(drawn)) if parameter.ordered else parameter.choices[int(drawn)]
+def _coordinate(parameter: Parameter, drawn: Any) -> float:
+    return float(drawn) if parameter.ordered else (int(drawn) + 0.5) / len(parameter.choices)

@@ -13,6 +13,7 @@ from optimizer.base import Optimizer
 from optimizer.errors import InvalidInput
 from optimizer.sampling import strata, unseen
 from optimizer.space import Configuration, SearchSpace
+from optimizer.space.cube import from_cube
 
 MOST_VALUES = 2_000_000  # of a design, which is drawn at once: some 50 MB
 
@@ -41,7 +42,7 @@ class LatinHypercube(Optimizer):
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         size = self._size
         if index < size:
-            point = self.space.from_unit(strata(len(self.space), size, self.stream(1))[index])
+            point = from_cube(self.space, strata(len(self.space), size, self.stream(1))[index])
             if point not in self.seen and self.space.is_feasible(point):
                 return point, f"Latin hypercube, {index + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the Latin hypercube"

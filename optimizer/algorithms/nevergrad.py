@@ -16,6 +16,7 @@ from optimizer.base import Option
 from optimizer.library_optimizer import LibraryOptimizer, library
 from optimizer.sampling import design_size
 from optimizer.space import Configuration
+from optimizer.space.cube import from_cube, to_cube
 from optimizer.trial import Observation
 
 
@@ -42,11 +43,11 @@ class Nevergrad(LibraryOptimizer):
     def _candidate(self) -> tuple[Any, Configuration] | None:
         candidate = self._library.ask()
         unit = candidate.value if self.bounded else 0.5 + np.arctan(candidate.value) / np.pi
-        return candidate, self.space.from_unit(np.clip(unit, 0.0, 1.0))
+        return candidate, from_cube(self.space, np.clip(unit, 0.0, 1.0))
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            unit = self.space.to_unit(observation.configuration)
+            unit = to_cube(self.space, observation.configuration)
             token = self._cube.spawn_child(new_value=unit if self.bounded else np.tan(np.pi * (unit - 0.5)))
         self._library.tell(token, value)
 

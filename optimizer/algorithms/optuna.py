@@ -49,11 +49,7 @@ class _Optuna(LibraryOptimizer):
 
     def _candidate(self) -> tuple[Any, Configuration]:
         trial: Any = self._study.ask(self._distributions)
-        values = {
-            parameter.name: self.to_value(parameter, trial.params[parameter.name])
-            for parameter in self.space.parameters
-        }
-        return trial, self.space.validate(values)
+        return trial, self.configuration_of(trial.params)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         completed = observation.state is ObservationState.COMPLETED
@@ -69,10 +65,7 @@ class _Optuna(LibraryOptimizer):
                 token.set_constraint(name, excess)
             self._study.tell(token, values, state.COMPLETE if completed else state.FAIL)
         elif completed:
-            params = {
-                parameter.name: self.to_drawn(parameter, observation.configuration[parameter.name])
-                for parameter in self.space.parameters
-            }
+            params = self.drawn_of(observation.configuration)
             known = {"params": params, "distributions": self._distributions, "constraints": limits}
             self._study.add_trial(self._optuna.trial.create_trial(values=values, **known))
 

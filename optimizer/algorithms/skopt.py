@@ -36,18 +36,11 @@ class SkoptGP(LibraryOptimizer):
     def _candidate(self) -> tuple[Any, Configuration]:
         waiting = len(self.pending)  # it repeats itself until it is told, unless it is asked for several
         point = self._library.ask() if not waiting else self._library.ask(n_points=waiting + 1)[-1]
-        values = {
-            parameter.name: self.to_value(parameter, drawn)
-            for parameter, drawn in zip(self.space.parameters, point, strict=True)
-        }
-        return point, self.space.validate(values)
+        return point, self.configuration_of(dict(zip(self.space.names, point, strict=True)))
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            token = [
-                self.to_drawn(parameter, observation.configuration[parameter.name])
-                for parameter in self.space.parameters
-            ]
+            token = list(self.drawn_of(observation.configuration).values())
         self._library.tell(token, value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 from optimizer.library_optimizer import LibraryOptimizer, library
@@ -34,9 +35,8 @@ class SMAC(LibraryOptimizer):
         directory = tempfile.mkdtemp(prefix="tailor-smac-")  # SMAC always writes its results
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._described = self._spaces.ConfigurationSpace(seed=seed)
-        self._described.add(
-            [_hyperparameter(self._spaces, parameter, self.in_cells(parameter)) for parameter in self.space.parameters]
-        )
+        defaults = self.drawn_of(self.space.default())
+        self._described.add([self._hyperparameter(parameter, defaults) for parameter in self.space.parameters])
         budget = self.budget if self.budget is not None else 1  # the base class refuses None where needs_budget
         scenario = smac.Scenario(
             self._described, deterministic=True, n_trials=10 * budget, seed=seed, output_directory=directory
@@ -54,23 +54,26 @@ class SMAC(LibraryOptimizer):
             logging_level=False,
         )
 
+    def _hyperparameter(self, parameter: Parameter, defaults: Mapping[str, Any]) -> Any:
+        """Return a parameter in SMAC's terms; ``defaults``: of all parameters, in these terms."""
+        name, default = parameter.name, defaults[parameter.name]
+        if not parameter.ordered:
+            return self._spaces.Categorical(name, list(parameter.choices), default=default)
+        if self.in_cells(parameter):
+            return self._spaces.Float(name, (0.0, 1.0), default=default)
+        kind = self._spaces.Integer if parameter.kind == "integer" else self._spaces.Float
+        return kind(name, (parameter.low, parameter.high), default=default, log=parameter.scale == "log")
+
     def _candidate(self) -> tuple[Any, Configuration] | None:
         try:
             trial = self._smac.ask()
         except (self._exhausted, StopIteration):  # a small space is used up
             return None
-        values = {
-            parameter.name: self.to_value(parameter, trial.config[parameter.name])
-            for parameter in self.space.parameters
-        }
-        return trial, self.space.validate(values)
+        return trial, self.configuration_of(trial.config)
 
     def _inform(self, token: Any, observation: Observation, value: float) -> None:
         if token is None:
-            drawn = {
-                parameter.name: self.to_drawn(parameter, observation.configuration[parameter.name])
-                for parameter in self.space.parameters
-            }
+            drawn = self.drawn_of(observation.configuration)
             token = self._records.TrialInfo(self._spaces.Configuration(self._described, drawn), seed=0)
         completed = observation.state is ObservationState.COMPLETED
         status = self._status.SUCCESS if completed else self._status.CRASHED
@@ -87,13 +90,3 @@ def _ordered(local_search: Any) -> None:
     local_search._get_init_points_from_previous_configs = lambda *given: sorted(
         chosen(*given), key=lambda configuration: configuration.get_array().tolist()
     )
-
-
-def _hyperparameter(spaces: Any, parameter: Parameter, cells: bool) -> Any:
-    if not parameter.ordered:
-        return spaces.Categorical(parameter.name, list(parameter.choices), default=parameter.default)
-    if cells:
-        return spaces.Float(parameter.name, (0.0, 1.0), default=parameter.to_unit(parameter.default))
-    kind = spaces.Integer if parameter.kind == "integer" else spaces.Float
-    bounds = (parameter.low, parameter.high)
-    return kind(parameter.name, bounds, default=parameter.default, log=parameter.scale == "log")

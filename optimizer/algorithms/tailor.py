@@ -27,8 +27,9 @@ from optimizer.models.resource_model import MIN_TRIALS, ResourceModel
 from optimizer.models.simulator_prior import PriorMean, fitted_rho
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
-from optimizer.sampling import grouped_design, latin_hypercube, unseen, values_are_few
+from optimizer.sampling import grouped_design, latin_hypercube, middle, unseen, values_are_few
 from optimizer.space import Configuration
+from optimizer.space.cube import spread
 from optimizer.trial import ObservationState
 
 _MOST_CENTRES = 8  # candidates at which the second round starts
@@ -60,7 +61,7 @@ class Tailor(Optimizer):
     summary = "additive Gaussian process in a region around the best configuration"
     source = "Tailor's own, after Eriksson et al. 2019 (TuRBO), Hvarfner et al. 2024, Kandasamy et al. 2015"
     suits = "many mixed parameters, few noisy trials"
-    budgeting = "five points before the model, tied parameters of all services together, at most a third of it"
+    budgeting = "five points before the model (ten in a small space), tied parameters together, at most a third of it"
     uses_failures = True
     uses_noise = True
     uses_priors = True
@@ -73,7 +74,9 @@ class Tailor(Optimizer):
             600, "configurations at which the model is asked, per round", "integer", low=50, high=20_000
         ),
         "region": Option(0.4, "first size of the region, in ranges of the parameters", low=0.01, high=1),
-        "design": Option(5, "suggestions before the model is used", "integer", low=1, high=100),
+        "design": Option(
+            5, "suggestions before the model is used, twice as many in a small space", "integer", low=1, high=100
+        ),
         "believed": Option(
             3, "suggestions of an application model, in place of the design", "integer", low=1, high=100
         ),
@@ -135,6 +138,8 @@ class Tailor(Optimizer):
         prior = self.simulator_prior
         replaced = prior is not None and prior.replaces_design and self._trusts_model
         wanted = int(self.options["believed" if replaced else "design"])
+        if self.few_values and not replaced:
+            wanted *= 2
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
     def _start_up(self, number: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -165,7 +170,7 @@ class Tailor(Optimizer):
     def _design_point(self, number: int, size: int) -> Configuration:
         if self.few_values:
             return latin_hypercube(self.space, size, self.stream(1))[number]
-        return self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
+        return middle(self.space) if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
 
     def _design_points(self, size: int) -> list[Configuration]:
         """Return the points that the design moves towards: tied parameters have one value in each."""
@@ -180,12 +185,6 @@ class Tailor(Optimizer):
         between = np.where(self.ordered, here + _REACH * (there - here), np.where(taken, there, here))
         return self.space.from_unit(between)
 
-    def _middle(self) -> Configuration:
-        """Return the middle of every range, where bounds suggest good values to be, and the default of every choice."""
-        default = self.space.default()
-        middles = {parameter.name: parameter.from_unit(0.5) for parameter in self.space.parameters if parameter.ordered}
-        return self.space.canonical(default.replace(middles))
-
     def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
         model = _Model(self, scores, rng)
         centre = model.centre
@@ -193,7 +192,7 @@ class Tailor(Optimizer):
         seen = self.seen
         count = int(self.options["candidates"])  # near the best, and as many in the whole space
         points = model.near([self.space.to_unit(centre)], size, count, rng)
-        points = np.concatenate([points, model.encoder.snap(rng.random((count, len(self.space))))])
+        points = np.concatenate([points, model.encoder.snap(spread(self.space, rng.random((count, len(self.space)))))])
         if self.simulator_prior is not None:
             modelled = [self.space.to_unit(configuration) for configuration in self.simulator_prior.best(_MOST_CENTRES)]
             points = np.concatenate([points, model.near(modelled, size, count // 2, rng)])

@@ -8,17 +8,16 @@ the one with the least predicted loss.  The model proposes; a measurement has to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from optimizer.models.additive import AdditiveProcess, Array, Layout
-from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.analysis.value_model import ValueModel
+from optimizer.models.surrogate import one_thread
 from optimizer.space import Configuration, SearchSpace
 from optimizer.trial import Observation
 
-MIN_CONFIGURATIONS = 5  # configurations with a value; with fewer there is no model
 TOLERANCES = (0.05, 0.02, 0.0)  # predicted relative losses, for the smallest candidate first
 
 
@@ -42,7 +41,7 @@ def smaller(
     Parts are groups, or single parameters where only one group is changed.  Values must be above 0.
     """
     parts = _parts(space, full)
-    model = _Model.of(space, observations)
+    model = ValueModel.of(space, observations)
     if len(parts) < 2 or model is None:
         return []
     with one_thread():
@@ -66,7 +65,7 @@ def _parts(space: SearchSpace, full: Configuration) -> dict[str, tuple[str, ...]
 
 
 def _eliminated(
-    space: SearchSpace, model: _Model, full: Configuration, parts: dict[str, tuple[str, ...]]
+    space: SearchSpace, model: ValueModel, full: Configuration, parts: dict[str, tuple[str, ...]]
 ) -> list[Smaller]:
     """Return the steps of the elimination, until a single part is left."""
     default, current, left = space.default(), full, dict(parts)
@@ -88,40 +87,3 @@ def _eliminated(
         del left[part]
         steps.append(Smaller(current, back, float(expected[place] - reference)))
     return steps
-
-
-@dataclass(frozen=True)
-class _Model:
-    """An additive process on the logarithms of the values."""
-
-    encoder: Encoder
-    process: AdditiveProcess
-    spread: float
-
-    @classmethod
-    def of(cls, space: SearchSpace, observations: Iterable[Observation]) -> _Model | None:
-        known = [observation for observation in observations if observation.value is not None]
-        if len({observation.configuration for observation in known}) < MIN_CONFIGURATIONS or any(
-            (observation.value or 0.0) <= 0 for observation in known
-        ):
-            return None
-        y = np.log([observation.value for observation in known if observation.value is not None])
-        noise = np.array(
-            [
-                ((observation.standard_error or 0.0) / observation.value) ** 2
-                for observation in known
-                if observation.value is not None
-            ]
-        )
-        encoder = Encoder(space)
-        layout = Layout.of(space, encoder.columns, np.ones(len(space)))
-        spread = float(np.std(y)) or 1.0
-        x = encoder.encode(encoder.snap(encoder.units([observation.configuration for observation in known])))
-        with one_thread():
-            process = AdditiveProcess(layout, x, (y - float(np.mean(y))) / spread, noise / spread**2)
-        return cls(encoder, process, spread)
-
-    def expect(self, configurations: Sequence[Configuration]) -> Array:
-        """Return the predicted mean of log(value), up to a constant, (n,)."""
-        mean, _ = self.process.predict(self.encoder.encode(self.encoder.units(configurations)))
-        return np.asarray(mean * self.spread)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizer.models.surrogate import Encoder, one_thread
+from optimizer.models.tied_parameters import tied_parameters
 from optimizer.space import Configuration, SearchSpace
 
 RESAMPLES = 40
@@ -43,6 +44,7 @@ class Importance:
 class Explained:
     """``parameters`` and ``groups`` by importance, largest first; ``explained``: R^2 on trials outside the fit.
 
+    ``tied``: sets of tied parameters, such as "threads (12)" for those of twelve groups, shuffled as one.
     Where ``explained`` is at or below zero, the forest predicts no better than the mean: no conclusion is possible.
     """
 
@@ -50,6 +52,7 @@ class Explained:
     explained: float
     parameters: tuple[Importance, ...]
     groups: tuple[Importance, ...]
+    tied: tuple[Importance, ...] = ()
 
 
 def permutation(
@@ -71,6 +74,7 @@ def permutation(
     sets = {
         **{name: [name] for name in space.names},
         **{f"\0{group}": list(names) for group, names in space.groups.items()},
+        **{f"\1{name}": members for name, members in _tied(space, encoder.columns).items()},
     }
     lost: dict[str, list[float]] = {name: [] for name in sets}
     explained = []
@@ -101,12 +105,13 @@ def permutation(
         for name in sets:
             losses = [loss for loss, member in zip(worse, names, strict=True) if member == name]
             lost[name].append(float(np.mean(losses)) / variance)
-    importances = {name: _interval(name.removeprefix("\0"), values) for name, values in lost.items()}
+    importances = {name: _interval(name.lstrip("\0\1"), values) for name, values in lost.items()}
     return Explained(
         trials=len(y),
         explained=float(np.mean(explained)),
         parameters=_ordered(importances[name] for name in space.names),
         groups=_ordered(importance for name, importance in importances.items() if name.startswith("\0")),
+        tied=_ordered(importance for name, importance in importances.items() if name.startswith("\1")),
     )
 
 
@@ -130,6 +135,18 @@ def _scale(values: Sequence[float]) -> NDArray[np.float64]:
     """Return logarithms, since runs differ by factors; the values themselves where some are not positive."""
     y = np.asarray(values, dtype=np.float64)
     return np.log(y) if len(y) and (y > 0).all() else y
+
+
+def _tied(space: SearchSpace, widths: Sequence[int]) -> dict[str, list[str]]:
+    """Return the names of the tied parameters of each set of two or more, by a name for the set."""
+    result: dict[str, list[str]] = {}
+    for tied in tied_parameters(space, widths):
+        names = [space.names[number] for number in tied.members]
+        if len(names) > 1:
+            label = f"{names[0].removeprefix(f'{space[names[0]].group}.')} ({len(names)})"
+            # Parameters of one name and other kinds of values are tied among themselves.
+            result[label if label not in result else f"{label}, as in {space[names[0]].group}"] = names
+    return result
 
 
 def _columns(space: SearchSpace, widths: Sequence[int]) -> Mapping[str, list[int]]:

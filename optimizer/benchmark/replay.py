@@ -47,7 +47,7 @@ class Replay:
         measured: dict[Configuration, list[float]] = {}
         self._failed: set[Configuration] = set()
         for result in results:
-            configuration = space.validate({**space.default(), **result.values})
+            configuration = space.from_default(result.values)
             if result.value is None:
                 self._failed.add(configuration)
             elif result.value > 0:

@@ -318,19 +318,32 @@ class Parameter:
 
     def _snap_usual(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Snap coordinates (n,) of a parameter without special values."""
+        if self.kind == "real" and not self._grid and self.low != self.high:
+            return units.copy()
+        return self.coordinates(self.numbers(units))
+
+    def numbers(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values at coordinates (n,), special ones aside, as numbers (n,): a vectorised from_unit.
+
+        Reals are not rounded.  The parameter is ``ordered``.
+        """
         start, end = self._edges
         low, high = self._bounds()
         if end <= start or low == high:
-            return np.full_like(units, 0.5)
+            return np.full_like(units, low)
         warped = start + units * (end - start)
         if self._grid:
-            values = np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
-        elif self.kind == "integer":
-            values = np.clip(np.floor((np.exp(warped) if self.scale == "log" else warped) + 0.5), low, high)
-        else:
-            return units.copy()
-        snapped = np.log(values) if self.scale == "log" else values
-        return np.clip((snapped - start) / (end - start), 0.0, 1.0)
+            return np.asarray(self._grid, dtype=float)[np.searchsorted(self._middles, warped, side="right")]
+        numbers = np.exp(warped) if self.scale == "log" else warped
+        return np.clip(np.floor(numbers + 0.5) if self.kind == "integer" else numbers, low, high)
+
+    def coordinates(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coordinates of values (n,) between low and high, without special values: a vectorised to_unit."""
+        start, end = self._edges
+        if end <= start or self.low == self.high:
+            return np.full_like(numbers, 0.5)
+        warped = np.log(numbers) if self.scale == "log" else numbers
+        return np.clip((warped - start) / (end - start), 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameter as plain JSON data, without the fields at their defaults."""

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,63 +16,101 @@ from optimizer.space.capacity import Capacity
 from optimizer.space.condition import Condition
 from optimizer.space.configuration import Configuration, Value, digest_of
 from optimizer.space.constraint import Constraint, LinearConstraint
+from optimizer.space.dependent import Dependents
+from optimizer.space.derived import Derived
+from optimizer.space.equality import LinearEquality
 from optimizer.space.parameter import Parameter
-from optimizer.space.predicate import Predicate
+from optimizer.space.stored import constraint_of, derived_of, only, parameter_of
 
-_PARAMETER_KEYS = frozenset(
-    {
-        "name", "kind", "default", "low", "high", "step", "choices", "scale", "group", "attributes", "special",
-        "condition",
-    }
-)  # fmt: skip
 _NEAR = 1e-9  # two coordinates this close belong to one value: no cell is as narrow
 
 
 class SearchSpace(Mapping[str, Parameter]):
     """An ordered, immutable set of parameters (a mapping from their names) with constraints.
 
-    Coordinates of the unit cube are in the order of ``names``.  A configuration has a value for every parameter.  A
-    parameter that is inactive by its condition is at its default, so that configurations of equal effect are equal.
-    Raises InvalidSpace on a name given twice, on a constraint or a condition over unknown parameters or ones of the
-    wrong kind, on conditions in a circle, and where the default breaks a constraint.
+    The mapping, ``names``, ``parameters`` and the unit cube have the parameters that are searched, in the same order.
+    ``dependents``: those that are not, since their values follow (derived ones, and one of each equation).  ``tuned``:
+    all but the derived ones.  A configuration has a value for every parameter.  A parameter that is inactive by its
+    condition is at its default, so that configurations of equal effect are equal.
+
+    Raises InvalidSpace on a name given twice, on a constraint, a condition or a derived parameter over unknown ones or
+    ones of the wrong kind, on conditions in a circle, and where the default breaks a constraint.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], constraints: Iterable[Constraint] = ()) -> None:
-        self._parameters: dict[str, Parameter] = {}
-        for parameter in parameters:
-            if parameter.name in self._parameters:
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        constraints: Iterable[Constraint] = (),
+        derived: Iterable[Derived] = (),
+    ) -> None:
+        self._tuned: dict[str, Parameter] = {}
+        self.constraints: Final = tuple(constraints)
+        entries = tuple(derived)
+        for parameter in (*parameters, *(entry.parameter for entry in entries)):
+            if parameter.name in self._tuned:
                 raise InvalidSpace(f"parameter {parameter.name!r} is defined twice")
-            self._parameters[parameter.name] = parameter
-        if not self._parameters:
+            self._tuned[parameter.name] = parameter
+        ranges = dict(self._tuned)
+        for entry in entries:
+            del self._tuned[entry.name]
+        if not self._tuned:
             raise InvalidSpace("a search space needs at least one parameter")
-        self._in_order = tuple(self._parameters.values())
-        self._constraints = tuple(constraints)
-        self._default = Configuration({name: parameter.default for name, parameter in self._parameters.items()})
-        for constraint in self._constraints:
-            self._check(constraint)
+        for constraint in self.constraints:
+            self._check(constraint, ranges)
+        equalities = [constraint for constraint in self.constraints if isinstance(constraint, LinearEquality)]
+        conditions = frozenset(p.condition.on for p in self._tuned.values() if p.condition is not None)
+        self.dependents: Final = Dependents(self._tuned, equalities, entries, conditions)
+        self.tuned: Final = tuple(self._tuned.values())  # those that equations are solved for included
+        self._parameters = {name: p for name, p in self._tuned.items() if name not in self.dependents.names}
+        self.parameters: Final = tuple(self._parameters.values())
+        self._places = {name: j for j, name in enumerate(self._parameters)}
+        self._default = self._checked_default()
         self._conditional = self._in_order_of_conditions()
         self._hash = digest_of(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")))
 
-    def _check(self, constraint: Constraint) -> None:
+    def _checked_default(self) -> Configuration:
+        values = {name: parameter.default for name, parameter in self._tuned.items()}
+        for part in self.dependents.slices:
+            if not part.equality.holds(values):
+                total = part.equality.sum(values)
+                raise InvalidSpace(
+                    f"the default configuration breaks the equation {part.equality}: it adds up to {total:g}"
+                )
+        self.dependents.fill(values)
+        for entry in self.dependents.derived:
+            value = entry.value(values)
+            if not entry.allows(value):
+                raise InvalidSpace(
+                    f"derived parameter {entry}: the default configuration gives it {value!r}; "
+                    f"allowed: {entry.parameter.allowed}"
+                )
+        default = Configuration(values)
+        for constraint in self.constraints:
+            if not constraint.holds(default):
+                raise InvalidSpace(f"the default configuration breaks the constraint {constraint}")
+        return default
+
+    def _check(self, constraint: Constraint, known: Mapping[str, Parameter]) -> None:
         for name in sorted(constraint.names):
-            if name not in self._parameters:
+            if name not in known:
                 raise InvalidSpace(f"constraint {constraint}: there is no parameter {name!r}")
-            if isinstance(constraint, LinearConstraint) and self._parameters[name].kind == "categorical":
+            if isinstance(constraint, LinearEquality) and name not in self._tuned:
+                raise InvalidSpace(f"equation {constraint}: {name!r} is derived; name what it is derived from")
+            if isinstance(constraint, LinearConstraint) and known[name].kind == "categorical":
                 raise InvalidSpace(f"constraint {constraint}: {name!r} is categorical")
-            if isinstance(constraint, Capacity) and constraint.place not in self._parameters[name].choices:
+            if isinstance(constraint, Capacity) and constraint.place not in known[name].choices:
                 raise InvalidSpace(f"capacity {constraint}: {name!r} cannot be there")
-        if not constraint.holds(self._default):
-            raise InvalidSpace(f"the default configuration breaks the constraint {constraint}")
 
     def _in_order_of_conditions(self) -> tuple[tuple[Parameter, Condition], ...]:
         """Return the parameters that have conditions, each after the parameter that its condition is on."""
         waiting = {
-            parameter.name: parameter.condition for parameter in self._in_order if parameter.condition is not None
+            parameter.name: parameter.condition for parameter in self.parameters if parameter.condition is not None
         }
         for name, condition in waiting.items():
             on = self._parameters.get(condition.on)
             if on is None:
-                raise InvalidSpace(f"{name}: its condition is on {condition.on!r}, which is no parameter")
+                why = "derived" if condition.on in self.dependents.names else "no parameter"
+                raise InvalidSpace(f"{name}: its condition is on {condition.on!r}, which is {why}")
             if not on.ordered and (condition.low is not None or condition.high is not None):
                 raise InvalidSpace(f"{name}: its condition has low or high, but {on.name} is {on.kind}")
             for value in condition.values:
@@ -104,19 +142,11 @@ class SearchSpace(Mapping[str, Parameter]):
         return hash(self._hash)
 
     def __repr__(self) -> str:
-        return f"SearchSpace({len(self)} parameters, {len(self._constraints)} constraints, {self._hash})"
+        return f"SearchSpace({len(self)} parameters, {len(self.constraints)} constraints, {self._hash})"
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._parameters)
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return self._in_order
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        return self._constraints
 
     def inactive(self, configuration: Mapping[str, Value]) -> frozenset[str]:
         """Return the names of the parameters without effect in a configuration, by their conditions."""
@@ -126,12 +156,29 @@ class SearchSpace(Mapping[str, Parameter]):
                 off.add(parameter.name)
         return frozenset(off)
 
-    def canonical(self, configuration: Configuration) -> Configuration:
-        """Return the configuration with its inactive parameters at their defaults."""
-        if not self._conditional:
-            return configuration
-        off = self.inactive(configuration)
-        return configuration.replace({name: self._parameters[name].default for name in off}) if off else configuration
+    def canonical(self, configuration: Mapping[str, Value]) -> Configuration:
+        """Return the nearest configuration that the space has: the searched values, with what follows from them.
+
+        Inactive parameters get their defaults, and dependent ones their values, whatever they have.  Searched values
+        that leave an equation no solution are moved, all in proportion to their room (see ``Slice.repaired``).
+        """
+        if not self.dependents.names:
+            if not self._conditional:
+                return configuration if isinstance(configuration, Configuration) else Configuration(configuration)
+            off = self.inactive(configuration)
+            return Configuration({**configuration, **{name: self._parameters[name].default for name in off}})
+        values = {name: configuration[name] for name in self._parameters}
+        self.dependents.repair(values)
+        return self._completed(values)
+
+    def _completed(self, values: dict[str, Value]) -> Configuration:
+        """Return searched values as a configuration; inactive parameters get their defaults."""
+        self.dependents.fill(values)  # conditions may be on what an equation is solved for
+        off = self.inactive(values)
+        if off:
+            values.update((name, self._parameters[name].default) for name in off)
+            self.dependents.fill(values)
+        return Configuration(values)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -157,22 +204,33 @@ class SearchSpace(Mapping[str, Parameter]):
     def validate(self, configuration: Mapping[str, Any]) -> Configuration:
         """Return the configuration in canonical form: values in their parameters' kinds, in the order of ``names``.
 
-        Constraints are left to ``is_feasible``: a known result that breaks one is still a result.  Raises
-        InvalidValue on a value that is not allowed, a missing parameter and an unknown one.
+        Dependent values may be left out.  Constraints are left to ``is_feasible``: a known result that breaks one is
+        still a result; but not equations, and derived values that are not those of this space.  Raises InvalidValue on
+        such, on a value that is not allowed, a missing parameter and an unknown one.
         """
         for name in configuration:
-            if name not in self._parameters:
+            if name not in self._parameters and name not in self.dependents.names:
                 raise InvalidValue(name, configuration[name], f"no such parameter; known: {', '.join(self.names)}")
         checked: dict[str, Value] = {}
         for name, parameter in self._parameters.items():
             if name not in configuration:
                 raise InvalidValue(name, None, parameter.allowed)
             checked[name] = parameter.validate(configuration[name])
-        return self.canonical(Configuration(checked))
+        if not self.dependents.names:
+            return self.canonical(Configuration(checked))
+        completed = self._completed(checked)
+        self.dependents.check(completed, configuration)
+        return completed
+
+    def from_default(self, changes: Mapping[str, Any]) -> Configuration:
+        """Return the default with some values changed, and with what follows from these.  Raises InvalidValue."""
+        return self.validate({**{name: self._default[name] for name in self._parameters}, **changes})
 
     def is_feasible(self, configuration: Mapping[str, Value]) -> bool:
-        """Return whether every constraint holds."""
-        return all(constraint.holds(configuration) for constraint in self._constraints)
+        """Return whether every constraint holds, and every dependent value lies in its range."""
+        return all(constraint.holds(configuration) for constraint in self.constraints) and self.dependents.hold(
+            configuration
+        )
 
     def to_unit(self, configuration: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return the coordinates in the unit cube, shape (d,).  Raises InvalidValue."""
@@ -189,10 +247,11 @@ class SearchSpace(Mapping[str, Parameter]):
 
     def snap(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move coordinates (n, d) to those of the configurations whose cells hold them, (n, d)."""
-        snapped = np.stack([parameter.snap(units[:, j]) for j, parameter in enumerate(self._in_order)], axis=1)
+        snapped = np.stack([parameter.snap(units[:, j]) for j, parameter in enumerate(self.parameters)], axis=1)
+        snapped = self.dependents.repaired(snapped, self._places, self.parameters)
         if not self._conditional:
             return snapped
-        place = {name: j for j, name in enumerate(self._parameters)}
+        place = self._places
         off = np.zeros(snapped.shape, dtype=np.bool_)
         for parameter, condition in self._conditional:
             j, on = place[parameter.name], place[condition.on]
@@ -201,13 +260,13 @@ class SearchSpace(Mapping[str, Parameter]):
         return snapped
 
     def subset(self, names: Iterable[str]) -> SearchSpace:
-        """Return the space of some parameters, in this space's order, with the others fixed at their defaults.
+        """Return the space of some of ``tuned``, in this space's order, with the others fixed at their defaults.
 
-        Constraints and conditions on fixed parameters are kept, with the default values put in.  Parameters that can no
-        longer be active are left out too.  Raises InvalidSpace on an unknown name.
+        Constraints, conditions and derived parameters are kept, with the default values of fixed parameters put in.
+        Parameters that can no longer be active, or vary, are left out too.  Raises InvalidSpace on an unknown name.
         """
         wanted = set(names)
-        unknown = sorted(wanted - set(self.names))
+        unknown = sorted(wanted - set(self._tuned))
         if unknown:
             raise InvalidSpace(f"no such parameters: {', '.join(unknown)}")
         resolved: dict[str, Condition | None] = {}
@@ -221,44 +280,39 @@ class SearchSpace(Mapping[str, Parameter]):
             else:  # that of the fixed parameter itself
                 resolved[parameter.name] = resolved.get(on)
         wanted -= gone
-        fixed = {name: value for name, value in self._default.items() if name not in wanted}
-        constraints = [constraint.without(fixed) for constraint in self._constraints if constraint.names & wanted]
+        for part in self.dependents.slices:  # what an equation leaves alone has its default
+            if len(part.equality.names & wanted) == 1:
+                wanted -= part.equality.names
+        fixed = {name: self._default[name] for name in self._tuned if name not in wanted}
+        free = wanted | {entry.name for entry in self.dependents.derived}
+        constraints = [constraint.without(fixed) for constraint in self.constraints if constraint.names & free]
+        constraints = [constraint for constraint in constraints if constraint.names]
         kept = [
             replace(parameter, condition=resolved.get(parameter.name))
-            for parameter in self.parameters
+            for parameter in self.tuned
             if parameter.name in wanted
         ]
-        return SearchSpace(kept, constraints)
+        return SearchSpace(kept, constraints, [entry.without(fixed) for entry in self.dependents.derived])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the space as plain JSON data; ``from_dict`` reads it back."""
-        return {
-            "parameters": [parameter.to_dict() for parameter in self.parameters],
-            "constraints": [constraint.to_dict() for constraint in self._constraints],
+        content: dict[str, Any] = {
+            "parameters": [parameter.to_dict() for parameter in self.tuned],
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
         }
+        if self.dependents.derived:  # spaces without any keep their hashes
+            content["derived"] = [entry.to_dict() for entry in self.dependents.derived]
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SearchSpace:
         """Return the space that ``to_dict`` wrote.  Raises InvalidSpace on keys that it does not write."""
-        _only(content, {"parameters", "constraints"}, "a search space")
-        parameters = []
-        for item in content["parameters"]:
-            _only(item, _PARAMETER_KEYS, "a parameter")
-            lists = {key: tuple(item.get(key, ())) for key in ("choices", "special")}
-            condition = Condition.from_dict(item["condition"]) if "condition" in item else None
-            parameters.append(Parameter(**{**item, **lists, "condition": condition}))
-        constraints: list[Constraint] = []
-        for item in content.get("constraints", ()):
-            if "text" in item:
-                _only(item, {"name", "text", "fixed"}, "a constraint")
-                constraints.append(Predicate(**item))
-            elif "place" in item:
-                _only(item, {"name", "weights", "place", "bound"}, "a constraint")
-                constraints.append(Capacity(**item))
-            else:
-                _only(item, {"name", "coefficients", "bound"}, "a constraint")
-                constraints.append(LinearConstraint(**item))
-        return cls(parameters, constraints)
+        only(content, {"parameters", "constraints", "derived"}, "a search space")
+        return cls(
+            [parameter_of(item) for item in content["parameters"]],
+            [constraint_of(item) for item in content.get("constraints", ())],
+            [derived_of(item) for item in content.get("derived", ())],
+        )
 
 
 def _meets(on: Parameter, condition: Condition, units: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -287,9 +341,3 @@ def _edge(on: Parameter, bound: float, *, up: bool) -> float:
     if not fitting:
         return 2.0 if up else -1.0
     return on.to_unit(min(fitting) if up else max(fitting))
-
-
-def _only(content: Mapping[str, Any], allowed: Iterable[str], what: str) -> None:
-    unknown = sorted(set(content) - set(allowed))
-    if unknown:
-        raise InvalidSpace(f"{what} has no {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")

@@ -8,7 +8,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -17,17 +17,11 @@ import numpy as np
 from optimizer.base import Optimizer
 from optimizer.errors import InvalidInput, SearchExhausted
 from optimizer.space import Configuration, SearchSpace
+from optimizer.testing.equations import keeps_equations
+from optimizer.testing.failure import ConformanceFailure as ConformanceFailure
+from optimizer.testing.failure import keys_of, require
 from optimizer.testing.problems import BUDGET, SEED, Maker, conversation, observation_of, script, value_of
 from optimizer.trial import Observation, ObservationState, Suggestion
-
-
-class ConformanceFailure(AssertionError):
-    """The optimizer breaks a promise of the interface.  Mend the optimizer, or the capability that it declares."""
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConformanceFailure(message)
 
 
 def _ask(make: Maker, optimizer: Optimizer, count: int) -> list[Suggestion]:
@@ -35,25 +29,21 @@ def _ask(make: Maker, optimizer: Optimizer, count: int) -> list[Suggestion]:
     try:
         suggestions = optimizer.ask(count)
     except SearchExhausted as error:
-        _require(make.optimizer_class.one_shot, f"SearchExhausted in a space that is far from used up: {error}")
+        require(make.optimizer_class.one_shot, f"SearchExhausted in a space that is far from used up: {error}")
         return []
-    _require(
+    require(
         make.optimizer_class.one_shot or len(suggestions) == count, f"ask({count}) gave {len(suggestions)} suggestions"
     )
     return suggestions
-
-
-def _keys(suggestions: Sequence[Suggestion]) -> list[str]:
-    return [suggestion.configuration.key() for suggestion in suggestions]
 
 
 def declares_itself(make: Maker) -> None:
     """Check that name, summary and source are stated, and that every option accepts its own default."""
     for attribute in ("name", "summary", "source"):
         text = getattr(make.optimizer_class, attribute, None)
-        _require(isinstance(text, str) and bool(text.strip()), f"the class attribute {attribute!r} must say something")
+        require(isinstance(text, str) and bool(text.strip()), f"the class attribute {attribute!r} must say something")
     for name, option in make.optimizer_class.options_known.items():
-        _require(bool(option.description.strip()), f"option {name!r} needs a description")
+        require(bool(option.description.strip()), f"option {name!r} needs a description")
         option.validate(name, option.default)
 
 
@@ -61,23 +51,23 @@ def stays_in_a_mixed_space(make: Maker) -> None:
     """Check that suggestions are of the space, feasible, numbered from 0, and never repeated."""
     space = make.mixed()
     suggestions = list(islice(conversation(make(space), space), BUDGET))
-    _require(bool(suggestions), "nothing was suggested")
+    require(bool(suggestions), "nothing was suggested")
     for index, suggestion in enumerate(suggestions):
         checked = space.validate(suggestion.configuration)
-        _require(checked == suggestion.configuration, f"ask {index} has values of another kind than their parameters")
-        _require(space.is_feasible(checked), f"ask {index} breaks a constraint of the space")
-        _require(suggestion.ask == index, f"suggestion {index} calls itself ask {suggestion.ask}")
-    _require(len(set(_keys(suggestions))) == len(suggestions), "a configuration was suggested twice")
+        require(checked == suggestion.configuration, f"ask {index} has values of another kind than their parameters")
+        require(space.is_feasible(checked), f"ask {index} breaks a constraint of the space")
+        require(suggestion.ask == index, f"suggestion {index} calls itself ask {suggestion.ask}")
+    require(len(set(keys_of(suggestions))) == len(suggestions), "a configuration was suggested twice")
 
 
 def ends_with_the_space(make: Maker) -> None:
     """Check that a space of six gives each once, then SearchExhausted (a one-shot solver may stop earlier)."""
     space = make.tiny()
     optimizer = make(space)
-    keys = _keys(list(islice(conversation(optimizer, space), 7)))
-    _require(len(keys) == len(set(keys)) <= 6, "a space of six configurations gave more, or one twice")
+    keys = keys_of(list(islice(conversation(optimizer, space), 7)))
+    require(len(keys) == len(set(keys)) <= 6, "a space of six configurations gave more, or one twice")
     if not make.optimizer_class.one_shot:
-        _require(len(keys) == 6, f"SearchExhausted came after {len(keys)} of 6 configurations")
+        require(len(keys) == 6, f"SearchExhausted came after {len(keys)} of 6 configurations")
     try:
         optimizer.ask()
     except SearchExhausted:
@@ -101,8 +91,8 @@ def reproducible_in_another_process(make: Maker) -> None:
         text=True,
         check=False,
     )
-    _require(done.returncode == 0, f"a second process could not run {name}:\n{done.stderr}")
-    _require(json.loads(done.stdout) == here, "a second process got other suggestions from the same seed and history")
+    require(done.returncode == 0, f"a second process could not run {name}:\n{done.stderr}")
+    require(json.loads(done.stdout) == here, "a second process got other suggestions from the same seed and history")
 
 
 def leaves_global_random_state_alone(make: Maker) -> None:
@@ -117,8 +107,8 @@ def leaves_global_random_state_alone(make: Maker) -> None:
             untouched = (random.getstate(), str(np.random.get_state()))
             runs.append(script(make))
             used = (random.getstate(), str(np.random.get_state())) != untouched
-            _require(not used, "the global random state was used")
-        _require(runs[0] == runs[1], "suggestions depend on the global random state")
+            require(not used, "the global random state was used")
+        require(runs[0] == runs[1], "suggestions depend on the global random state")
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])
@@ -136,7 +126,7 @@ def replays_from_history(make: Maker) -> None:
         records.append((suggestions, observations))
     for suggestions, observations in records:
         again = second.ask(len(suggestions)) if suggestions else []
-        _require(again == suggestions, f"the replay diverged among {suggestions}")
+        require(again == suggestions, f"the replay diverged among {suggestions}")
         second.tell(observations)
 
 
@@ -146,9 +136,11 @@ def continues_a_history_told_as_observations(make: Maker) -> None:
     suggestions = list(islice(conversation(make(space), space), 6))
     fresh = make(space)
     fresh.tell([observation_of(space, suggestion) for suggestion in suggestions])
-    _require(fresh.asks == len(suggestions), f"the next ask is {fresh.asks} after a history of {len(suggestions)}")
+    require(fresh.asks == len(suggestions), f"the next ask is {fresh.asks} after a history of {len(suggestions)}")
     more = list(islice(conversation(fresh, space), 3))
-    _require(not set(_keys(more)) & set(_keys(suggestions)), "a configuration of the told history was suggested again")
+    require(
+        not set(keys_of(more)) & set(keys_of(suggestions)), "a configuration of the told history was suggested again"
+    )
 
 
 def many_asks_before_a_tell(make: Maker) -> None:
@@ -156,12 +148,12 @@ def many_asks_before_a_tell(make: Maker) -> None:
     space = make.mixed()
     optimizer = make(space)
     suggestions = _ask(make, optimizer, 5) + _ask(make, optimizer, 3)
-    _require(len(set(_keys(suggestions))) == len(suggestions), "asks before a tell gave one configuration twice")
-    _require(len(optimizer.pending) == len(suggestions), "`pending` must list what was suggested and not told")
+    require(len(set(keys_of(suggestions))) == len(suggestions), "asks before a tell gave one configuration twice")
+    require(len(optimizer.pending) == len(suggestions), "`pending` must list what was suggested and not told")
     optimizer.tell([observation_of(space, suggestion) for suggestion in reversed(suggestions)])
-    _require(not optimizer.pending, "`pending` must be empty once everything is told")
+    require(not optimizer.pending, "`pending` must be empty once everything is told")
     more = list(islice(conversation(optimizer, space), 3))
-    _require(not set(_keys(more)) & set(_keys(suggestions)), "a configuration was suggested again")
+    require(not set(keys_of(more)) & set(keys_of(suggestions)), "a configuration was suggested again")
 
 
 def tells_of_configurations_never_suggested(make: Maker) -> None:
@@ -180,8 +172,8 @@ def tells_of_configurations_never_suggested(make: Maker) -> None:
     suggestions = list(islice(conversation(optimizer, space), 7))
     optimizer.tell(told[5:])
     suggestions += islice(conversation(optimizer, space), 3)
-    _require(not set(_keys(suggestions[:7])) & set(keys[:5]), "a told configuration was suggested")
-    _require(not set(_keys(suggestions[7:])) & set(keys), "a told configuration was suggested")
+    require(not set(keys_of(suggestions[:7])) & set(keys[:5]), "a told configuration was suggested")
+    require(not set(keys_of(suggestions[7:])) & set(keys), "a told configuration was suggested")
 
 
 def survives_trials_without_a_value(make: Maker) -> None:
@@ -202,11 +194,11 @@ def starts_where_it_is_told(make: Maker) -> None:
     space = make.mixed()
     start = make.other_start(space)
     fresh = make(space, start=start)
-    _require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
+    require(fresh.ask()[0].configuration == start, "an unmeasured start must be the first suggestion")
     told = make(space, start=start)
     told.tell([Observation(start, ObservationState.COMPLETED, value_of(space, start))])
     suggestions = list(islice(conversation(told, space), 4))
-    _require(start.key() not in _keys(suggestions), "a start that has been told must not be suggested")
+    require(start.key() not in keys_of(suggestions), "a start that has been told must not be suggested")
 
 
 def mutates_nothing(make: Maker) -> None:
@@ -220,12 +212,12 @@ def mutates_nothing(make: Maker) -> None:
         observations.append(observation_of(space, suggestion))
     before = [(observation, copy.deepcopy(observation.constraints)) for observation in observations]
     optimizer.tell(observations)
-    _require(
+    require(
         before == [(observation, observation.constraints) for observation in observations],
         "tell changed what it was given",
     )
-    _require(SearchSpace(space.parameters, space.constraints).content_hash == hashed, "the space was changed")
-    _require(start == space.default() and options == make.options, "the start or the options were changed")
+    require(SearchSpace(space.parameters, space.constraints).content_hash == hashed, "the space was changed")
+    require(start == space.default() and options == make.options, "the start or the options were changed")
 
 
 def checks_what_comes_in(make: Maker) -> None:
@@ -243,14 +235,14 @@ def checks_what_comes_in(make: Maker) -> None:
     good = Observation(space.default(), ObservationState.COMPLETED, 1.0)
     bad = Observation(wrong, ObservationState.COMPLETED, 1.0)
     _refuses(lambda: optimizer.tell([good, bad]), "a configuration outside the space", "99")
-    _require(not optimizer.observations, "a tell that is refused must leave nothing behind")
+    require(not optimizer.observations, "a tell that is refused must leave nothing behind")
 
 
 def _refuses(action: Callable[[], object], what: str, mentions: str) -> None:
     try:
         action()
     except InvalidInput as error:
-        _require(mentions in str(error), f"the refusal of {what} must mention {mentions!r}: {error}")
+        require(mentions in str(error), f"the refusal of {what} must mention {mentions!r}: {error}")
         return
     raise ConformanceFailure(f"{what} must be refused with InvalidInput")
 
@@ -261,7 +253,7 @@ def order_of_tells_is_irrelevant(make: Maker) -> None:
     forward, backward = make(space), make(space)
     for _ in range(3):
         suggestions, again = _ask(make, forward, 4), _ask(make, backward, 4)
-        _require(suggestions == again, f"the order of tells changed the suggestions: {suggestions} or {again}")
+        require(suggestions == again, f"the order of tells changed the suggestions: {suggestions} or {again}")
         observations = [observation_of(space, suggestion) for suggestion in suggestions]
         forward.tell(observations)
         for observation in reversed(observations):
@@ -271,17 +263,17 @@ def order_of_tells_is_irrelevant(make: Maker) -> None:
 def learns(make: Maker) -> None:
     """Check that negating the told values changes one of the first nine of 15 asks (unless ``learns`` is False)."""
     space = make.mixed()
-    good = _keys(list(islice(conversation(make(space), space), 9)))
-    bad = _keys(list(islice(conversation(make(space), space, sign=-1.0), 9)))
-    _require(good != bad, "nine asks did not depend on the values told: the start-up design is too long for 15")
+    good = keys_of(list(islice(conversation(make(space), space), 9)))
+    bad = keys_of(list(islice(conversation(make(space), space, sign=-1.0), 9)))
+    require(good != bad, "nine asks did not depend on the values told: the start-up design is too long for 15")
 
 
 def seeds_differ(make: Maker) -> None:
     """Check that another seed gives other suggestions."""
     space = make.mixed()
-    first = _keys(list(islice(conversation(make(space), space), 6)))
-    second = _keys(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
-    _require(first != second, "two seeds gave the same suggestions")
+    first = keys_of(list(islice(conversation(make(space), space), 6)))
+    second = keys_of(list(islice(conversation(make(space, seed=SEED + 1), space), 6)))
+    require(first != second, "two seeds gave the same suggestions")
 
 
 def uses_failures(make: Maker) -> None:
@@ -296,8 +288,8 @@ def uses_failures(make: Maker) -> None:
             suggestions.append(suggestion)
             told = state if index % 2 else ObservationState.COMPLETED
             optimizer.tell([observation_of(space, suggestion, state=told)])
-        outcomes.append(_keys(suggestions))
-    _require(outcomes[0] != outcomes[1], "failed trials change nothing, though `uses_failures` is declared")
+        outcomes.append(keys_of(suggestions))
+    require(outcomes[0] != outcomes[1], "failed trials change nothing, though `uses_failures` is declared")
 
 
 def survives_constraints_and_objectives(make: Maker) -> None:
@@ -312,7 +304,7 @@ def survives_constraints_and_objectives(make: Maker) -> None:
             optimizer.tell(
                 [replace(observation, constraints=limits, others={"cost": float(index)}) for observation in told]
             )
-        _require(excess < 0 or not optimizer.pareto(), "the Pareto set holds what breaks a limit")
+        require(excess < 0 or not optimizer.pareto(), "the Pareto set holds what breaks a limit")
 
 
 def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, float]], as_limit: bool) -> list[str]:
@@ -326,21 +318,21 @@ def _with_measured(make: Maker, measured: Callable[[Configuration], dict[str, fl
         values = measured(suggestion.configuration)
         told = observation_of(space, suggestion)
         optimizer.tell([replace(told, constraints=values) if as_limit else replace(told, others=values)])
-    return _keys(suggestions)
+    return keys_of(suggestions)
 
 
 def handles_constraints(make: Maker) -> None:
     """Check that limits that different configurations break lead to different suggestions."""
     few = _with_measured(make, lambda configuration: {"cpu": float(configuration["web.workers"]) / 16 - 1}, True)
     many = _with_measured(make, lambda configuration: {"cpu": 1 - float(configuration["web.workers"]) / 16}, True)
-    _require(few != many, "measured constraints change nothing, though `handles_constraints` is declared")
+    require(few != many, "measured constraints change nothing, though `handles_constraints` is declared")
 
 
 def handles_objectives(make: Maker) -> None:
     """Check that another second objective leads to other suggestions."""
     up = _with_measured(make, lambda configuration: {"cost": float(configuration["web.workers"])}, False)
     down = _with_measured(make, lambda configuration: {"cost": -float(configuration["web.workers"])}, False)
-    _require(up != down, "further objectives change nothing, though `handles_objectives` is declared")
+    require(up != down, "further objectives change nothing, though `handles_objectives` is declared")
 
 
 def uses_noise(make: Maker) -> None:
@@ -355,8 +347,8 @@ def uses_noise(make: Maker) -> None:
             suggestions.append(suggestion)
             told = observation_of(space, suggestion)
             optimizer.tell([replace(told, standard_error=error if index % 2 else 0.01)])
-        outcomes.append(_keys(suggestions))
-    _require(outcomes[0] != outcomes[1], "standard errors change nothing, though `uses_noise` is declared")
+        outcomes.append(keys_of(suggestions))
+    require(outcomes[0] != outcomes[1], "standard errors change nothing, though `uses_noise` is declared")
 
 
 def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]]:
@@ -377,6 +369,8 @@ def checks_for(optimizer_class: type[Optimizer]) -> list[Callable[[Maker], None]
         mutates_nothing,
         checks_what_comes_in,
     ]
+    if not optimizer_class.places:
+        chosen.append(keeps_equations)
     if not optimizer_class.tell_order_matters:
         chosen.append(order_of_tells_is_irrelevant)
     if not optimizer_class.one_shot:

@@ -15,7 +15,9 @@ from optimizer.space import (
     Capacity,
     Condition,
     Configuration,
+    Derived,
     LinearConstraint,
+    LinearEquality,
     Parameter,
     Predicate,
     SearchSpace,
@@ -42,6 +44,10 @@ class Maker:
     def mixed(self) -> SearchSpace:
         """Return a space with all features of a space; for a placement solver, a placement space."""
         return placement_space(6) if self.optimizer_class.places else mixed_space()
+
+    def divided(self) -> SearchSpace:
+        """Return a space with equations and derived parameters."""
+        return divided_space()
 
     def tiny(self) -> SearchSpace:
         """Return a space of at most six configurations over a and b."""
@@ -77,6 +83,33 @@ def mixed_space() -> SearchSpace:
             Predicate("{cache.policy} != 'none' or {web.workers} >= 4", "without a cache"),
         ],
     )  # fmt: skip
+
+
+def divided_space() -> SearchSpace:
+    """Return a space with two equations, of reals and of steps, a derived parameter, and one derived from that.
+
+    Of 1000 uniform draws of the searched parameters on their own, fewer than ten leave the solved ones a value.
+    """
+    shares = [Parameter(f"cache{number}.share", "integer", 10, low=0, high=100, group="cache") for number in range(10)]
+    return SearchSpace(
+        [
+            *shares,
+            Parameter("web.cpus", "real", 1.0, low=0.25, high=3.0, group="web"),
+            Parameter("app.cpus", "real", 2.0, low=0.25, high=3.0, scale="log", group="app"),
+            Parameter("db.cpus", "real", 1.0, low=0.25, high=3.0, group="db"),
+            Parameter("app.memory_mib", "integer", 1024, low=256, high=4096, step=256, group="app"),
+            Parameter("db.policy", "categorical", "lru", choices=("lru", "lfu"), group="db"),
+        ],
+        [
+            LinearEquality({share.name: 1 for share in shares}, 100, "all of the cache"),
+            LinearEquality({"web.cpus": 1, "app.cpus": 1, "db.cpus": 1}, 4, "cores"),
+            Predicate("{app.heap_mib} >= 300", "the least heap"),
+        ],
+        [
+            Derived(Parameter("app.young_mib", "integer", 128, low=64, high=4096), "floor({app.heap_mib} / 3)"),
+            Derived(Parameter("app.heap_mib", "integer", 512, low=128, high=3000), "0.75 * {app.memory_mib}"),
+        ],
+    )
 
 
 def tiny_space() -> SearchSpace:

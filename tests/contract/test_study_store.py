@@ -18,10 +18,12 @@ from alembic.config import Config
 from framework.errors import NotFound, StoreError
 from framework.model import TrialState
 from framework.model.decisions import (
+    ExpectedChange,
     ImportedResults,
     ModelledPoint,
     Reduction,
     Removed,
+    SmallRecommendation,
     SpaceEdit,
     StudyDecisions,
     Thresholds,
@@ -167,6 +169,9 @@ def test_decisions_that_an_older_store_kept_in_the_plan(url: str, tmp_path: Path
         prior=(ModelledPoint({}, math.inf),),
         iterations=4,
         minimal=(),
+        small=SmallRecommendation(
+            {"cache.size": 5}, {"cache.size": 6}, (ExpectedChange(("cache.size",), 5, -0.2, 0.1, "memory"),), 0.01, 0.02
+        ),
         edits=(SpaceEdit(3, {"cache.size": 2}, only=("cache",)),),
     )
     new = SqlStudyStore(Database(url), artefacts, VirtualClock())
@@ -193,6 +198,15 @@ def test_decisions_that_an_older_store_kept_in_the_plan(url: str, tmp_path: Path
         "reduction": encode(CUT),
         "prior": [{"values": {}, "log_ratio": "inf"}],
         "minimal": [],
+        "small": {
+            "values": {"cache.size": 5},
+            "full": {"cache.size": 6},
+            "changes": [
+                {"names": ["cache.size"], "value": 5, "log_ratio": -0.2, "deviation": 0.1, "risk": "memory"},
+            ],
+            "loss": 0.01,
+            "loss_deviation": 0.02,
+        },
         "edits": [{"after": 3, "default": {"cache.size": 2}}],
     }
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())  # which migrates it again

@@ -14,6 +14,7 @@ from framework.config.knowledge import load_service_types
 from framework.config.space import search_space
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ServiceType
+from optimizer.analysis.changes import RISK, RISKS
 from optimizer.space import Condition, Predicate, SearchSpace
 
 GOOD = Path(__file__).parents[1] / "cases" / "good"
@@ -62,6 +63,14 @@ def test_what_weakens_is_tuned_only_by_name() -> None:
     assert "orders-db.synchronous_commit" in space(allow_weaker=["orders-db.synchronous_commit"])
     with pytest.raises(UnknownName, match=r"jit.*known: orders-db.synchronous_commit"):
         space(allow_weaker=["jit"])
+
+
+def test_risks_are_attributes_of_the_parameters() -> None:
+    whole = space(allow_weaker=["synchronous_commit"])
+    risks = {name: RISKS[int(whole[name].attributes.get(RISK, 0))] for name in whole.names}
+    assert risks["orders-db.synchronous_commit"] == "data"
+    assert risks["orders-db.work_mem_kib"] == risks["orders-cache.memory_mib"] == "memory"
+    assert risks["orders-cache.threads"] == risks["orders-db.jit"] == "none"
 
 
 def test_only_and_without() -> None:

@@ -18,7 +18,13 @@ from framework.cli.machine import _rate_line
 from framework.cli.placement import _watching as profile_watch
 from framework.cli.progress import SILENT, StudyProgress
 from framework.model import Estimate, Step, StudyState, Sweep, Trial, TrialState, events
-from framework.model.decisions import ModelledPoint, Reduction, Thresholds
+from framework.model.decisions import (
+    ExpectedChange,
+    ModelledPoint,
+    Reduction,
+    SmallRecommendation,
+    Thresholds,
+)
 from framework.model.documents import encode
 from framework.model.events import (
     PLAN_CHANGED,
@@ -35,6 +41,7 @@ from framework.model.events import (
     RepetitionFinished,
     ReplayDiverged,
     SmallerFound,
+    SmallRecommended,
     SpaceEdited,
     SpaceReduced,
     StateChanged,
@@ -54,6 +61,14 @@ VALUED = replace(FAILED, state=TrialState.COMPLETED, value=12.5, standard_error=
 STEP = Step(50.0, None, False, "too slow")
 CUT = Reduction("critical-path", Thresholds(), ("cache",), (), {}, 3, 8)
 POINTS = (ModelledPoint({}, 0.0), ModelledPoint({}, 0.1))
+SMALL = SmallRecommendation(
+    {"cache.size": 9},
+    {"cache.size": 9},
+    (
+        ExpectedChange(("cache.size",), 9, -0.1, 0.02),
+        ExpectedChange(("cache.policy",), "lru", -0.1, 0.02, "data"),
+    ),
+)
 DISTURBED = replace(measurement(), invalid=("stolen CPU",))
 
 EXAMPLES: tuple[Event, ...] = (
@@ -62,6 +77,7 @@ EXAMPLES: tuple[Event, ...] = (
     BudgetFrozen(7),
     SpaceReduced(CUT),
     PriorComputed(POINTS),
+    SmallRecommended(SMALL),
     SmallerFound(({},)),
     DatasetStepStarted("copying data"),
     TwinAsked(3, 9),
@@ -83,6 +99,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
     (BudgetFrozen(7), "plan changed", {"why": "time limit", "iterations": 7}),
     (SpaceReduced(CUT), "plan changed", {"why": "reduction"}),
     (PriorComputed(POINTS), "plan changed", {"why": "prior"}),
+    (SmallRecommended(SMALL), "plan changed", {"why": "small"}),
     (SmallerFound(({},)), "plan changed", {"why": "minimal"}),
     (SpaceEdited(4, 9), "space edited", {"after": 4, "parameters": 9}),
     (ReplayDiverged(3), "replay diverged", {"trial": 3}),
@@ -170,6 +187,14 @@ def test_an_event_that_the_progress_display_does_not_know_is_an_error() -> None:
         (WarmupLengthened(12.0), "warm-up: 12 s, because the default takes so long to settle\n"),
         (BudgetFrozen(7), "time limit: 7 configurations\n"),
         (SpaceReduced(CUT), "reduction critical-path: 3 of 8 parameters are tuned\n"),
+        (
+            SmallRecommended(SMALL),
+            "changes that the model of the trials misses: 2, 1 of them risky: each has to show a gain of its own\n",
+        ),
+        (
+            SmallRecommended(replace(SMALL, changes=SMALL.changes[:1])),
+            "changes that the model of the trials misses: 1\n",
+        ),
         (SmallerFound(()), "smaller recommendations to try: none\n"),
         (SmallerFound(({}, {})), "smaller recommendations to try: 2\n"),
         (PriorComputed(POINTS), "the twin was asked: its best has 1.00 times the default's p95, modelled\n"),

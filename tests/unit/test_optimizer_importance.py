@@ -127,3 +127,22 @@ def test_priors_come_with_the_best_configuration() -> None:
     worse = space().from_unit(np.full(7, 0.9))
     optimizer.tell([Observation(worse, ObservationState.COMPLETED, 9.0, priors={"c": 1.0})])
     assert optimizer.priors() == pytest.approx(weights)
+
+
+def test_tied_parameters_are_shuffled_as_one() -> None:
+    """Each of eight services has a small part in the effect of their threads, which is all there is."""
+    parameters = [
+        Parameter(f"s{n}.{name}", "real", 0.5, low=0.0, high=1.0, group=f"s{n}")
+        for n in range(8)
+        for name in ("threads", "heap")
+    ]
+    space = SearchSpace([*parameters, Parameter("s0.alone", "boolean", False, group="s0")])
+    rng = np.random.default_rng(4)
+    points = [space.from_unit(rng.random(len(space))) for _ in range(80)]
+    values = [math.exp(sum(float(point[f"s{n}.threads"]) for n in range(8))) for point in points]
+    explained = permutation(space, list(zip(points, values, strict=True)))
+    assert explained is not None
+    threads, heap = explained.tied
+    assert (threads.name, heap.name) == ("threads (8)", "heap (8)")
+    assert threads.low > heap.high
+    assert threads.value > 2 * explained.parameters[0].value

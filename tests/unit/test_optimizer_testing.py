@@ -72,6 +72,16 @@ class Shared(Sound):
         return super()._suggest(index, rng)
 
 
+class Cornered(Sound):
+    """Draws without regard to equations, so that most draws are moved to a bound."""
+
+    def _suggest(self, index: int, rng: np.random.Generator) -> Proposal:
+        while True:
+            drawn = self.space.from_unit(rng.random(len(self.space)))
+            if drawn not in self.seen and self.space.is_feasible(drawn):
+                return drawn, ""
+
+
 class Impatient(Sound):
     def _suggest(self, index: int, rng: np.random.Generator) -> Proposal:
         if len(self.pending) > 4:
@@ -174,6 +184,7 @@ BROKEN = [
     (Illegal, "stays_in_a_mixed_space"),
     (Repeats, "stays_in_a_mixed_space"),
     (Renumbers, "stays_in_a_mixed_space"),
+    (Cornered, "keeps_equations"),
     (GivesUp, "ends_with_the_space"),
     (PerProcess, "reproducible_in_another_process"),
     (GlobalRandom, "leaves_global_random_state_alone"),

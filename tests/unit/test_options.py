@@ -73,7 +73,7 @@ def test_a_range_says_what_it_contains() -> None:
 FLAGS: Mapping[str, Any] = {
     "--optimizer": "tailor", "--testbed": "auto", "--iterations": 15, "--repetitions": 3, "--duration": "20s",
     "--pairs": 10, "--rate": None, "--seed": 1, "--quick": False, "--only": None, "--without": None,
-    "--allow-weaker": None, "--warm-up": "5s", "--minimal": 1, "--initial": "default", "--versus": None,
+    "--allow-weaker": None, "--warm-up": "5s", "--minimal": 2, "--initial": "default", "--versus": None,
     "--target": None, "--time-limit": None, "--drift-every": 5, "--incremental": False, "--no-trace": False,
     "--reduce": "none", "--threshold": None, "--subject-to": None, "--also": None, "--history": None,
     "--transfer": None, "--option": None, "--limits": None, "--prior": "none", "--placement": "none", "--profile": None,
@@ -154,7 +154,7 @@ def test_the_help_of_every_option_is_declared() -> None:
     for parameter in tune().params:
         if parameter.name in DECLARED:
             assert parameter.help.startswith(DECLARED[parameter.name].option.help)
-    assert options.option_of("minimal").help.endswith("less changed (0 to 3).")
+    assert options.option_of("minimal").help.endswith("fewer still (0 to 3).")
     assert options.option_of("rate_rps").help.endswith("[default: the application's].")
     assert "bottlenecks:FILE, path+variability, soft, screening:STUDY)" in options.option_of("reduce").help
 
@@ -183,7 +183,7 @@ BODY: Mapping[str, Any] = {
     "only": NAMES, "without": NAMES, "allow_weaker": NAMES, "bottlenecks": NAMES, "subject_to": NAMES, "also": NAMES,
     "pin": NAMES, "apart": NAMES,
     "warmup_s": {"default": 5.0, "maximum": 600, "minimum": 0, "type": "number"},
-    "minimal": {"default": 1, "maximum": 3, "minimum": 0, "type": "integer"},
+    "minimal": {"default": 2, "maximum": 3, "minimum": 0, "type": "integer"},
     "initial": {"default": "default", "enum": ["default", "random"], "type": "string"},
     "target_ms": {"anyOf": [{"exclusiveMinimum": 0, "type": "number"}, {"type": "null"}], "default": None},
     "time_limit_s": {"anyOf": [{"exclusiveMinimum": 0, "type": "number"}, {"type": "null"}], "default": None},

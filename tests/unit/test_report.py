@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,11 +20,13 @@ from framework.compose import render
 from framework.config.space import search_space
 from framework.errors import InputError
 from framework.model import Step, Study, StudyPlan, StudyState, Sweep
+from framework.model.decisions import ExpectedChange, SmallRecommendation
 from framework.model.documents import encode
-from framework.report.changes import Change, by_name
+from framework.report.changes import Change
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
+from framework.report.recommendation import lines_as_text, recommended, rest
 from framework.report.summary import Summary, summarise
 from framework.report.summary_json import summary_document
 from framework.study.planning import expected_windows
@@ -208,18 +211,62 @@ def test_limits_are_numbers() -> None:
         terminal.limits(["stolen_cpu"])
 
 
-def test_changes_of_tied_parameters_stand_together() -> None:
-    changes = by_name(
-        [
-            Change("text", "threads", 2, 1, "", "Threads.", "workers"),
-            Change("nginx", "keepalive", 0, 64, "", "Idle connections.", ""),
-            Change("media", "threads", 2, 4, "", "Threads.", "workers"),
-            Change("user", "threads", 2, 1, "", "Threads.", "workers"),
-            Change("user", "heap", 100, 80, "%", "Heap.", ""),
-        ]
-    )
-    assert [(change.parameter, change.default, change.text) for change in changes] == [
-        ("threads", "2", "1: text, user; 4: media"),
-        ("keepalive", "0", "64: nginx"),
-        ("heap", "100 %", "80 %: user"),
+def test_changes_of_tied_parameters_are_one_line(study: Study) -> None:
+    changes = [
+        Change("text", "threads", 2, 1, "", "Threads.", "workers"),
+        Change("nginx", "keepalive", 0, 64, "", "Idle connections.", ""),
+        Change("media", "threads", 2, 4, "", "Threads.", "workers"),
+        Change("user", "threads", 2, 1, "", "Threads.", "workers"),
+        Change("user", "heap", 100, 80, "%", "Heap.", ""),
     ]
+    lines = recommended(study, changes)
+    assert [(line.parameter, line.default, line.value, line.where) for line in lines] == [
+        ("threads", "2", "1", "2 services: text, user"),
+        ("keepalive", "0", "64", "nginx"),
+        ("threads", "2", "4", "media"),
+        ("heap", "100 %", "80 %", "user"),
+    ]
+    assert {line.effect for line in lines} == {""}
+    assert rest(lines) == ""
+
+
+def test_lines_say_what_is_expected_and_shown(study: Study, summary: Summary) -> None:
+    assert summary.verdict is not None
+    predicted = (
+        ExpectedChange(("user.heap",), 80, math.log(0.9), 0.05, "memory"),
+        ExpectedChange(("text.threads", "user.threads"), 1, math.log(0.7), 0.1),
+    )
+    decided = replace(study.decisions, small=SmallRecommendation({}, {}, predicted))
+    known = replace(study, decisions=decided, rivals={"without user.heap": summary.verdict})
+    changes = [
+        Change("text", "threads", 2, 1, "", "Threads.", "workers"),
+        Change("user", "threads", 2, 1, "", "Threads.", "workers"),
+        Change("user", "heap", 100, 80, "%", "Heap.", ""),
+    ]
+    threads, heap = recommended(known, changes)
+    assert threads.effect == "+30.0 % [+14.8, +42.5] expected"
+    assert heap.expected is not None
+    assert heap.effect.startswith("+10.0 % [+0.7, +18.4] expected, +")
+    assert heap.effect.endswith("] shown")
+    assert lines_as_text([heap])[0].startswith("heap 80 % (default 100 %) in user; +10.0 %")
+    assert lines_as_text([heap])[0].endswith("; can cost memory")
+    part = recommended(known, changes[:1])
+    assert part[0].effect == "", "a part of a change has another effect"
+
+
+@pytest.mark.parametrize("count", [10, 11, 40])
+def test_ten_lines_and_what_the_rest_is(study: Study, summary: Summary, bench: Bench, count: int) -> None:
+    many = tuple(Change(f"s{n}", f"p{n}", 1, 2, "", "It is for this.", "") for n in range(count))
+    shown = replace(summary, changes=many)
+    written = io.StringIO()
+    terminal.summary(Console(file=written, width=300), shown)
+    assert written.getvalue().count("It is for this.") == 10
+    assert ("further changes" in written.getvalue()) == (count > 10)
+    assert len(lines_as_text(shown.recommended)) == (10 if count == 10 else 11)
+    text = page(shown, bench.store.trials(study.id))
+    assert text.count("It is for this.") == count, "the report has all"
+    if count == 40:
+        expected = "and 30 further changes (30 parameters in 30 services: p10, p11, p12, p13, p14, ...)"
+        assert shown.rest == expected
+        assert lines_as_text(shown.recommended)[-1] == expected
+    assert len(summary_document(shown)["recommended"]) == count

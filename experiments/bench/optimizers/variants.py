@@ -1,4 +1,4 @@
-"""Tailor's optimizer without some parts of its treatment of tied parameters, to measure the gain of each part."""
+"""Tailor's optimizer without some of its parts, to measure the gain of each part."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from optimizer.algorithms import tailor
+from optimizer import candidates
 from optimizer.algorithms.tailor import Tailor
 from optimizer.models import additive
-from optimizer.sampling import latin_hypercube
+from optimizer.sampling import latin_hypercube, values_are_few
 from optimizer.space import Configuration
 
 NONE = 10**9  # more members than any set of tied parameters has
@@ -19,7 +19,7 @@ NONE = 10**9  # more members than any set of tied parameters has
 class Variant(Tailor):
     """``fewest``: members of a modelled set; ``moved``: share of the candidates that move tied parameters as one."""
 
-    fewest, moved = additive.MIN_MEMBERS, tailor._TIED_SHARE
+    fewest, moved = additive.MIN_MEMBERS, candidates.TIED_SHARE
     starts_together = True
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
@@ -38,12 +38,12 @@ class Variant(Tailor):
     @contextmanager
     def _set(self) -> Iterator[None]:
         """The constants of this variant; a process of a race does one thing at a time."""
-        before = additive.MIN_MEMBERS, tailor._TIED_SHARE
-        additive.MIN_MEMBERS, tailor._TIED_SHARE = self.fewest, self.moved
+        before = additive.MIN_MEMBERS, candidates.TIED_SHARE
+        additive.MIN_MEMBERS, candidates.TIED_SHARE = self.fewest, self.moved
         try:
             yield
         finally:
-            additive.MIN_MEMBERS, tailor._TIED_SHARE = before
+            additive.MIN_MEMBERS, candidates.TIED_SHARE = before
 
 
 class Neither(Variant):
@@ -64,3 +64,25 @@ class NeverMoved(Variant):
 
 class AlsoSingle(Variant):
     fewest = 1
+
+
+class Near(Tailor):
+    """In small spaces, too, it starts near the best so far, and only tied parameters have parts of their own."""
+
+    few_values = False
+
+
+class FillAlone(Near):
+    """The start of small spaces without the parts of the model."""
+
+    def _design_point(self, number: int, size: int) -> Configuration:
+        if not values_are_few(self.space):
+            return super()._design_point(number, size)
+        return latin_hypercube(self.space, size, self.stream(1))[number]
+
+
+class PartsAlone(Tailor):
+    """The parts of the model of small spaces without their start."""
+
+    def _design_point(self, number: int, size: int) -> Configuration:
+        return self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
