@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from optimizer.errors import InvalidInput, InvalidObservation, InvalidOption, InvalidSuggestion, InvalidValue
 from optimizer.errors import SearchExhausted as SearchExhausted  # re-exported: part of the interface
-from optimizer.models.simulator_prior import Modelled, SimulatorPrior
+from optimizer.models.simulator_prior import Modelled, PriorMean, SimulatorPrior
 from optimizer.pareto import undominated
 from optimizer.space import Configuration, Kind, Parameter, SearchSpace, Value
 from optimizer.trial import Observation, ObservationState, Suggestion
@@ -103,6 +103,7 @@ class Optimizer(ABC):
         budget: int | None = None,
         start: Configuration | None = None,
         modelled: Sequence[Modelled] = (),
+        prior: PriorMean | None = None,
         **options: Value,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -118,9 +119,12 @@ class Optimizer(ABC):
         self.start = None if start is None else space.validate(start)
         if self.start is not None and not space.is_feasible(self.start):
             raise InvalidInput(f"the start breaks a constraint of the space: {self.start.to_dict()}")
-        if modelled and not self.uses_simulator_prior:
+        if (modelled or prior is not None) and not self.uses_simulator_prior:
             raise InvalidInput(f"{self.name} does not learn from a model of the application; start it at its best")
+        if modelled and prior is not None:
+            raise InvalidInput("modelled and prior: found both; allowed: one prior mean")
         self._modelled_points = tuple(modelled)
+        self._prior = prior
         self._asks = 0
         self._start_asked = False
         self._pending: dict[int, Configuration] = {}
@@ -231,9 +235,9 @@ class Optimizer(ABC):
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     @cached_property
-    def simulator_prior(self) -> SimulatorPrior | None:
-        """A process through the ``modelled`` predictions; None where there are none."""
-        return SimulatorPrior(self.space, self._modelled_points) if self._modelled_points else None
+    def simulator_prior(self) -> PriorMean | None:
+        """The ``prior``, or a process through the ``modelled`` predictions; None where there is neither."""
+        return SimulatorPrior(self.space, self._modelled_points) if self._modelled_points else self._prior
 
     @property
     def start_asks(self) -> int:

@@ -156,3 +156,9 @@ def mutated(
     if chosen.size == 0:
         chosen = rng.integers(len(space), size=1)
     return perturbed(space, centre, chosen.tolist(), step, rng)
+
+
+def middle(space: SearchSpace) -> Configuration:
+    """Return the middle of every range, where bounds suggest good values to be, and the default of every choice."""
+    middles = {parameter.name: parameter.from_unit(0.5) for parameter in space.parameters if parameter.ordered}
+    return space.canonical(space.default().replace(middles))

@@ -97,7 +97,10 @@ def _value(declared: Declared, typed: Any) -> Any:
         if get_origin(kind) is tuple and get_args(kind)[0] is float:
             return terminal.numbers(typed, declared.flag)
         if get_origin(kind) is tuple:
-            return terminal.history(typed) if StudyId in _members(get_args(kind)[0]) else tuple(typed)
+            of_tuple = _members(get_args(kind)[0])
+            if StudyId not in of_tuple:
+                return tuple(typed)
+            return terminal.history(typed) if Path in of_tuple else tuple(map(StudyId, typed))
     return typed
 
 

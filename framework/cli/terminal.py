@@ -21,6 +21,7 @@ from framework.report.rates import rate_lines, rates_in_words
 from framework.report.recommendation import MOST_LINES, RecommendedChange
 from framework.report.search_model import model_lines
 from framework.report.summary import Level, Summary
+from framework.report.transfer import transfer_use
 from framework.study.observations import left_out
 from optimizer.space import SearchSpace
 
@@ -144,6 +145,9 @@ def opening(console: Console, study: Study) -> None:
         console.print(f"starts from {usable} results of {sources}", soft_wrap=True)
         for reason, count in reasons.items():
             console.print(f"left out, {count} times: {reason}", soft_wrap=True)
+    taken = transfer_use(study, ())
+    for sentence in taken.sentences if taken is not None else ():
+        console.print(f"takes over: {sentence}", markup=False, soft_wrap=True)
 
 
 def summary(console: Console, summary: Summary) -> None:
@@ -258,6 +262,8 @@ def notes(summary: Summary) -> list[str]:
         )
     if summary.low_confidence:
         sentences.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
+    if summary.transfer is not None:
+        sentences.extend(summary.transfer.sentences)
     if summary.study.plan.prior != "none":
         sentences.append(
             "the search started from what the application's twin says; the verdict is measured all the same"

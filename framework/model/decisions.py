@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from optimizer.models.effects import Effect
 from optimizer.space import Value
 from optimizer.transfer import Known
 
@@ -63,6 +64,23 @@ class ModelledPoint:
 
     values: Mapping[str, Value]
     log_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSource:
+    """A study of another application, and the effects that it tells of parameters by their type of server."""
+
+    study: str
+    application: str
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Effects of parameters from other applications.  ``types``: service -> type of server, of this application."""
+
+    types: Mapping[str, str]
+    sources: tuple[TransferSource, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +146,7 @@ class StudyDecisions:
     """All decisions of a study.  None, or empty: not decided, or not requested.
 
     At its creation: ``initial``, the configuration where the search starts; ``inert``, parameters without an effect in
-    the testbed's model; ``history``, results from elsewhere.
+    the testbed's model; ``history``, results from elsewhere; ``transfer``, effects from studies of other applications.
 
     While it runs: ``warmup_s``, long enough for the default; ``reduction`` of the search space; ``prior``, predictions
     of the twin; ``iterations``, as many as the time limit allows; ``ended``, where a search stopped by itself;
@@ -139,6 +157,7 @@ class StudyDecisions:
     initial: Mapping[str, Value] | None = None
     inert: tuple[str, ...] = ()
     history: tuple[ImportedResults, ...] = ()
+    transfer: Transfer | None = None
     warmup_s: float | None = None
     reduction: Reduction | None = None
     prior: tuple[ModelledPoint, ...] | None = None

@@ -264,6 +264,13 @@ class TuneRequest:
             written="or a FILE of such results",
         ),
     ] = ()
+    transfer: Annotated[
+        tuple[StudyId, ...],
+        Option(
+            "Studies of other applications: what they tell of parameters of the same types of servers is a prior here",
+            "search",
+        ),
+    ] = ()
     options: Annotated[
         Mapping[str, Any],
         Option("Options of the optimizer", "search", flag="--option"),

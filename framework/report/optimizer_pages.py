@@ -19,7 +19,7 @@ CAPABILITIES = {
     "batch": "several asks before a tell give different, useful suggestions",
     "uses_noise": "weighs values by their standard errors",
     "uses_failures": "trials without a value change what it suggests",
-    "uses_simulator_prior": "learns from a model of the application (`--prior twin`)",
+    "uses_simulator_prior": "learns from the twin (`--prior twin`) and from other applications (`--transfer`)",
     "uses_costs": "learns from what each service computed for a request",
     "uses_priors": "looks more where the traces say that the time goes",
     "handles_constraints": "learns what keeps measured limits",

@@ -26,6 +26,7 @@ from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
 from framework.report.rates import RATIO, over_rates, ratio_level
 from framework.report.recommendation import RecommendedChange, recommended, rest
 from framework.report.speed import EqualSpeed, equal_speed
+from framework.report.transfer import TransferUse, transfer_use
 from framework.study.search_model import SearchModel, search_model
 from framework.study.verdict import FULL, SMALL
 from optimizer.errors import OptimizerError
@@ -71,6 +72,7 @@ class Summary:
     outcomes: tuple[Outcome, ...]  # limits on the outcome, and further objectives
     front: tuple[FrontPoint, ...]  # the Pareto set, where there are several objectives
     equal_speed: EqualSpeed | None  # the comparisons, corrected to equal speed in every window
+    transfer: TransferUse | None  # what was taken over from studies of other applications
     smaller: str | None  # the result of trying recommendations that change less
     per_trial_s: float | None
     model: SearchModel | None  # of the search; also None where it was not asked for: it takes longest
@@ -131,6 +133,7 @@ def summarise(
         outcomes=outcomes(finished, default, best, application.objective) if default and best else (),
         front=front(finished, application.objective),
         equal_speed=equal_speed(study, finished, application.objective),
+        transfer=transfer_use(study, finished),
         smaller=_smaller(study, finished, best),
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
         model=search_model(study, finished) if with_model else None,

@@ -38,6 +38,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "reduction": summary.reduction,
         "outcomes": summary.outcomes,
         "front": summary.front,
+        "transfer": summary.transfer,
         "smaller": summary.smaller,
         "model": search_model_document(summary.model, verdict=study.plan.pairs > 0),
         "machine": study.machine,

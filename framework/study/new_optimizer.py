@@ -7,7 +7,7 @@ from typing import Any
 from framework.errors import InputError
 from framework.model import StudyPlan
 from framework.model.decisions import StudyDecisions
-from framework.study.observations import modelled_points
+from framework.study.observations import modelled_points, transfer_prior
 from optimizer.base import Optimizer
 from optimizer.errors import OptimizerError
 from optimizer.registry import check_options
@@ -25,8 +25,13 @@ def new_optimizer(plan: StudyPlan, decisions: StudyDecisions, space: SearchSpace
         if modelled and not kind.uses_simulator_prior:
             start, modelled = min(modelled, key=lambda point: point.log_ratio).configuration, []
         budget = max(1, plan.iterations)  # 0: a comparison only, which never asks
-        prior: dict[str, Any] = {"modelled": modelled} if modelled else {}
-        return kind(space, seed=plan.seed, budget=budget, start=start, **prior, **plan.optimizer_options)
+        given: dict[str, Any] = {"modelled": modelled} if modelled else {}
+        elsewhere = transfer_prior(decisions.transfer, space)
+        if elsewhere is not None and kind.uses_simulator_prior:
+            given["prior"] = elsewhere
+        elif elsewhere is not None:
+            [start] = elsewhere.best(1)
+        return kind(space, seed=plan.seed, budget=budget, start=start, **given, **plan.optimizer_options)
     except OptimizerError as error:
         raise InputError(str(error)) from error
 

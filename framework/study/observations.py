@@ -9,10 +9,11 @@ from contextlib import suppress
 
 from framework.critical_path.reduce import evidence_of, priors
 from framework.model import Objective, Study, Trial, TrialState, cpu_us_per_request
-from framework.model.decisions import ImportedResults, ModelledPoint, SpaceEdit
+from framework.model.decisions import ImportedResults, ModelledPoint, SpaceEdit, Transfer
 from framework.objective import constraints, others
 from optimizer.errors import NotOfThisSpace
 from optimizer.models.simulator_prior import Modelled
+from optimizer.models.transfer_prior import TransferPrior
 from optimizer.space import Configuration, SearchSpace, Value
 from optimizer.transfer import Known, carried, observed
 from optimizer.trial import Observation, ObservationState
@@ -91,6 +92,15 @@ def valued_observations(study: Study, trials: Sequence[Trial], space: SearchSpac
             error = None if trial.standard_error is None else abs(value) * trial.standard_error
             valued.append((trial, Observation(point, ObservationState.COMPLETED, value, error, trial.ask)))
     return valued
+
+
+def transfer_prior(transfer: Transfer | None, space: SearchSpace) -> TransferPrior | None:
+    """Return what other applications tell of ``space``, which may have been edited since; None where it is nothing."""
+    if transfer is None:
+        return None
+    effects = [effect for source in transfer.sources for effect in source.effects]
+    prior = TransferPrior(space, transfer.types, effects)
+    return prior if prior.best(1) else None
 
 
 def in_space(

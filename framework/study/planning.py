@@ -27,7 +27,7 @@ from framework.model import (
     StudyState,
     TuneRequest,
 )
-from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds
+from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
 from framework.model.options import options_of
 from framework.model.topology import Topology
 from framework.model.tune_request import MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
@@ -142,6 +142,10 @@ def check_request(request: TuneRequest, application: Application) -> None:
     if request.prior != "none" and not twin_path(application.directory).exists():
         raise InputError(
             FieldName("prior"), f" twin: {application.directory} has no twin.json; make one: tailor twin calibrate"
+        )
+    if request.prior != "none" and request.transfer:
+        raise InputError(
+            FieldName("transfer"), ": found ", FieldName("prior"), f" {request.prior} too; allowed: one of them"
         )
     objective = application.objective
     if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
@@ -269,14 +273,18 @@ def study_plan(
 
 
 def first_decisions(
-    request: TuneRequest, space: SearchSpace, history: tuple[ImportedResults, ...], inert: Collection[str]
+    request: TuneRequest,
+    space: SearchSpace,
+    history: tuple[ImportedResults, ...],
+    transfer: Transfer | None,
+    inert: Collection[str],
 ) -> StudyDecisions:
     """Return the decisions that a study begins with; read the file of its start.  Raises FileError, InputError.
 
     ``inert``: parameters without an effect in the testbed's model.
     """
     initial = load_configuration(request.initial, space).to_dict() if isinstance(request.initial, Path) else None
-    return StudyDecisions(initial, tuple(name for name in inert if name in space), history)
+    return StudyDecisions(initial, tuple(name for name in inert if name in space), history, transfer)
 
 
 def _bottlenecks(request: TuneRequest, space: SearchSpace) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from framework.config.results_file import load_results
 from framework.errors import FieldName, InputError
@@ -47,7 +48,7 @@ def history(
     point of ``space``, NotFound.
     """
     results = tuple(
-        _of_file(source) if isinstance(source, Path) else _of_study(source, objective, store) for source in sources
+        _of_file(source) if isinstance(source, Path) else results_of(source, objective, store) for source in sources
     )
     usable, reasons = left_out(results, space)
     if results and not usable:
@@ -61,7 +62,13 @@ def _of_file(path: Path) -> ImportedResults:
     return ImportedResults(str(path), dict(default), tuple(results))
 
 
-def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> ImportedResults:
+def results_of(
+    name: StudyId, objective: Objective, store: StudyStore, field: Literal["history", "transfer"] = "history"
+) -> ImportedResults:
+    """Return the values of a study under an objective, as ratios to its default's.  ``field``: for messages.
+
+    Raises InputError where its default has no value, NotFound.
+    """
     study = store.get(name)
     trials = [t for t in store.trials(study.id) if t.purpose in ("default", "search")]
     rates = rates_of(study.plan)
@@ -69,7 +76,7 @@ def _of_study(name: StudyId, objective: Objective, store: StudyStore) -> Importe
     reference = next((t for t in valued if t.purpose == "default"), None)
     if reference is None:
         raise InputError(
-            FieldName("history"), f": study {study.id} has no default with a value above 0 under this objective"
+            FieldName(field), f": study {study.id} has no default with a value above 0 under this objective"
         )
     default = SearchSpace.from_dict(study.space).default()
     measured = {trial.number: trial for trial in trials}

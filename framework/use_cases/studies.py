@@ -16,6 +16,7 @@ from framework.study.new_optimizer import new_optimizer
 from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
 from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
+from framework.study.transferred import transferred
 from framework.study.warm_start import history, service_importance
 from framework.use_cases.catalogue import Catalogue
 
@@ -46,8 +47,9 @@ class Studies:
         testbed.check(application)
         space = self._catalogue.space(application, request, kind.name)
         known = history(request.history, application.objective, space, self._store)
+        transfer = transferred(request.transfer, application, space, self._store)
         inert = kind.inert(application, self._backends.types_on(testbed.machine()))
-        decisions = first_decisions(request, space, known, inert)
+        decisions = first_decisions(request, space, known, transfer, inert)
         plan = study_plan(request, application, space, service_importance(request, self._store))
         new_optimizer(plan, decisions, space)
         now = datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC)

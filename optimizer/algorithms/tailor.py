@@ -24,10 +24,10 @@ from optimizer.base import Optimizer, Option, Scored
 from optimizer.candidates import Neighbourhood
 from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.resource_model import MIN_TRIALS, ResourceModel
-from optimizer.models.simulator_prior import SimulatorPrior, fitted_rho
+from optimizer.models.simulator_prior import PriorMean, fitted_rho
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.models.tied_parameters import tied_parameters
-from optimizer.sampling import grouped_design, latin_hypercube, unseen, values_are_few
+from optimizer.sampling import grouped_design, latin_hypercube, middle, unseen, values_are_few
 from optimizer.space import Configuration
 from optimizer.space.cube import spread
 from optimizer.trial import ObservationState
@@ -36,6 +36,7 @@ _MOST_CENTRES = 8  # candidates at which the second round starts
 _SMALLEST_REGION = 0.05  # in ranges of the parameters
 _DOUBT = 0.05  # variance of a trial's success or failure about its expectation
 _UNINFORMATIVE = 1e9  # variance of a point without information
+_ALTERNATING = 2  # best configurations of a prior mean that alternate with the start-up design
 _REACH = 0.3  # of the start-up design: the part of the way from the best so far to points that fill the space
 
 
@@ -83,7 +84,7 @@ class Tailor(Optimizer):
 
     def _suggest(self, index: int, rng: np.random.Generator) -> tuple[Configuration, str]:
         scores = self.scores()
-        search_asks = index - self.start_asks
+        search_asks = index - self.start_asks - self._wasted
         if search_asks < self._design() or len(scores) < 2:
             return self._start_up(search_asks, rng)
         with one_thread():
@@ -109,8 +110,11 @@ class Tailor(Optimizer):
 
     @property
     def _best_modelled(self) -> list[Configuration]:
-        """The best configurations of the model of the application."""
-        return self.simulator_prior.best(int(self.options["believed"])) if self.simulator_prior is not None else []
+        """The best configurations of the model of the application, to be tried first."""
+        prior = self.simulator_prior
+        if prior is None:
+            return []
+        return prior.best(int(self.options["believed"]) if prior.replaces_design else _ALTERNATING)
 
     @property
     def _trusts_model(self) -> bool:
@@ -120,14 +124,21 @@ class Tailor(Optimizer):
         told = [value[configuration] for configuration in self._best_modelled if configuration in value]
         return self.simulator_prior is not None and not (told and level is not None and min(told) >= level)
 
+    @property
+    def _wasted(self) -> int:
+        """Number of suggestions of a model that is not trusted any more: the design begins after them."""
+        return 0 if self._trusts_model else sum(configuration in self.seen for configuration in self._best_modelled)
+
     @cached_property
     def few_values(self) -> bool:
         """Whether the space is small: its start-up design fills it, and each parameter has a part of the model."""
         return values_are_few(self.space)
 
     def _design(self) -> int:
-        wanted = int(self.options["believed" if self._trusts_model else "design"])
-        if self.few_values and not self._trusts_model:
+        prior = self.simulator_prior
+        replaced = prior is not None and prior.replaces_design and self._trusts_model
+        wanted = int(self.options["believed" if replaced else "design"])
+        if self.few_values and not replaced:
             wanted *= 2
         return wanted if self.budget is None else max(1, min(wanted, self.budget // 3))
 
@@ -136,23 +147,30 @@ class Tailor(Optimizer):
 
         In a small space its points fill the space.  In others they are on the way from the best so far to such points:
         all parameters move, so that the design shows which services matter, but not so far that most points are bad.
-        The best configurations of a model of the application come first, while ``_trusts_model``.
+        The best configurations of a model of the application come first, while ``_trusts_model``; those of a prior mean
+        that does not replace the design alternate with it.
         """
-        size = self._design()
-        if self._trusts_model:
+        size, prior = self._design(), self.simulator_prior
+        if prior is not None and self._trusts_model:
             good = self._best_modelled
-            if number < len(good) and good[number] not in self.seen and self.space.is_feasible(good[number]):
-                return good[number], f"among the best of the model, {number + 1} of {len(good)}"
+            place, of_design = (number, 0) if prior.replaces_design else divmod(number, 2)
+            if not of_design and place < len(good) and self._is_new(good[place]):
+                return good[place], f"among the best of the model, {place + 1} of {len(good)}"
+            if not prior.replaces_design:
+                number = max(0, number - sum(configuration in self.seen for configuration in good))
         if number < size:
             point = self._design_point(number, size)
-            if point not in self.seen and self.space.is_feasible(point):
+            if self._is_new(point):
                 return point, f"start-up design, {number + 1} of {size}"
         return unseen(self.space, rng, self.seen), "uniform, in place of a point of the start-up design"
+
+    def _is_new(self, configuration: Configuration) -> bool:
+        return configuration not in self.seen and self.space.is_feasible(configuration)
 
     def _design_point(self, number: int, size: int) -> Configuration:
         if self.few_values:
             return latin_hypercube(self.space, size, self.stream(1))[number]
-        return self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
+        return middle(self.space) if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
 
     def _design_points(self, size: int) -> list[Configuration]:
         """Return the points that the design moves towards: tied parameters have one value in each."""
@@ -166,12 +184,6 @@ class Tailor(Optimizer):
         taken = self.stream(2, number).random(len(self.space)) < _REACH
         between = np.where(self.ordered, here + _REACH * (there - here), np.where(taken, there, here))
         return self.space.from_unit(between)
-
-    def _middle(self) -> Configuration:
-        """Return the middle of every range, where bounds suggest good values to be, and the default of every choice."""
-        default = self.space.default()
-        middles = {parameter.name: parameter.from_unit(0.5) for parameter in self.space.parameters if parameter.ordered}
-        return self.space.canonical(default.replace(middles))
 
     def _modelled(self, scores: list[Scored], rng: np.random.Generator) -> tuple[Configuration, str]:
         model = _Model(self, scores, rng)
@@ -242,7 +254,7 @@ class _Model:
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
         others = _others(optimizer, scores)
-        self.prior: SimulatorPrior | ResourceModel | None = None
+        self.prior: PriorMean | ResourceModel | None = None
         if all(scored.value > 0 for scored in scores):
             self.prior = optimizer.simulator_prior or self._costs(optimizer)
         if rng is not None and others.size:
@@ -272,7 +284,7 @@ class _Model:
         x = self.encoder.encode(self.units)
         if self.prior is not None:
             prior_mean = self.prior.at(x)
-            self.rho = fitted_rho(prior_mean, y) / spread
+            self.rho = fitted_rho(prior_mean, y, self.prior.expected_rho) / spread
             self.prior_level = float(prior_mean.mean())
         residuals = scaled - self._prior_mean(x)
         self.process = AdditiveProcess(self.layout, x, residuals, noise / spread**2)

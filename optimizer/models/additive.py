@@ -219,6 +219,19 @@ class AdditiveProcess:
         cross, features = wider._cross(x)
         return *self._answer(cross[:, : len(self._x)], features), cross @ wider._alpha
 
+    def part(self, number: int, features: Array) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the part of set ``number`` at its features (m, k), both (m,).
+
+        Features of differences give the part's differences: it is linear in them.
+        """
+        from scipy.linalg import cho_solve
+
+        amount = self.amounts[number]
+        cross = amount * features @ self._features[number].T
+        known = np.einsum("ij,ji->i", cross, cho_solve(self._factor, cross.T))
+        variance = amount * np.einsum("ij,ij->i", features, features) - known
+        return cross @ self._alpha, np.sqrt(np.maximum(variance, 0.0))
+
     def _answer(self, cross: Array, features: list[Array]) -> tuple[Array, Array]:
         from scipy.linalg import solve_triangular
 

@@ -30,6 +30,8 @@ EFFECT = 0.3  # prior standard deviation of a coefficient and of a trial's term,
 class ResourceModel:
     """The model fitted to encoded configurations x (n, columns) and the costs of these n trials by group, above 0."""
 
+    expected_rho = 1.0  # see ``simulator_prior.PriorMean``
+
     def __init__(
         self, space: SearchSpace, columns: Sequence[int], x: Array, taken: Sequence[Mapping[str, float]]
     ) -> None:

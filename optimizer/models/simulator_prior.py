@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,11 +29,32 @@ class Modelled(NamedTuple):
     log_ratio: float
 
 
+class PriorMean(Protocol):
+    """Prediction of the logarithm of the value, up to a constant, before anything is measured.
+
+    ``replaces_design``: whether its best configurations take the place of a start-up design; else they
+    alternate with it.
+    ``expected_rho``: the factor that it has before anything is measured.
+    """
+
+    replaces_design: bool
+    expected_rho: float
+
+    def at(self, x: Array) -> Array:
+        """Return the predicted logarithm at encoded configurations (m, columns), (m,)."""
+
+    def best(self, count: int) -> list[Configuration]:
+        """Return at most ``count`` feasible configurations that are predicted to be good, the best first."""
+
+
 class SimulatorPrior:
     """An additive process through modelled points, on a logarithmic scale.
 
     Raises InvalidInput for fewer than 2 points or one that is not finite, InvalidValue for one of another space.
     """
+
+    replaces_design = True
+    expected_rho = 1.0
 
     def __init__(self, space: SearchSpace, points: Sequence[Modelled]) -> None:
         if len(points) < 2 or not all(math.isfinite(point.log_ratio) for point in points):
@@ -68,19 +89,19 @@ class SimulatorPrior:
         return chosen
 
 
-def fitted_rho(predicted: Array, measured: Array) -> float:
-    """Return rho [KO00] of measured logarithms (n,) over predicted ones (n,): least squares drawn to 1, from 0 to 1.5.
+def fitted_rho(predicted: Array, measured: Array, expected: float = 1.0) -> float:
+    """Return rho [KO00] of measured logarithms (n,) over predicted ones (n,), from 0 to 1.5.
 
-    rho and the residual variance are estimated in turns.
+    It is found by least squares, drawn to ``expected``.  rho and the residual variance are estimated in turns.
     """
     g, y = predicted - predicted.mean(), measured - measured.mean()
     if len(g) < 2 or not np.any(g):
-        return 1.0
-    rho = 1.0
+        return expected
+    rho = expected
     for _ in range(10):
         residual = max(float(np.mean((y - rho * g) ** 2)), 1e-6)
         pull = residual / RHO_SPREAD**2
-        rho = (float(g @ y) + pull) / (float(g @ g) + pull)
+        rho = (float(g @ y) + pull * expected) / (float(g @ g) + pull)
     return float(np.clip(rho, 0.0, 1.5))
 
 

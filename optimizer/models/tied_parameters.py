@@ -12,7 +12,7 @@ Kowalczyk & Smola, ICML 2002; a process defined at knots, linear in between: Wil
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,12 +75,18 @@ class TiedParameters:
         return np.concatenate([weights.reshape(len(x), KNOTS) @ _ROOT, np.einsum("nms,m->ns", flags, weight)], axis=1)
 
 
-def tied_parameters(space: SearchSpace, columns: Sequence[int]) -> tuple[TiedParameters, ...]:
-    """Divide all parameters into sets of one or more.  ``columns``: number per parameter in the encoding."""
+def tied_parameters(
+    space: SearchSpace, columns: Sequence[int], kinds: Mapping[str, str] | None = None
+) -> tuple[TiedParameters, ...]:
+    """Divide all parameters into sets of one or more.
+
+    ``columns``: number per parameter in the encoding.  ``kinds``: group -> kind of group, which tied parameters then
+    have in common.
+    """
     begins = np.concatenate([[0], np.cumsum(columns)[:-1]]).astype(np.int64)
     sets: dict[object, list[int]] = {}
     for number, parameter in enumerate(space.parameters):
-        sets.setdefault(_tie_key(parameter), []).append(number)
+        sets.setdefault(((kinds or {}).get(parameter.group), _tie_key(parameter)), []).append(number)
     return tuple(_tied(space, np.array(members), begins) for members in sets.values())
 
 

@@ -76,7 +76,7 @@ FLAGS: Mapping[str, Any] = {
     "--allow-weaker": None, "--warm-up": "5s", "--minimal": 2, "--initial": "default", "--versus": None,
     "--target": None, "--time-limit": None, "--drift-every": 5, "--incremental": False, "--no-trace": False,
     "--reduce": "none", "--threshold": None, "--subject-to": None, "--also": None, "--history": None,
-    "--option": None, "--limits": None, "--prior": "none", "--placement": "none", "--profile": None,
+    "--transfer": None, "--option": None, "--limits": None, "--prior": "none", "--placement": "none", "--profile": None,
     "--domains": "2", "--json": False,
 }  # fmt: skip
 
@@ -124,6 +124,7 @@ def test_nothing_typed_is_the_declared_default() -> None:
         (("--reduce", "bottlenecks:f.yaml"), {"reduce": "bottlenecks", "bottlenecks": Path("f.yaml")}),
         (("--reduce", "screening:2026-a"), {"reduce": "screening", "screening": StudyId("2026-a")}),
         (("--history", "2026-a", "--history", "f.yaml"), {"history": (StudyId("2026-a"), Path("f.yaml"))}),
+        (("--transfer", "2026-a", "--transfer", "2026-b"), {"transfer": (StudyId("2026-a"), StudyId("2026-b"))}),
         (("--option", "x=1", "--option", "y=[a"), {"options": {"x": 1, "y": "[a"}}),
         (("--rates", "100,200,300"), {"rates": (100.0, 200.0, 300.0)}),
         (
@@ -198,6 +199,7 @@ BODY: Mapping[str, Any] = {
     },
     "thresholds": NUMBERS, "limits": NUMBERS,
     "history": {"items": {"pattern": f"^{ID}$", "type": "string"}, "maxItems": 20, "type": "array"},
+    "transfer": {"items": {"pattern": f"^{ID}$", "type": "string"}, "maxItems": 20, "type": "array"},
     "prior": {"default": "none", "enum": ["none", "twin"], "type": "string"},
     "placement": {"default": "none", "enum": ["none", "also", "only"], "type": "string"},
     "profile": {"default": False, "type": "boolean"},
