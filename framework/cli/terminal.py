@@ -147,7 +147,7 @@ def opening(console: Console, study: Study) -> None:
             console.print(f"left out, {count} times: {reason}", soft_wrap=True)
     taken = transfer_use(study, ())
     for sentence in taken.sentences if taken is not None else ():
-        console.print(f"takes over: {sentence}", markup=False, soft_wrap=True)
+        console.print(sentence, markup=False, soft_wrap=True)
 
 
 def summary(console: Console, summary: Summary) -> None:

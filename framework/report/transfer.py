@@ -34,7 +34,7 @@ class TransferUse:
     """Effects from other studies.
 
     ``learns``: whether the optimizer learns from them; others start at the best that they promise.  ``weight``: factor
-    by which measurements so far multiply them, from 0 (contradicted) to 1.5; None before there are two of them.
+    by which measurements so far multiply them, from 0 (not confirmed) to 1.5; None before there are two of them.
     """
 
     sources: tuple[TakenOver, ...]
@@ -45,7 +45,7 @@ class TransferUse:
     def sentences(self) -> tuple[str, ...]:
         """Sentences that say what was taken over from each source, and with which weight."""
         taken = [
-            f"from study {source.study} of {source.application}: "
+            f"taken over from study {source.study} of {source.application}: "
             + "; ".join(f"{server}: {', '.join(names)}" for server, names in source.parameters.items())
             for source in self.sources
         ]
@@ -53,8 +53,10 @@ class TransferUse:
             return (*taken, "the optimizer does not learn from other applications; it started at the best they promise")
         if self.weight is None:
             return tuple(taken)
-        agreed = "as far as measured" if self.weight > 0 else "the measurements contradict it"
-        return (*taken, f"what was taken over has the weight {self.weight:.2f} now ({agreed}; 1: as there, 0: unused)")
+        return (
+            *taken,
+            f"what was taken over has the weight {self.weight:.2f} now (1: as there, 0: not confirmed here)",
+        )
 
 
 def transfer_use(study: Study, trials: Sequence[Trial]) -> TransferUse | None:

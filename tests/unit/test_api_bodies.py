@@ -59,6 +59,7 @@ def refused(here: Here, path: str, body: Any) -> str:
         {"reduce": "bottlenecks", "bottlenecks": ["{}"]},
         {"history": ["{}"]},
         {"history": ["../{}"]},
+        {"transfer": ["../{}"]},
         {"initial": "{}"},
         {"rivals": ["{}"]},
         {"profile": "{}", "placement": "only"},

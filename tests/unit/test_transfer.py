@@ -112,7 +112,7 @@ def test_it_is_shown_with_its_weight(tailor: Opened, source: Study) -> None:
     assert "What was taken over from other applications" in tailor.results.page(study)
     console = Console(width=200, record=True)
     terminal.opening(console, study)
-    assert f"takes over: from study {source.id} of other: memcached: " in console.export_text()
+    assert f"taken over from study {source.id} of other: memcached: " in console.export_text()
 
 
 def test_a_study_without_it_says_nothing(tailor: Opened, source: Study) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from optimizer import candidates
 from optimizer.algorithms.tailor import Tailor
 from optimizer.models import additive
-from optimizer.sampling import latin_hypercube, values_are_few
+from optimizer.sampling import latin_hypercube, middle, values_are_few
 from optimizer.space import Configuration
 
 NONE = 10**9  # more members than any set of tied parameters has
@@ -85,4 +85,4 @@ class PartsAlone(Tailor):
     """The parts of the model of small spaces without their start."""
 
     def _design_point(self, number: int, size: int) -> Configuration:
-        return self._middle() if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
+        return middle(self.space) if number == 0 else self._part_of_the_way(self._design_points(size)[number], number)
