@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizer.models.covariance import matern, products_of
 from optimizer.models.tied_parameters import LENGTH, TiedParameters, tied_parameters
 from optimizer.space import SearchSpace
 
@@ -269,7 +270,7 @@ class AdditiveProcess:
         total = np.zeros((len(x), len(self._x)))
         scaled = np.sqrt(self.inverse)[self.layout.parameter]
         new, old = x * scaled, self._x * scaled
-        products = [_products(new[:, columns], old[:, columns]) for columns in self._columns]
+        products = [products_of(new[:, columns], old[:, columns]) for columns in self._columns]
         for begin in range(0, len(x), BLOCK_ROWS):
             rows = slice(begin, begin + BLOCK_ROWS)
             block = total[rows]
@@ -279,8 +280,8 @@ class AdditiveProcess:
                 np.maximum(distance, 0.0, out=distance)
                 squared += distance
                 if len(self._parts) > 1:
-                    block += _matern(distance, self._parts[index][1], self.variances[index])
-            block += _matern(squared, self._parts[0][1], self.variances[0])
+                    block += matern(distance, self._parts[index][1], self.variances[index])
+            block += matern(squared, self._parts[0][1], self.variances[0])
         features = [math.sqrt(amount) * f for amount, f in zip(self.amounts, self.layout.features(x), strict=True)]
         for new_features, old_features, amount in zip(features, self._features, self.amounts, strict=True):
             total += new_features @ (math.sqrt(amount) * old_features).T
@@ -355,24 +356,6 @@ def _parts(layout: Layout) -> list[tuple[NDArray[np.int64], float]]:
 def _groups(parts: list[tuple[NDArray[np.int64], float]]) -> list[tuple[NDArray[np.int64], float]]:
     """Return the parts of the groups, or the joint part if there are none: each parameter is in exactly one."""
     return parts[1:] or parts
-
-
-def _products(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return two matrices (m, k + 2), (k + 2, n) whose product is the squared distances of a (m, k) and b (n, k)."""
-    left = np.column_stack([-2.0 * a, (a * a).sum(axis=1), np.ones(len(a))])
-    return left, np.column_stack([b, np.ones(len(b)), (b * b).sum(axis=1)]).T
-
-
-def _matern(squared: Array, factor: float, variance: float) -> Array:
-    """Return v m(r) in the array of the squared distances: allocating large arrays takes longer than filling them."""
-    squared *= 5.0 * factor
-    r = np.sqrt(squared)
-    squared /= 3.0
-    squared += r
-    squared += 1.0
-    np.subtract(math.log(variance), r, out=r)
-    squared *= np.exp(r, out=r)
-    return squared
 
 
 def _prior(layout: Layout, parts: int) -> tuple[Array, Array]:
