@@ -247,9 +247,10 @@ class _Model:
         weights = optimizer.priors()
         weights = np.ones(len(self.space)) if weights is None else np.maximum(weights, 0.05)
         own = optimizer.own_priors()
-        self.layout = Layout.of(
-            self.space, self.encoder.columns, np.maximum(own / (own.mean() or 1.0), 0.05), alone=optimizer.few_values
-        )
+        own = np.maximum(own / (own.mean() or 1.0), 0.05)
+        self.layout = Layout.of(self.space, self.encoder.columns, own, alone=optimizer.few_values)
+        # Of limits only the place matters where they are reached; parts of single parameters made it less certain.
+        self._layout_of_limits = Layout.of(self.space, self.encoder.columns, own)
         configurations = [scored.configuration for scored in scores]
         self.units = self.encoder.units(configurations)
         y, noise = _values(optimizer, scores)
@@ -341,7 +342,7 @@ class _Model:
             spread = float(np.std(y))
             if spread > 0 and len(y) > 1:
                 scaled = np.clip((y - float(np.mean(y))) / spread, -2.5, 2.5)
-                process = AdditiveProcess(self.layout, x[known], scaled, np.zeros(len(y)))
+                process = AdditiveProcess(self._layout_of_limits, x[known], scaled, np.zeros(len(y)))
                 self.limits.append((process, -float(np.mean(y)) / spread))
 
     def gain(self, units: Array) -> Array:
