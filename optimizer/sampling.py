@@ -81,7 +81,7 @@ def values_are_few(space: SearchSpace) -> bool:
 def latin_hypercube(space: SearchSpace, count: int, rng: np.random.Generator) -> list[Configuration]:
     """Return ``count`` configurations, one in each stratum of every parameter (McKay, Beckman & Conover 1979).
 
-    Strata of the parameters of an equation are those of ``SearchSpace.spread``.  Points that coincide on a coarse space
+    Strata of the parameters of an equation are those of ``space.cube.spread``.  Points that coincide on a coarse space
     or break a constraint are kept: the caller replaces those that it cannot use.
     """
     return [from_cube(space, point) for point in strata(len(space), count, rng)]

@@ -8,10 +8,13 @@ from typing import Any
 
 from framework.bench import Backends, Bench, Colocation, Watch
 from framework.bootstrap.adapters import Opened, assembled
+from framework.config.space import search_space
+from framework.model import Study, StudyPlan, StudyState
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
-from framework.testing.pretend import PretendMachine, pretend_application, pretend_kind, pretend_types
+from framework.study.procedure import Procedure
+from framework.testing.pretend import MACHINE, PretendMachine, pretend_application, pretend_kind, pretend_types
 from framework.traces.files import read_all
 
 
@@ -52,3 +55,17 @@ def pretend_tailor(
         **more,
     )
     return assembled(backends, database), database
+
+
+def begun(bench: Bench, plan: StudyPlan) -> tuple[Study, Procedure]:
+    """Create the study ``s1`` of a bench's application; return it with its procedure."""
+    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
+    study = Study("s1", "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "pretend")
+    bench.store.create(study)
+    return study, Procedure(bench, study, space)
+
+
+def again(bench: Bench) -> Procedure:
+    """Return the procedure of ``s1`` as another process would open it."""
+    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
+    return Procedure(bench, bench.store.get("s1"), space)

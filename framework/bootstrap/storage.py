@@ -1,4 +1,4 @@
-"""Where studies are kept below TAILOR_HOME, or on a database server."""
+"""The place of studies: below TAILOR_HOME, or on a database server."""
 
 from __future__ import annotations
 

@@ -170,6 +170,8 @@ def summary(console: Console, summary: Summary) -> None:
         console.print(_recommendation(lines, console.width >= EXPLAINED))
         if summary.rest:
             console.print(f"{escape(summary.rest)}; the report lists them", soft_wrap=True)
+        if any(len(line.services) > 1 for line in lines[:MOST_LINES]):
+            console.print("the report names the services", soft_wrap=True)
     console.print(f"[bold]{summary.headline}[/]", soft_wrap=True)
     for line in rate_lines(summary.verdict) if summary.verdict is not None else ():
         console.print(line, soft_wrap=True)
@@ -192,13 +194,14 @@ def _recommendation(lines: Sequence[RecommendedChange], explained: bool) -> Tabl
     """Make a table of the first lines of a recommendation; ``explained``: with what each is for."""
     table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
     table.add_column("parameter", no_wrap=True)
-    for column in ("default", "best", "in", "gain"):
+    for column in ("default", "best", "services"):
         table.add_column(column, overflow="fold")
+    table.add_column("gain", no_wrap=True)
     if explained:
         table.add_column("what it is for", overflow="fold")
     for line in lines[:MOST_LINES]:
         risk = "" if line.risk == "none" else f" (can cost {line.risk})"
-        row = (line.label, line.default, line.value + risk, line.where, line.effect)
+        row = (line.label, line.default, line.value + risk, line.briefly, line.effect)
         table.add_row(*map(escape, row), *([escape(line.description)] if explained else []))
     return table
 

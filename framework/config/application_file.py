@@ -71,14 +71,14 @@ class LoadEntry(Strict):
 
 
 class Counters(Strict):
-    """Where every service of the application's own tells how many spans it created and exported."""
+    """Address at which every service of the application's own tells how many spans it created and exported."""
 
     port: Port
     path: str = Field(pattern="^/")
 
 
 class TracingEntry(Strict):
-    """Where spans are read."""
+    """Source of the spans."""
 
     service: Name
     port: Port = 16686
@@ -100,7 +100,7 @@ class HookEntry(Strict):
 
 
 class HooksEntry(Strict):
-    """When the application's own commands run."""
+    """The application's own commands, by the time at which they run."""
 
     seed: HookEntry | None = None
     prepare: HookEntry | None = None

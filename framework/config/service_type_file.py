@@ -77,7 +77,7 @@ class Http(Strict):
 
 
 class ProbeEntry(Strict):
-    """How one number or word is read from a running service."""
+    """Reading of a number or word from a running service."""
 
     command: Annotated[list[Text], Field(min_length=1)] | None = None
     pattern: Pattern | None = None

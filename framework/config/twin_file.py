@@ -89,7 +89,7 @@ class EdgeEntry(Strict):
 
 
 class HostEntry(Strict):
-    """Where services run."""
+    """Hosts and places of the services."""
 
     name: Name
     cores: Annotated[int, Field(ge=1, le=4096)]

@@ -52,6 +52,11 @@ class RecommendedChange:
         return self.services[0] if count == 1 else f"{count} services: {', '.join(self.services)}"
 
     @property
+    def briefly(self) -> str:
+        """The services for one line of a terminal: the name of a single one, the number of several."""
+        return self.services[0] if len(self.services) == 1 else str(len(self.services))
+
+    @property
     def effect(self) -> str:
         """The expected and the shown gain with their intervals, as text; empty where there is neither."""
         texts = [] if self.expected is None else [f"{_percent(self.expected)} expected"]

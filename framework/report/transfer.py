@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.model import Study, Trial
-from framework.study.observations import in_space, transfer_prior
+from framework.study.observations import searched_space, transfer_prior, valued_observations
 from optimizer.errors import OptimizerError
 from optimizer.models.effects import own_name
 from optimizer.models.simulator_prior import fitted_rho
@@ -64,7 +63,7 @@ def transfer_use(study: Study, trials: Sequence[Trial]) -> TransferUse | None:
     transfer = study.decisions.transfer
     if transfer is None:
         return None
-    space = _searched(study)
+    space = searched_space(SearchSpace.from_dict(study.space), study.decisions.reduction)
     prior = transfer_prior(transfer, space)
     used = set(prior.parameters) if prior is not None else set()
     here: dict[str, dict[str, None]] = {}
@@ -80,14 +79,6 @@ def transfer_use(study: Study, trials: Sequence[Trial]) -> TransferUse | None:
     return TransferUse(tuple(sources), _learns(study.plan.optimizer), _weight(study, trials, space, prior))
 
 
-def _searched(study: Study) -> SearchSpace:
-    """Return the space that is searched: the study's own, or what its reduction kept of it."""
-    space, reduction = SearchSpace.from_dict(study.space), study.decisions.reduction
-    if reduction is None:
-        return space
-    return space.subset(parameter.name for parameter in space.parameters if parameter.group in reduction.kept)
-
-
 def _learns(optimizer: str) -> bool:
     with suppress(OptimizerError):  # a plug-in that is gone: nobody knows
         return load(optimizer).uses_simulator_prior
@@ -96,15 +87,11 @@ def _learns(optimizer: str) -> bool:
 
 def _weight(study: Study, trials: Sequence[Trial], space: SearchSpace, prior: TransferPrior | None) -> float | None:
     """Return the factor that the measured values give the prior mean, as ``tailor`` computes it for its next ask."""
-    default = SearchSpace.from_dict(study.space).default()
-    configurations, logarithms = [], []
-    for trial in trials:
-        if trial.purpose in ("default", "search") and trial.told_value is not None and trial.told_value > 0:
-            configuration = in_space(trial, space, study.decisions.edits, default)
-            if configuration is not None:
-                configurations.append(configuration)
-                logarithms.append(math.log(trial.told_value))
-    if prior is None or len(set(configurations)) < 2:
+    valued = [observation for _, observation in valued_observations(study, trials, space)]
+    known = [(observation.configuration, observation.value) for observation in valued if (observation.value or 0) > 0]
+    if prior is None or len({configuration for configuration, _ in known}) < 2:
         return None
+    configurations = [configuration for configuration, _ in known]
+    logarithms = np.log([value for _, value in known if value is not None])
     encoder = Encoder(space)
-    return fitted_rho(prior.at(encoder.encode(encoder.units(configurations))), np.array(logarithms), prior.expected_rho)
+    return fitted_rho(prior.at(encoder.encode(encoder.units(configurations))), logarithms, prior.expected_rho)

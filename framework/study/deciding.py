@@ -30,6 +30,8 @@ from framework.model.events import (
     TwinAsked,
     WarmupLengthened,
 )
+from framework.study.observations import searched_space
+from framework.study.planning import arms_of_verdict
 from framework.study.search_model import LEAST_TRIALS, outlook
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.analysis.small_recommendation import SmallRecommendation as Proposed
@@ -90,8 +92,7 @@ class Decider:
                 screened=plan.screened,
             )
             self._record(replace(self.decisions, reduction=reduction), SpaceReduced(reduction))
-        kept = set(reduction.kept)
-        return space.subset(parameter.name for parameter in space.tuned if parameter.group in kept)
+        return searched_space(space, reduction)
 
     def prior(self, space: SearchSpace) -> None:
         """Ask the application's twin for its predictions over ``space``.  Raises InputError where it has no twin."""
@@ -120,7 +121,7 @@ class Decider:
         if plan.time_limit_s is None or self.decisions.iterations is not None:
             return
         per_trial = default.phases["total"]
-        per_pair = (2 + bool(plan.minimal) + len(plan.rivals)) * per_trial / plan.repetitions
+        per_pair = arms_of_verdict(plan) * per_trial / plan.repetitions
         left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
         affordable = max(1, int(left_s / (per_trial * drift)))

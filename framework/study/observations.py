@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from framework.critical_path.reduce import evidence_of, priors
 from framework.model import Objective, Study, Trial, TrialState, cpu_us_per_request
-from framework.model.decisions import ImportedResults, ModelledPoint, SpaceEdit, Transfer
+from framework.model.decisions import ImportedResults, ModelledPoint, Reduction, SpaceEdit, Transfer
 from framework.objective import constraints, others
 from optimizer.errors import NotOfThisSpace
 from optimizer.models.simulator_prior import Modelled
@@ -92,6 +92,14 @@ def valued_observations(study: Study, trials: Sequence[Trial], space: SearchSpac
             error = None if trial.standard_error is None else abs(value) * trial.standard_error
             valued.append((trial, Observation(point, ObservationState.COMPLETED, value, error, trial.ask)))
     return valued
+
+
+def searched_space(space: SearchSpace, reduction: Reduction | None) -> SearchSpace:
+    """Return the part of a study's space that it searches: the services that its reduction kept."""
+    if reduction is None:
+        return space
+    kept = set(reduction.kept)
+    return space.subset(parameter.name for parameter in space.tuned if parameter.group in kept)
 
 
 def transfer_prior(transfer: Transfer | None, space: SearchSpace) -> TransferPrior | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from framework.model import Study, Trial
-from framework.study.observations import valued_observations
+from framework.study.observations import searched_space, valued_observations
 from optimizer.analysis.fitted import Fitted, fitted
 from optimizer.analysis.model_fit import ModelFit, model_fit
 from optimizer.analysis.stopping import expected_gain
@@ -51,7 +51,7 @@ class SearchModel:
 
 def search_model(study: Study, trials: Sequence[Trial]) -> SearchModel | None:
     """Return the model of a study; None for fewer than 8 or more than 500 configurations, or equal values."""
-    space = _searched(study)
+    space = searched_space(SearchSpace.from_dict(study.space), study.decisions.reduction)
     valued = valued_observations(study, trials, space)
     model = fitted(space, [observation for _, observation in valued])
     if model is None:
@@ -98,12 +98,3 @@ def _comparison_noise(trials: Sequence[Trial], pairs: int) -> float | None:
         if trial.standard_error and trial.purpose in ("default", "search", "drift"):
             return trial.standard_error * (math.sqrt(2.0 * repetitions / pairs) if pairs and repetitions else 1.0)
     return None
-
-
-def _searched(study: Study) -> SearchSpace:
-    """Return the space that the study searched: without services that its reduction left out."""
-    space, reduction = SearchSpace.from_dict(study.space), study.decisions.reduction
-    if reduction is None:
-        return space
-    kept = set(reduction.kept)
-    return space.subset(parameter.name for parameter in space.parameters if parameter.group in kept)

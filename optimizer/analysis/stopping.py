@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from optimizer.analysis.fitted import Fitted
 from optimizer.candidates import Neighbourhood
 from optimizer.models.surrogate import one_thread
+from optimizer.space.cube import spread
 
 Array = NDArray[np.float64]
 
@@ -33,8 +34,7 @@ class ExpectedGain:
     """Gain that the best next trial is expected to bring, as a fraction of the best value; 0 where all is tried.
 
     It is a model's expectation of the best of many candidates, and larger than what trials gain on average.
-
-    ``noise``: standard deviation of one measured value by the model, as the same kind of fraction.
+    ``noise``: standard deviation of one measured value by the model, a fraction of the best value too.
     """
 
     gain: float
@@ -79,7 +79,7 @@ def _candidates(
     points = np.concatenate(
         [
             *(near([best], step, CANDIDATES, rng) for step in STEPS),
-            model.encoder.snap(rng.random((CANDIDATES, len(model.space)))),
+            model.encoder.snap(spread(model.space, rng.random((CANDIDATES, len(model.space))))),
         ]
     )
     gain = _improvement(model, points, lowest, noise)

@@ -18,7 +18,7 @@ from optimizer.models.additive import AdditiveProcess, Array, Layout
 from optimizer.models.surrogate import Encoder, one_thread
 from optimizer.space import Configuration, SearchSpace
 
-RHO_SPREAD = 0.5  # standard deviation of rho around 1 before anything is measured
+RHO_SPREAD = 0.5  # standard deviation of rho around what is expected, before anything is measured
 LOG_ERROR = 0.02  # standard deviation of a modelled logarithm: the simulation's noise
 
 
@@ -32,9 +32,8 @@ class Modelled(NamedTuple):
 class PriorMean(Protocol):
     """Prediction of the logarithm of the value, up to a constant, before anything is measured.
 
-    ``replaces_design``: whether its best configurations take the place of a start-up design; else they
-    alternate with it.
-    ``expected_rho``: the factor that it has before anything is measured.
+    ``replaces_design``: whether its best configurations take the place of a start-up design; else they alternate with
+    it.  ``expected_rho``: the factor that it has before anything is measured.
     """
 
     replaces_design: bool

@@ -113,8 +113,8 @@ class TransferPrior:
         """Return at most ``count`` feasible configurations that are predicted to be good, the best first.
 
         The best configuration of another application, carried over, comes first.  The others change the parameters
-        that matter most, for a part of the gain that all promise: changes of little effect
-        bring risks (memory that runs out) and no gain.
+        that matter most, for a part of the gain that all promise: changes of little effect bring risks (memory that
+        runs out) and no gain.
         """
         chosen: list[Configuration] = []
         candidates = [self._changed([(name, table.carried) for name, table in self._tables.items()])]
@@ -161,7 +161,7 @@ def _table(key: tuple[str, str], parameter: Parameter, first: int, effects: Sequ
     nodes = np.array([(parameter.to_unit(value) - begin) / (stop - begin) for value in ordered])
     hot = math.sqrt(0.5) if parameter.kind == "categorical" else 1.0
     if parameter.kind == "boolean":  # one column
-        values, changes, deviations, nodes = (False, True), changes, deviations, np.array([0.0, 1.0])
+        nodes = np.array([0.0, 1.0])
     carried = _nearest(parameter, values, effects[0].best)
     return _Table(key, values, share * changes, share * deviations, first, nodes, hot, carried)
 

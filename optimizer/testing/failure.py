@@ -1,4 +1,4 @@
-"""How a check of the conformance kit fails."""
+"""Failure of a check of the conformance kit."""
 
 from __future__ import annotations
 

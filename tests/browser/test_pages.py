@@ -16,8 +16,8 @@ from framework.report.trace_page import trace_page
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine, larger_is_faster
 from framework.traces.files import read_all
-from tests.fakes import pretend_bench
-from tests.unit.test_procedure import start
+from tests.fakes import begun, pretend_bench
+from tests.unit.test_procedure import PLAN
 
 REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real"
 WIDTHS = (1400, 800)
@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A study's report, an analysis, and a comparison of two."""
     directory = tmp_path_factory.mktemp("pages")
     bench = pretend_bench(directory, PretendMachine(VirtualClock(), larger_is_faster, noise=0.02))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     finished = procedure.run()
     trials = list(bench.store.trials(study.id))
     media, hotel = (analyse(read_all([str(path)]), View()) for path in sorted(REAL.glob("*.json.gz"))[1::-1])

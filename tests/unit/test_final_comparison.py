@@ -155,7 +155,7 @@ def test_a_risky_change_stays_where_it_shows_a_gain_of_its_own(tmp_path: Path) -
 
 @pytest.mark.parametrize("refused", [1, 2])
 def test_a_risky_change_that_shows_no_gain_goes_back(tmp_path: Path, refused: int) -> None:
-    """What is left was measured beside it where a single one goes back; else it is compared on new pairs."""
+    """Where a single change goes back, the rest was measured beside it; else the rest is compared on new pairs."""
     bench, _ = begun(tmp_path, larger_is_faster, replace(PLAN, minimal=1))
     risky = [
         ExpectedChange(("cache.policy",), "b", -0.1, 0.1, "data"),

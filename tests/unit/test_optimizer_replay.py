@@ -18,8 +18,8 @@ from framework.model import TrialState
 from optimizer.benchmark.replay import Replay, Result
 from optimizer.errors import InvalidInput
 from optimizer.space import Parameter, SearchSpace
-from tests.fakes import pretend_bench
-from tests.unit.test_procedure import PLAN, machine, start
+from tests.fakes import begun, pretend_bench
+from tests.unit.test_procedure import PLAN, machine
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = SearchSpace([Parameter(name, "real", 0.5, low=0.0, high=1.0) for name in ("a", "b")])
@@ -56,7 +56,7 @@ def test_a_record_that_says_too_little_is_refused() -> None:
 
 def test_a_study_becomes_a_record_and_a_problem(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
-    study, procedure = start(bench, replace(PLAN, iterations=12))
+    study, procedure = begun(bench, replace(PLAN, iterations=12))
     finished = procedure.run()
     trials = bench.store.trials(study.id)
     path = tmp_path / "record.json"

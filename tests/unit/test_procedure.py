@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from framework.bench import Bench
-from framework.config.space import search_space
 from framework.errors import DeploymentFailed, TestbedUnavailable, TrialFailed
-from framework.model import Study, StudyPlan, StudyState, Trial, TrialState
+from framework.model import StudyPlan, Trial, TrialState
 from framework.report.summary import summarise
-from framework.study.procedure import Procedure
 from framework.testing.clock import VirtualClock
-from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
-from tests.fakes import pretend_bench
+from framework.testing.pretend import PretendMachine, larger_is_faster
+from tests.fakes import again, begun, pretend_bench
 
 PLAN = StudyPlan(
     "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=100.0, seed=1, pairs=6,
@@ -29,26 +26,13 @@ def machine(scale: Callable[[Any], float] = larger_is_faster, **options: Any) ->
     return PretendMachine(VirtualClock(), scale, **options)
 
 
-def start(bench: Bench, plan: StudyPlan = PLAN) -> tuple[Study, Procedure]:
-    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    study = Study("s1", "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "pretend")
-    bench.store.create(study)
-    return study, Procedure(bench, study, space)
-
-
-def again(bench: Bench) -> Procedure:
-    """Return the procedure as another process would open it."""
-    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    return Procedure(bench, bench.store.get("s1"), space)
-
-
 def purposes(trials: list[Trial]) -> list[str]:
     return [t.purpose for t in trials if t.state is not TrialState.ABORTED]
 
 
 def test_a_study_measures_the_default_first_and_ends_with_fresh_pairs(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     finished = procedure.run()
     trials = list(bench.store.trials(study.id))
     order = purposes(trials)
@@ -67,7 +51,7 @@ def test_a_study_measures_the_default_first_and_ends_with_fresh_pairs(tmp_path: 
 def test_trials_are_read_from_the_store_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole study with the latencies of every request takes long to read."""
     bench = pretend_bench(tmp_path, machine(noise=0.02))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     read: list[str] = []
     trials = bench.store.trials
 
@@ -87,7 +71,7 @@ def test_trials_are_read_from_the_store_once(tmp_path: Path, monkeypatch: pytest
 
 def test_the_verdict_pairs_share_arrivals_and_differ_in_order(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     procedure.run()
     verdict = [t for t in bench.store.trials(study.id) if t.purpose == "verdict"]
     firsts = {t.pair: t.label for t in reversed(verdict)}
@@ -97,7 +81,7 @@ def test_the_verdict_pairs_share_arrivals_and_differ_in_order(tmp_path: Path) ->
 
 def test_where_nothing_is_better_there_is_no_claim_and_no_pair(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(scale=lambda c: 10.0 + abs(int(c["cache.size"]) - 10)))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     assert procedure.run().verdict is None
     assert "verdict" not in purposes(list(bench.store.trials(study.id)))
 
@@ -108,7 +92,7 @@ def test_failed_trials_do_not_end_a_study(tmp_path: Path) -> None:
             raise DeploymentFailed("exited with code 1", "cache", "out of memory")
 
     bench = pretend_bench(tmp_path, machine(on_deploy=breaks))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     finished = procedure.run()
     failed = [t for t in bench.store.trials(study.id) if t.state is TrialState.FAILED]
     assert failed
@@ -124,7 +108,7 @@ def test_a_default_that_cannot_be_measured_ends_the_study_until_it_can(tmp_path:
             raise DeploymentFailed("exited with code 1", "cache", "bad flag")
 
     bench = pretend_bench(tmp_path, machine(on_deploy=breaks))
-    _, procedure = start(bench)
+    _, procedure = begun(bench, PLAN)
     with pytest.raises(TrialFailed, match="bad flag"):
         procedure.run()
     broken.clear()
@@ -142,7 +126,7 @@ def test_an_engine_that_goes_away_for_a_moment_is_waited_for(tmp_path: Path) -> 
 
     pretend.on_deploy = away
     bench = pretend_bench(tmp_path, pretend)
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     procedure.run()
     aborted = [t for t in bench.store.trials(study.id) if t.state is TrialState.ABORTED]
     assert len(aborted) == 2
@@ -153,7 +137,7 @@ def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_
     """The interrupted study tries the same configurations and measures nothing finished again."""
     (tmp_path / "whole").mkdir()
     whole = pretend_bench(tmp_path / "whole", machine())
-    start(whole)[1].run()
+    begun(whole, PLAN)[1].run()
     expected = [t.configuration for t in whole.store.trials("s1") if t.purpose in ("search", "verdict")]
 
     class Killed(BaseException):
@@ -166,7 +150,7 @@ def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_
     pretend = machine(on_deploy=kill)
     bench = pretend_bench(tmp_path, pretend)
     with pytest.raises(Killed):
-        start(bench)[1].run()
+        begun(bench, PLAN)[1].run()
     pretend.on_deploy = lambda count: None
     finished = again(bench).run()
     trials = [t for t in bench.store.trials("s1") if t.state is not TrialState.ABORTED]
@@ -179,7 +163,7 @@ def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_
 
 def test_an_invalid_repetition_is_measured_again_and_kept_with_its_reason(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(invalid_once={1}))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     procedure.run()
     default = bench.store.trials(study.id)[0]
     assert [bool(m.invalid) for m in default.measurements] == [True, False, False]
@@ -189,7 +173,7 @@ def test_an_invalid_repetition_is_measured_again_and_kept_with_its_reason(tmp_pa
 
 def test_a_repetition_that_stays_invalid_leaves_the_trial_without_a_value(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(invalid_once={5, 6, 7}))
-    study, procedure = start(bench, replace(PLAN, drift_every=0))
+    study, procedure = begun(bench, replace(PLAN, drift_every=0))
     procedure.run()
     [failed] = [t for t in bench.store.trials(study.id) if t.state is TrialState.FAILED]
     assert failed.value is None
@@ -199,7 +183,7 @@ def test_a_repetition_that_stays_invalid_leaves_the_trial_without_a_value(tmp_pa
 def test_a_clear_loser_is_not_repeated(tmp_path: Path) -> None:
     scale = lambda c: 100.0 if c["cache.size"] != 10 else 10.0  # noqa: E731  # a one-line landscape
     bench = pretend_bench(tmp_path, machine(scale=scale))
-    study, procedure = start(bench)
+    study, procedure = begun(bench, PLAN)
     procedure.run()
     searched = [t for t in bench.store.trials(study.id) if t.purpose == "search"]
     assert all(len(t.measurements) == 1 for t in searched if t.configuration["cache.size"] != 10)
@@ -207,7 +191,7 @@ def test_a_clear_loser_is_not_repeated(tmp_path: Path) -> None:
 
 def test_a_target_stops_the_search_once_confirmed(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine())
-    study, procedure = start(bench, replace(PLAN, iterations=40, target_ms=20.0))
+    study, procedure = begun(bench, replace(PLAN, iterations=40, target_ms=20.0))
     procedure.run()
     trials = list(bench.store.trials(study.id))
     assert "confirm" in purposes(trials)
@@ -216,7 +200,7 @@ def test_a_target_stops_the_search_once_confirmed(tmp_path: Path) -> None:
 
 def test_a_time_limit_becomes_a_number_of_configurations(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine())
-    study, procedure = start(bench, replace(PLAN, iterations=100, time_limit_s=1200.0))
+    study, procedure = begun(bench, replace(PLAN, iterations=100, time_limit_s=1200.0))
     procedure.run()
     recorded = bench.store.get(study.id)
     assert recorded.plan.iterations == 100, "the plan stays as it was asked for"
@@ -227,7 +211,7 @@ def test_a_time_limit_becomes_a_number_of_configurations(tmp_path: Path) -> None
 
 def test_rivals_are_compared_in_the_same_pairs(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
-    study, procedure = start(bench, replace(PLAN, rivals={"expert": {"cache.size": 9}}))
+    study, procedure = begun(bench, replace(PLAN, rivals={"expert": {"cache.size": 9}}))
     finished = procedure.run()
     assert set(finished.rivals) == {"expert", "default to expert"}
     labels = {t.label for t in bench.store.trials(study.id) if t.purpose == "verdict"}
@@ -237,7 +221,7 @@ def test_rivals_are_compared_in_the_same_pairs(tmp_path: Path) -> None:
 def test_without_a_search_named_configurations_are_compared_with_the_default(tmp_path: Path) -> None:
     bench = pretend_bench(tmp_path, machine(noise=0.02))
     rivals = {"expert": {"cache.size": 20}, "other": {"cache.size": 40}}
-    study, procedure = start(bench, replace(PLAN, optimizer="dds", iterations=0, rivals=rivals))
+    study, procedure = begun(bench, replace(PLAN, optimizer="dds", iterations=0, rivals=rivals))
     finished = procedure.run()
     trials = bench.store.trials(study.id)
     assert [t.label for t in trials if t.purpose != "verdict"] == ["default"]
@@ -252,5 +236,5 @@ def test_every_optimizer_runs_a_study(tmp_path: Path) -> None:
     for name in ("random", "dds", "dds-grow", "bo-gp"):
         (tmp_path / name).mkdir()
         bench = pretend_bench(tmp_path / name, machine(noise=0.05))
-        _, procedure = start(bench, replace(PLAN, optimizer=name, pairs=2))
+        _, procedure = begun(bench, replace(PLAN, optimizer=name, pairs=2))
         assert procedure.run().best is not None

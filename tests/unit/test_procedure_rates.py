@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,124 +11,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framework.bench import Bench
-from framework.config.space import search_space
 from framework.controller import SETTLE_S, window_order
-from framework.errors import InputError, LoadFailed, TrialFailed
+from framework.errors import LoadFailed
 from framework.model import (
     LoadPlan,
     LoadResult,
-    Measurement,
     Objective,
     OutcomeConstraint,
     Running,
-    Study,
-    StudyId,
-    StudyPlan,
-    StudyState,
-    Term,
-    Trial,
     TrialState,
-    TuneRequest,
     Usage,
 )
 from framework.model.spans import SpanTable
 from framework.ports.testbed import Progress
-from framework.report.page import page
-from framework.report.summary import Summary, summarise
 from framework.study.planning import expected_windows
-from framework.study.procedure import Procedure
-from framework.study.warm_start import history
 from framework.testing.clock import VirtualClock
-from framework.testing.pretend import MACHINE, PretendMachine
-from optimizer.space import Configuration
-from tests.fakes import pretend_bench, pretend_tailor
-
-SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
-RATES = (100.0, 200.0, 300.0)
-PLAN = StudyPlan(
-    "app", "random", {}, iterations=6, repetitions=2, warmup_s=2.0, window_s=20.0, rate_rps=300.0, seed=1, pairs=6,
-    drift_every=3, rates=RATES,
-)  # fmt: skip
-
-NOISE = 0.08  # of the ratio of two p95 of 2,000 requests or more: three standard errors
-
-Latency = Callable[[Mapping[str, Any], float], float]
-"""(configuration, rate [requests/s]) -> median latency [ms]."""
-
-
-def better_everywhere(configuration: Mapping[str, Any], rate: float) -> float:
-    """Return 10 to 30 ms for the default's size of 10, less for larger ones: at the highest rate by more."""
-    return float(rate / 10 * (10 / configuration["cache.size"]) ** (rate / 600))
-
-
-def better_at_high_rates_only(configuration: Mapping[str, Any], rate: float) -> float:
-    """A larger cache helps at 200 and 300 requests/s and costs as much at 100."""
-    factor = 10 / configuration["cache.size"]
-    return float(rate / 10 * (factor**0.5 if rate > 100 else factor**-0.2))
-
-
-@dataclass
-class RatedMachine(PretendMachine):
-    """A pretend machine whose latency depends on the rate.  ``driven``: (number of the deployment, rate) so far.
-
-    ``on_load`` is called before each load with its rate, so that a test can fail it.  ``late``: numbers of the loads
-    (from 1) that are sent late, which makes their windows invalid.
-    """
-
-    latency: Latency = better_everywhere
-    driven: list[tuple[int, float]] = field(default_factory=list)
-    on_load: Callable[[float], None] = lambda rate: None
-    late: set[int] = field(default_factory=set)
-    fails: Callable[[Mapping[str, Any], float], bool] = lambda configuration, rate: False  # its requests
-
-    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
-        self.on_load(plan.rate_rps)
-        self.driven.append((len(self.deployed), plan.rate_rps))
-        self.scale = lambda configuration: self.latency(configuration, plan.rate_rps)
-        self.invalid_once = {len(self.deployed)} if len(self.driven) in self.late else set()
-        load = super().run(plan, running, usage, progress)
-        if self.fails(running.deployment.configuration, plan.rate_rps):
-            load = replace(load, ok=np.zeros(len(load.ok), np.bool_))
-        self._load = load
-        return load
-
-    def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
-        spans = super().read(running, start_ns, end_ns, expected)
-        assert self._load is not None
-        return replace(spans, error=np.full(len(spans), not self._load.ok.all()))
-
-
-def machine(latency: Latency = better_everywhere, **options: Any) -> RatedMachine:
-    return RatedMachine(VirtualClock(), lambda configuration: 1.0, latency=latency, **options)
-
-
-def start(directory: Path, rated: RatedMachine, plan: StudyPlan = PLAN, **changes: Any) -> tuple[Bench, Procedure]:
-    bench = pretend_bench(directory, rated)
-    if changes:
-        bench = replace(bench, application=replace(bench.application, **changes))
-    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    study = Study("s1", "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, "pretend")
-    bench.store.create(study)
-    return bench, Procedure(bench, study, space)
-
-
-def again(bench: Bench) -> Procedure:
-    """Return the procedure as another process would open it."""
-    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    return Procedure(bench, bench.store.get("s1"), space)
-
-
-def trials_of(bench: Bench, purpose: str = "") -> list[Trial]:
-    return [t for t in bench.store.trials("s1") if not purpose or t.purpose == purpose]
-
-
-def summary_of(bench: Bench) -> Summary:
-    return summarise(bench.store.get("s1"), trials_of(bench), bench.application, bench.types)
-
-
-def own_ratio(latency: Latency, configuration: Configuration, rate: float) -> float:
-    return latency(configuration, rate) / latency({**configuration, "cache.size": 10}, rate)
+from tests.fakes import again
+from tests.rated_machine import (
+    NOISE,
+    PLAN,
+    RATES,
+    RatedMachine,
+    better_at_high_rates_only,
+    better_everywhere,
+    machine,
+    own_ratio,
+    start,
+    summary_of,
+    trials_of,
+)
 
 
 def test_each_deployment_is_measured_at_each_rate(tmp_path: Path) -> None:
@@ -415,91 +323,3 @@ def test_the_time_limit_counts_all_rates(tmp_path: Path) -> None:
     assert finished.decisions.iterations is not None
     assert 5 < finished.decisions.iterations < 30
     assert bench.clock.monotonic() - began < 3600.0
-
-
-def test_the_report_and_the_documents_say_what_each_rate_gains(tmp_path: Path) -> None:
-    bench, procedure = start(tmp_path, machine(noise=0.02))
-    procedure.run()
-    summary = summary_of(bench)
-    assert summary.objective == "p95, worst of 3 rates"
-    assert summary.unit == "times the default"
-    assert summary.default is not None
-    assert summary.best is not None
-    assert summary.default.value.value == 1.0
-    assert summary.best.value.low < summary.best.value.value < 1.0
-    assert "at the worst of 3 rates (100 requests/s)" in summary.headline
-    html = page(summary, trials_of(bench))
-    assert html.count("<td>improvement</td>") == 3
-    assert "open loop at 100, 200 and 300 requests/s (worst case)" in html
-    assert "Latency distribution at 300 requests/s" in html
-    assert " at 200/s</span>" in html
-
-
-def test_an_objective_of_zero_ends_the_study_with_its_reason(tmp_path: Path) -> None:
-    objective = Objective(terms=(Term("errors"),))
-    _, procedure = start(tmp_path, machine(), objective=objective)
-    with pytest.raises(TrialFailed, match="a ratio, by which several rates are compared, needs values above 0"):
-        procedure.run()
-
-
-# ---------------------------------------------------------------------- above the procedure
-
-REQUEST = TuneRequest(SMALL, rates=RATES, iterations=4, repetitions=2, pairs=6, drift_every=0, minimal=0)
-
-
-def test_an_export_arrives_as_it_was(tmp_path: Path) -> None:
-    places = []
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-        places.append(pretend_tailor(tmp_path / name, machine(lambda c, rate: rate / 10, noise=0.05))[0])
-    here, there = places
-    study = here.studies.run(here.studies.create(REQUEST).id, lambda event: None)
-    assert study.plan.rates == RATES
-    assert study.plan.rate_rps == 300.0
-    path = tmp_path / "study.zip"
-    path.write_bytes(here.sharing.pack(study.id))
-    arrived = there.sharing.unpack(path)
-    assert (arrived.plan.rates, arrived.plan.over, arrived.verdict) == (RATES, "worst", study.verdict)
-    for sent, received in zip(here.store.trials(study.id), there.store.trials(study.id), strict=True):
-        assert sent.measurements == received.measurements
-        for first, second in zip(sent.measurements, received.measurements, strict=True):
-            assert first.rate_rps == second.rate_rps
-            np.testing.assert_array_equal(first.latencies_ms, second.latencies_ms)
-    for place in places:
-        place.close()
-
-
-def test_a_plan_of_impossible_rates_is_not_imported(tmp_path: Path) -> None:
-    here, _ = pretend_tailor(tmp_path, machine(lambda c, rate: rate / 10))
-    study = here.studies.create(REQUEST)
-    packed = zipfile.ZipFile(io.BytesIO(here.sharing.pack(study.id)))
-    document = json.loads(packed.read("study.json"))
-    here.studies.delete(study.id)
-    for changes in ({"rates": [300.0, 100.0]}, {"weights": [1.0]}, {"over": "median"}, {"rates": [1.0]}):
-        path = tmp_path / "changed.zip"
-        with zipfile.ZipFile(path, "w") as file:
-            changed = {**document, "study": {**document["study"], "plan": {**document["study"]["plan"], **changes}}}
-            file.writestr("study.json", json.dumps(changed))
-        with pytest.raises(InputError, match=r"study\.json cannot be read"):
-            here.sharing.unpack(path)
-    here.close()
-
-
-def test_results_of_several_rates_start_another_study(tmp_path: Path) -> None:
-    bench, procedure = start(tmp_path, machine(better_at_high_rates_only), replace(PLAN, over="mean"))
-    procedure.run()
-    space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
-    [imported] = history((StudyId("s1"),), Objective(), space, bench.store)
-    ratios = {result.values["cache.size"]: result.log_ratio for result in imported.results}
-    for trial in trials_of(bench, "search"):
-        logs = [np.log(own_ratio(better_at_high_rates_only, trial.configuration, rate)) for rate in RATES]
-        assert ratios[trial.configuration["cache.size"]] == pytest.approx(np.mean(logs), abs=0.02)
-
-
-def test_windows_of_one_rate_have_no_rate_of_their_own(tmp_path: Path) -> None:
-    bench, procedure = start(tmp_path, machine(), replace(PLAN, rates=(), rate_rps=100.0, iterations=2))
-    procedure.run()
-    windows: list[Measurement] = [m for t in trials_of(bench) for m in t.measurements]
-    assert {m.rate_rps for m in windows} == {None}
-    [default] = trials_of(bench, "default")
-    assert default.value == pytest.approx(10.0 * np.exp(0.5 * 1.645), rel=0.1), "in milliseconds"

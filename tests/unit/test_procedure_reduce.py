@@ -18,8 +18,8 @@ from framework.report.summary import summarise
 from framework.testing.pretend import larger_is_faster, pretend_types
 from optimizer.base import Optimizer
 from optimizer.trial import Observation
-from tests.fakes import pretend_bench
-from tests.unit.test_procedure import PLAN, again, machine, start
+from tests.fakes import again, begun, pretend_bench
+from tests.unit.test_procedure import PLAN, machine
 
 
 def only_the_cache_matters(configuration: Mapping[str, Any]) -> float:
@@ -52,7 +52,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
 
 def test_only_what_is_on_the_path_is_tuned_and_the_report_says_why(tmp_path: Path, told: list[Observation]) -> None:
     bench = bench_of(tmp_path)
-    study, procedure = start(bench, plan("critical-path"))
+    study, procedure = begun(bench, plan("critical-path"))
     finished = procedure.run()
     trials = list(bench.store.trials(study.id))
     assert set(trials[0].configuration) == {f"{s}.{p}" for s in ("cache", "idle", "spare") for p in ("size", "policy")}
@@ -76,7 +76,7 @@ def test_a_resumed_study_keeps_its_reduction(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     bench = bench_of(tmp_path, on_deploy=stop)
-    _, procedure = start(bench, plan("critical-path"))
+    _, procedure = begun(bench, plan("critical-path"))
     with pytest.raises(KeyboardInterrupt):
         procedure.run()
     before = bench.store.get("s1").decisions.reduction
@@ -95,7 +95,7 @@ def replace_machine(bench: Bench) -> Any:
 
 def test_soft_removes_nothing_and_tells_priors_with_every_trial(tmp_path: Path, told: list[Observation]) -> None:
     bench = bench_of(tmp_path)
-    study, procedure = start(bench, plan("soft"))
+    study, procedure = begun(bench, plan("soft"))
     finished = procedure.run()
     assert all(
         observation.priors == {"cache": 1.0, "idle": 0.05, "spare": 0.05}
@@ -113,7 +113,7 @@ def test_soft_removes_nothing_and_tells_priors_with_every_trial(tmp_path: Path, 
 
 def test_known_bottlenecks(tmp_path: Path) -> None:
     bench = bench_of(tmp_path)
-    study, procedure = start(bench, plan("bottlenecks", bottlenecks=("idle",)))
+    study, procedure = begun(bench, plan("bottlenecks", bottlenecks=("idle",)))
     procedure.run()
     searched = [t for t in bench.store.trials(study.id) if t.purpose == "search"]
     assert all(set(t.configuration) == {"idle.size", "idle.policy"} for t in searched)
@@ -121,14 +121,14 @@ def test_known_bottlenecks(tmp_path: Path) -> None:
 
 def test_a_cut_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     bench = bench_of(tmp_path)
-    _, procedure = start(bench, plan("critical-path", thresholds={"path_ms": 1e6}))
+    _, procedure = begun(bench, plan("critical-path", thresholds={"path_ms": 1e6}))
     with pytest.raises(InputError, match="would leave nothing to tune"):
         procedure.run()
 
 
 def test_without_a_reduction_no_priors_are_told(tmp_path: Path, told: list[Observation]) -> None:
     bench = bench_of(tmp_path)
-    study, procedure = start(bench, plan("none"))
+    study, procedure = begun(bench, plan("none"))
     finished = procedure.run()
     assert all(observation.priors == {} for observation in told)
     summary = summarise(finished, list(bench.store.trials(study.id)), bench.application, pretend_types())

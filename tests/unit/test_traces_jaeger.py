@@ -67,7 +67,7 @@ class Search:
     starts: list[int]
     max_traces: int = 100_000
     arriving: list[int] = field(default_factory=list)
-    """How many of the traces have arrived at the 1st, 2nd, ... reading; empty: all."""
+    """Number of traces that have arrived at the 1st, 2nd, ... reading; empty: all."""
     asked: list[dict[str, str]] = field(default_factory=list)
 
     def __call__(self, method: str, path: str, query: dict[str, str]) -> tuple[int, bytes]:
