@@ -194,9 +194,8 @@ def _recommendation(lines: Sequence[RecommendedChange], explained: bool) -> Tabl
     """Make a table of the first lines of a recommendation; ``explained``: with what each is for."""
     table = Table(title="what the best configuration changes", title_justify="left", box=None, pad_edge=False)
     table.add_column("parameter", no_wrap=True)
-    for column in ("default", "best", "services"):
+    for column in ("default", "best", "services", "gain"):
         table.add_column(column, overflow="fold")
-    table.add_column("gain", no_wrap=True)
     if explained:
         table.add_column("what it is for", overflow="fold")
     for line in lines[:MOST_LINES]:
