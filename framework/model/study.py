@@ -156,6 +156,11 @@ class StudyPlan:
         """The request rates at which each repetition has a window [requests/s]: ``rates``, or the only one."""
         return self.rates or (self.rate_rps,)
 
+    @property
+    def arms_of_verdict(self) -> int:
+        """Number of arms of the verdict's pairs: default, best, its small version, and the plan's rivals."""
+        return 2 + bool(self.minimal and self.iterations) + len(self.rivals)
+
 
 @dataclass(frozen=True, slots=True)
 class Study:

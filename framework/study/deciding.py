@@ -31,7 +31,6 @@ from framework.model.events import (
     WarmupLengthened,
 )
 from framework.study.observations import searched_space
-from framework.study.planning import arms_of_verdict
 from framework.study.search_model import LEAST_TRIALS, outlook
 from optimizer.analysis.backward_elimination import smaller
 from optimizer.analysis.small_recommendation import SmallRecommendation as Proposed
@@ -121,7 +120,7 @@ class Decider:
         if plan.time_limit_s is None or self.decisions.iterations is not None:
             return
         per_trial = default.phases["total"]
-        per_pair = arms_of_verdict(plan) * per_trial / plan.repetitions
+        per_pair = plan.arms_of_verdict * per_trial / plan.repetitions
         left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
         affordable = max(1, int(left_s / (per_trial * drift)))

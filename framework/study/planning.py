@@ -353,13 +353,8 @@ def expected_windows(plan: StudyPlan) -> int:
     """Return how many windows a study measures if nothing fails and nothing stops it early."""
     drift = plan.iterations // plan.drift_every if plan.drift_every else 0
     # Not counted: runs without each risky change, and recommendations tried only after an improvement.
-    repetitions = (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * arms_of_verdict(plan)
+    repetitions = (1 + plan.iterations + drift) * plan.repetitions + plan.pairs * plan.arms_of_verdict
     return repetitions * len(plan.measured_rates)
-
-
-def arms_of_verdict(plan: StudyPlan) -> int:
-    """Return the number of arms of the verdict's pairs: default, best, its small version, and the plan's rivals."""
-    return 2 + bool(plan.minimal and plan.iterations) + len(plan.rivals)
 
 
 def versions() -> dict[str, str]:
