@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.errors import MissingPrerequisite, UnknownName
 from framework.model import Application, Machine, ServiceType, Study
@@ -14,6 +15,7 @@ from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
 from framework.ports.clock import Clock
+from framework.ports.compose import ComposeReader
 from framework.ports.host_counters import HostCounters
 from framework.ports.isolation import Isolation
 from framework.ports.load import LoadGenerator
@@ -112,7 +114,8 @@ class Backends:
     ``kinds``: of testbeds, the preferred one first, which also describes and cleans the machine.  ``plugged_in``: name
     -> loader of a kind from another package, which ``auto`` never chooses.  ``screen``: opens the model of an
     application, None where it has none.  ``traces``: reads spans from files, directories and addresses.  ``home``:
-    TAILOR_HOME.  ``spaces``: directories of further service types.  ``observed``: wraps a study's watch so that
+    TAILOR_HOME.  ``spaces``: directories of further service types.  ``compose``: reads compose files that are more than
+    one complete file; None: nothing here can.  ``observed``: wraps a study's watch so that
     telemetry sees it too.
     """
 
@@ -123,9 +126,14 @@ class Backends:
     traces: Callable[[Sequence[str], str | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
+    compose: ComposeReader | None = None
     plugged_in: Mapping[str, Callable[[], TestbedKind]] = field(default_factory=dict)
     screen: Callable[[Application, Mapping[str, ServiceType]], Screen | None] = lambda application, types: None
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
+
+    def application(self, path: Path) -> Application:
+        """Read an application's directory.  Raises FileError, MissingPrerequisite."""
+        return load_application(path, self.compose)
 
     def kind(self, name: str) -> TestbedKind:
         """Return the kind of a name.

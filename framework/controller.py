@@ -196,7 +196,7 @@ class Controller:
                 created=created,
                 statistics=statistics,
                 traced=self._plan.trace,
-                services=service_times(spans, bench.application.entry, bench.application.tracing.peers),
+                services=service_times(spans, bench.application.entry, bench.application.peers),
             )
         return measurement, spans
 

@@ -35,6 +35,7 @@ from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
+from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.isolation import DockerIsolation
@@ -46,6 +47,7 @@ from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
+from framework.traces.untraced import Untraced
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
@@ -115,6 +117,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         traces=read_all,
         home=settings.home,
         spaces=settings.spaces,
+        compose=ComposeConfig(tuple(settings.variables)),
         screen=screen_of,
         observed=partial(observed, sinks(settings)),
     )
@@ -151,7 +154,7 @@ def assembled(
         launches=SqlLaunches(database, clock),
         worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
-        sharing=StudyExport(store, archive, artefacts, backends.home),
+        sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
         check=partial(examine, database),
     )
@@ -167,7 +170,8 @@ def docker_kind(settings: Settings) -> TestbedKind:
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         generator = GENERATORS.get(application.generator)
-        return Rig(manage(types), generator(application, DockerSideContainers()), JaegerReader(application))
+        traces = Untraced() if application.tracing is None else JaegerReader(application)
+        return Rig(manage(types), generator(application, DockerSideContainers()), traces)
 
     return TestbedKind(
         name=DOCKER,

@@ -47,7 +47,7 @@ def render(
         cpuset = place.cpusets.get(service.name, "")
         settings = _settings(application, types, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
-        entry = with_absolute_paths(application.compose["services"][service.name], application.directory)
+        entry = with_absolute_paths(application.compose["services"][service.name], application.base)
         result = apply_settings(service.name, entry, settings)
         if cpuset:
             result.entry["cpuset"] = cpuset
@@ -78,7 +78,7 @@ def render(
         live=tuple(command for result in rendered.values() for command in result.live),
         labels=dict(labels),
         fresh=fresh,
-        directory=application.directory,
+        roots=application.roots,
     )
 
 

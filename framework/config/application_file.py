@@ -23,6 +23,14 @@ def _relative(path: str) -> str:
     return path
 
 
+def _beside(path: str) -> str:
+    if path.startswith(("/", "~")):
+        raise refuse(
+            "a path that starts from the application's directory; it may lead out of it, as in ../compose.yaml"
+        )
+    return path
+
+
 def _quantity(name: str) -> str:
     if not is_quantity(name):
         raise refuse(QUANTITIES)
@@ -39,6 +47,8 @@ def _outcome(text: str) -> str:
 
 Quantity = Annotated[str, AfterValidator(_quantity)]
 InsidePath = Annotated[str, Field(min_length=1), AfterValidator(_relative)]
+
+BesidePath = Annotated[str, Field(min_length=1), AfterValidator(_beside)]
 
 
 class ServiceEntry(Strict):
@@ -153,7 +163,14 @@ class ApplicationFile(Strict):
     version: Literal[1]
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=40)
     description: str = ""
-    compose: InsidePath = "compose.yaml"
+    compose: BesidePath | Annotated[list[BesidePath], Field(min_length=1)] = Field(
+        "compose.yaml",
+        description="the compose file, read with the override beside it; or a list of files, in the order of -f",
+    )
+    env_files: list[BesidePath] = Field(
+        default_factory=list, description="files of variables, as compose's --env-file; default: .env"
+    )
+    profiles: list[Name] = Field(default_factory=list, description="compose profiles that are started")
     hosts: list[Name] = Field(default_factory=lambda: ["local"], min_length=1)
     entry: Name | None = Field(
         None, description="the service that clients call; default: the host name in workload.target"
@@ -161,7 +178,9 @@ class ApplicationFile(Strict):
     services: dict[Name, ServiceEntry] = Field(min_length=1)
     workload: WorkloadEntry
     load: LoadEntry = Field(LoadEntry(generator="tailor"), description="what drives the workload")
-    tracing: TracingEntry
+    tracing: TracingEntry | None = Field(
+        None, description="source of the spans; without it, latencies are the load generator's, and no critical path"
+    )
     objective: Annotated[dict[Quantity, float], Field(min_length=1), AfterValidator(_objective)] = Field(
         default_factory=lambda: {"p95": 1.0}, description="quantity -> weight; minimised"
     )

@@ -58,7 +58,7 @@ class ContainerLoad:
         beyond a run's warm-up, window and time to answer.
         """
         tracing = application.tracing
-        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}"
+        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}" if tracing is not None else ""
         self._containers = containers
         self._image = image
         self._cpuset = cpuset

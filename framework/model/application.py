@@ -149,7 +149,7 @@ class Application:
     services: tuple[Service, ...]
     hosts: tuple[str, ...]
     workload: Workload
-    tracing: Tracing
+    tracing: Tracing | None  # None: latencies are the load generator's, and there is no critical path
     objective: Objective
     hooks: Hooks = Hooks()
     limits: Limits = Limits()
@@ -157,4 +157,22 @@ class Application:
     derived: Mapping[str, str] = field(default_factory=dict)  # service.parameter -> text that its value follows from
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
+    unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
+    compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
+
+    @property
+    def peers(self) -> Mapping[str, str]:
+        """Pattern of an operation -> the service that it calls, where spans name no peer."""
+        return self.tracing.peers if self.tracing is not None else {}
+
+    @property
+    def base(self) -> Path:
+        """The directory from which relative paths of the compose files start."""
+        return self.compose_directory or self.directory
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The directories whose files the compose files may name."""
+        return tuple(dict.fromkeys((self.directory, self.base)))

@@ -26,8 +26,8 @@ class Deployment:
     """The application rendered for one configuration and one placement.
 
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
-    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``directory``: the
-    application's, whose files the documents may mount; None: they mount only ``files``.
+    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``roots``:
+    directories whose files the documents may mount, besides ``files``.
     """
 
     application: str
@@ -39,7 +39,7 @@ class Deployment:
     live: tuple[tuple[str, tuple[str, ...]], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     fresh: Literal["all", "changed"] = "all"
-    directory: Path | None = None
+    roots: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
