@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from framework.compose.present import present_values
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.errors import MissingPrerequisite, UnknownName
@@ -132,8 +133,12 @@ class Backends:
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
     def application(self, path: Path) -> Application:
-        """Read an application's directory.  Raises FileError, MissingPrerequisite."""
-        return load_application(path, self.compose)
+        """Read an application's directory, and what its files set parameters to.
+
+        Raises FileError, MissingPrerequisite; UnknownName for a service type that there is not.
+        """
+        application = load_application(path, self.compose)
+        return replace(application, present=present_values(application, load_service_types(self.spaces)))
 
     def kind(self, name: str) -> TestbedKind:
         """Return the kind of a name.

@@ -48,7 +48,7 @@ def render(
         settings = _settings(application, types, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
         entry = with_absolute_paths(application.compose["services"][service.name], application.base)
-        result = apply_settings(service.name, entry, settings)
+        result = apply_settings(service.name, entry, settings, application.environments.get(service.name, {}))
         if cpuset:
             result.entry["cpuset"] = cpuset
             result.expectations.append(expected(service.name, cpuset))
@@ -100,7 +100,8 @@ def _settings(
             default = _default(service, parameter)
             value = configuration.get(f"{service.name}.{parameter.name}", default)
             # A server that may use only some CPUs would choose other defaults, so the host's are written.
-            settings.append(Setting(parameter, value, written=pinned or value != default))
+            present = f"{service.name}.{parameter.name}" in application.present
+            settings.append(Setting(parameter, value, written=pinned or value != default, present=present))
     return settings
 
 

@@ -120,7 +120,9 @@ def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Servi
         if entry is None:
             listed.append(Service(name, type="", host=first, tuned=False))
         else:
-            listed.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
+            listed.append(
+                Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed), dict(entry.baseline))
+            )
     return tuple(listed)
 
 

@@ -61,6 +61,10 @@ class ServiceEntry(Strict):
         default_factory=dict,
         description="parameter -> value that it is held at, or the word default: not rendered, read back or tuned",
     )
+    baseline: dict[Name, Value] = Field(
+        default_factory=dict,
+        description="parameter -> value that it has today, where the compose files do not show it (set in the image)",
+    )
 
 
 class WorkloadEntry(Strict):

@@ -148,6 +148,9 @@ class Named(Strict):
 
     name: Text
     template: Template = "{value}"
+    separator: str = Field(
+        "", description="of an environment variable that is a list of items, such as ' ' of JAVA_TOOL_OPTIONS"
+    )
 
 
 class ApplyEntry(Strict):
@@ -159,6 +162,12 @@ class ApplyEntry(Strict):
     resource: Named | None = None
     live: Words | None = None
     words: dict[str, str] = Field(default_factory=dict)
+    number: Literal["decimal", "hexadecimal"] = "decimal"
+    units: dict[str, float] = Field(
+        default_factory=dict,
+        description="unit that the server accepts, or '' for none -> its size in the parameter's unit, to read what "
+        "the user has; sizes (k, MB, GiB: powers of 1,024) and times (ms, s, min) are known",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> ApplyEntry:
@@ -171,20 +180,23 @@ class ApplyEntry(Strict):
 
     def apply(self, command: list[str]) -> Apply:
         """Convert to the model.  ``command``: the image's own command, which flags are appended to."""
-        words = dict(self.words)
+        common: dict[str, Any] = {"words": dict(self.words), "number": self.number, "units": dict(self.units)}
         if self.flag is not None:
-            return Apply("flag", name=shlex.join(command), template=self.flag, words=words)
+            return Apply("flag", name=shlex.join(command), template=self.flag, **common)
         if self.live is not None:
-            return Apply("live", template=self.live, words=words)
+            return Apply("live", template=self.live, **common)
         if self.file is not None:
             edits = tuple(Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless) for edit in self.file)
-            return Apply("file", edits=edits, words=words)
+            return Apply("file", edits=edits, **common)
         if self.resource is not None:
-            return Apply("resource", name=self.resource.name, template=self.resource.template, words=words)
+            return Apply("resource", name=self.resource.name, template=self.resource.template, **common)
         if isinstance(self.environment, Named):
-            return Apply("environment", name=self.environment.name, template=self.environment.template, words=words)
+            named = self.environment
+            # Options of a program: several share such a variable, and the user may have others in it.
+            separator = named.separator or (" " if named.template.startswith("-") else "")
+            return Apply("environment", named.name, named.template, separator=separator, **common)
         names = [self.environment] if isinstance(self.environment, str) else self.environment or []
-        return Apply("environment", name=" ".join(names), words=words)
+        return Apply("environment", name=" ".join(names), **common)
 
 
 # --------------------------------------------------------------------------- the type
@@ -352,6 +364,17 @@ class ServiceTypeFile(Strict):
                 raise refuse(f"in `when` of {name}: a parameter that is not derived")
         if circle := circle_of(sources):
             raise refuse(f"derived without a circle; {' -> '.join(circle)} is one")
+        return self
+
+    @model_validator(mode="after")
+    def _shared_variables_are_lists(self) -> ServiceTypeFile:
+        whole: dict[str, str] = {}
+        for name, entry in self.parameters.items():
+            variable = entry.apply.environment
+            for one in [variable] if isinstance(variable, str) else variable if isinstance(variable, list) else []:
+                if one in whole:
+                    raise refuse(f"one parameter that sets {one}: both {whole[one]} and {name} set all of it")
+                whole[one] = name
         return self
 
     def service_type(self) -> ServiceType:

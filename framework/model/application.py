@@ -19,6 +19,15 @@ class Service:
     host: str
     tuned: bool = True
     fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters with a constant value
+    baseline: Mapping[str, Value] = field(default_factory=dict)  # values that it has today, as the application says
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The value that a parameter has in the user's deployment today, and where that stands."""
+
+    value: Value
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +167,7 @@ class Application:
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
+    present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     content_hash: str = ""  # of every file in the application's directory; names the seeded data

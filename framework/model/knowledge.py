@@ -52,16 +52,24 @@ class Edit:
 class Apply:
     """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
-    environment: variable ``name`` = ``template``.  flag: ``template`` split as a shell would and appended to the
-    command.  file: ``edits``.  resource: compose key path ``name`` (dots) = ``template``.  live: ``template`` is
-    run in the container once it is healthy.
+    environment: variable ``name`` = ``template``; with a ``separator`` it is a list of such items and others.  flag:
+    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: compose key path
+    ``name`` (dots) = ``template``.  live: ``template`` is run in the container once it is healthy.
+
+    ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server accepts ("": none) -> its
+    size in the parameter's unit.
     """
 
     kind: Literal["environment", "flag", "file", "resource", "live"]
     name: str = ""
     template: str = "{value}"
     edits: tuple[Edit, ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)  # value (as text) -> text used instead of it
+    words: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    number: Literal["decimal", "hexadecimal"] = "decimal"
+    units: Mapping[str, float] = field(
+        default_factory=dict
+    )  # unit that the server knows -> its size in the parameter's
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,139 @@
+"""The values that parameters have in the user's deployment today: in variables, flags, files and compose keys.
+
+They are the default that gains are counted from.  What no file of the user's shows (a value inside the image) is not
+found here; ``baseline`` in application.yaml says it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.compose.amounts import plain_text, read, unit_after_value
+from framework.compose.command import Command
+from framework.compose.files import fitting, mounted, with_absolute_paths
+from framework.config.space import parameters_of
+from framework.errors import FileError, InputError
+from framework.model import Application, ParameterDefinition, Present, Service, ServiceType
+from optimizer.space import Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The text that stands for a value, with the template that it fits and where it stands."""
+
+    text: str
+    template: str
+    where: str
+
+
+def present_values(application: Application, types: Mapping[str, ServiceType]) -> dict[str, Present]:
+    """Return ``service.parameter`` -> the value that the user set, of each parameter that the user set.
+
+    A value that is not understood is left out; rendering then refuses to overwrite it.  Raises UnknownName.
+    """
+    found: dict[str, Present] = {}
+    for service in application.services:
+        if not service.tuned:
+            continue
+        for parameter in parameters_of(application, types, service):
+            if parameter.name in service.fixed:
+                continue
+            name = f"{service.name}.{parameter.name}"
+            if parameter.name in service.baseline:
+                found[name] = Present(_declared(name, parameter, service.baseline[parameter.name]), "application.yaml")
+                continue
+            text = _text_of(application, service, parameter)
+            value = read(parameter, text.text, text.template) if text is not None else None
+            if text is not None and value is not None:
+                found[name] = Present(value, text.where)
+    return found
+
+
+def _declared(name: str, parameter: ParameterDefinition, value: Value) -> Value:
+    """Return a value that application.yaml declares, in the parameter's kind.  Raises InputError."""
+    read_value = read(parameter, plain_text(value), "{value}")
+    if read_value is None:
+        raise InputError(f"{name}: baseline: found {value!r}; allowed: a value of kind {parameter.kind}")
+    return read_value
+
+
+def _text_of(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
+    entry = application.compose["services"][service.name]
+    apply = parameter.apply
+    if apply.kind == "environment":
+        return _in_environment(application.environments.get(service.name, {}), parameter)
+    if apply.kind == "flag":
+        match = Command.of(entry, apply.name).find(apply.template)
+        return _Text(match.text, apply.template, f"command: {match.shown}") if match is not None else None
+    if apply.kind == "resource":
+        at: Any = entry
+        for key in apply.name.split("."):
+            at = at.get(key) if isinstance(at, Mapping) else None
+        return _Text(str(at), apply.template, f"compose file: {apply.name}: {at}") if at is not None else None
+    if apply.kind == "file":
+        return _in_file(application, service, parameter)
+    return None
+
+
+def _in_environment(environment: Mapping[str, str], parameter: ParameterDefinition) -> _Text | None:
+    apply = parameter.apply
+    for variable in apply.name.split():
+        text = environment.get(variable)
+        if text is None or "$" in text.replace("$$", ""):
+            continue
+        text = text.replace("$$", "$")
+        if not apply.separator:
+            match = value_pattern(apply.template).fullmatch(text.strip())
+            return _Text(match["value"], apply.template, f"environment: {variable}={text}") if match else None
+        for item in items_of(text, apply.separator):
+            if match := value_pattern(apply.template).fullmatch(item):
+                return _Text(match["value"], apply.template, f"environment: {item} in {variable}")
+    return None
+
+
+def _in_file(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
+    edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
+    entry = with_absolute_paths(application.compose["services"][service.name], application.base)
+    try:
+        file = mounted(service.name, list(entry.get("volumes") or []), edit.path)
+    except (InputError, FileError):
+        return None
+    pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
+    lines = fitting(file.text, edit).splitlines()
+    texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}
+    if len(texts) != 1:
+        return None
+    return _Text(texts.pop(), edit.line, f"{edit.path}")
+
+
+def items_of(text: str, separator: str) -> list[str]:
+    """Split a variable that is a list of items; a separator of spaces splits as a shell does."""
+    if separator.isspace():
+        try:
+            return shlex.split(text)
+        except ValueError:
+            return text.split()
+    return [item.strip() for item in text.split(separator)]
+
+
+def value_pattern(template: str) -> re.Pattern[str]:
+    """Return the pattern of text that a template makes, with the group ``value``: the value with its unit.
+
+    Blanks in the template fit any number of blanks.
+    """
+    unit = unit_after_value(template)
+    before, _, after = template.partition("{value}")
+    return re.compile(rf"{_flexible(before)}(?P<value>[^\s;\"']+?){_flexible(after.removeprefix(unit))}")
+
+
+def _flexible(text: str) -> str:
+    return "".join(_pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for piece in re.split(r"(\s+)", text):
+        yield r"\s+" if piece.isspace() else re.escape(piece)
