@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from framework.compose.arguments import type_of
 from framework.compose.files import with_absolute_paths
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
 from framework.compose.placed import CPUSET, expected, placed
@@ -43,9 +44,12 @@ def render(
     hosts = hosts_of(application, place)
     used = {f"{service.name}.{CPUSET}" for service in application.services}
     rendered: dict[str, Rendered] = {}
+    kinds = {service.name: type_of(application, types, service) for service in application.services}
     for service in application.services:
         cpuset = place.cpusets.get(service.name, "")
-        settings = _settings(application, types, service, configuration, pinned=bool(cpuset))
+        kind = kinds[service.name]
+        own = types if kind is None else {**types, service.type: kind}
+        settings = _settings(application, own, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
         entry = with_absolute_paths(application.compose["services"][service.name], application.base)
         result = apply_settings(service.name, entry, settings, application.environments.get(service.name, {}))
@@ -68,6 +72,7 @@ def render(
         )
         for host in hosts
     }
+    tracing = application.tracing
     return Deployment(
         application=application.name,
         project=project,
@@ -79,6 +84,8 @@ def render(
         labels=dict(labels),
         fresh=fresh,
         roots=application.roots,
+        types={name: kind for name, kind in kinds.items() if kind is not None},
+        reached=tuple(dict.fromkeys(filter(None, (application.entry, tracing.service if tracing else "")))),
     )
 
 

@@ -121,7 +121,15 @@ def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Servi
             listed.append(Service(name, type="", host=first, tuned=False))
         else:
             listed.append(
-                Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed), dict(entry.baseline))
+                Service(
+                    name,
+                    entry.type,
+                    entry.host or first,
+                    entry.tuned,
+                    dict(entry.fixed),
+                    dict(entry.baseline),
+                    dict(entry.arguments),
+                )
             )
     return tuple(listed)
 

@@ -65,6 +65,10 @@ class ServiceEntry(Strict):
         default_factory=dict,
         description="parameter -> value that it has today, where the compose files do not show it (set in the image)",
     )
+    arguments: dict[Name, Value] = Field(
+        default_factory=dict,
+        description="what its type's probes have to know, such as port, where the compose file does not show it",
+    )
 
 
 class WorkloadEntry(Strict):

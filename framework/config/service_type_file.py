@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from framework.config.checked import Arithmetic, LinePattern, Pattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
-from framework.model import Apply, Edit, ParameterDefinition, Probe, ServiceType
+from framework.model import Apply, Argument, Edit, ParameterDefinition, Probe, ServiceType
 from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
@@ -59,10 +59,14 @@ Bound = Annotated[int | float | str, AfterValidator(_expression)]
 # --------------------------------------------------------------------------- probes
 
 
+AnyPort = Port | Annotated[str, Field(pattern=r"^\{[a-z][a-z0-9_]*\}$")]
+"""A port, or the argument in braces that has it."""
+
+
 class Tcp(Strict):
     """Send a text, read until a regular expression matches."""
 
-    port: Port
+    port: AnyPort
     send: str = ""
     until: LinePattern
     pattern: Pattern
@@ -71,7 +75,7 @@ class Tcp(Strict):
 class Http(Strict):
     """Get a path."""
 
-    port: Port
+    port: AnyPort
     path: str = Field(pattern="^/")
     pattern: Pattern
 
@@ -110,7 +114,7 @@ class ProbeEntry(Strict):
 class SendTcp(Strict):
     """Send a text and wait for any reply."""
 
-    port: Port
+    port: AnyPort
     send: Text
 
 
@@ -323,6 +327,19 @@ class ParameterEntry(Strict):
         )
 
 
+class ArgumentEntry(Strict):
+    """What probes have to know of a service: read from its command, its environment or a file, else the default."""
+
+    default: str = ""
+    flag: Words | None = Field(None, description="the flag of the command that has it, such as '--port {value}'")
+    environment: list[Variable] = Field(default_factory=list, description="variables that have it")
+    files: list[Variable] = Field(default_factory=list, description="variables that name a file with it")
+    text: Template = Field("{value}", description="what stands for {name} in a probe, where it is not empty")
+
+    def argument(self) -> Argument:
+        return Argument(self.default, self.flag or "", tuple(self.environment), tuple(self.files), self.text)
+
+
 class ServiceTypeFile(Strict):
     """``search_spaces/<name>.yaml``: a kind of server and what can be tuned about it."""
 
@@ -334,6 +351,9 @@ class ServiceTypeFile(Strict):
     command: list[Text] = Field(
         default_factory=list,
         description="what the image runs by itself; flags are appended to it where the compose file has no command",
+    )
+    arguments: dict[Identifier, ArgumentEntry] = Field(
+        default_factory=dict, description="name -> what stands for {name} in the probes of a service"
     )
     ready: ProbeEntry | None = None
     reset: list[ResetEntry] = Field(default_factory=list)
@@ -386,4 +406,5 @@ class ServiceTypeFile(Strict):
             reset=tuple(entry.step() for entry in self.reset),
             statistics={name: entry.probe() for name, entry in self.statistics.items()},
             measured=self.measured,
+            arguments={name: entry.argument() for name, entry in self.arguments.items()},
         )

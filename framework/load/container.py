@@ -92,6 +92,7 @@ class ContainerLoad:
             name=f"{deployment.project}-loadgen",
             project=deployment.project,
             network=running.network,
+            also=running.also,
             labels={**deployment.labels, "tailor.role": "loadgen"},
             files={PLAN: _document(plan, self._otlp_endpoint)},
             cpus=plan.cpus or chosen,

@@ -32,6 +32,7 @@ from framework.model.deployment import (
 from framework.model.identity import StudyId
 from framework.model.knowledge import (
     Apply,
+    Argument,
     Edit,
     ParameterDefinition,
     Probe,
@@ -70,6 +71,7 @@ __all__ = [
     "TWIN",
     "Application",
     "Apply",
+    "Argument",
     "Configuration",
     "Container",
     "Deployment",

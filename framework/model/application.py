@@ -20,6 +20,7 @@ class Service:
     tuned: bool = True
     fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters with a constant value
     baseline: Mapping[str, Value] = field(default_factory=dict)  # values that it has today, as the application says
+    arguments: Mapping[str, Value] = field(default_factory=dict)  # of its type, such as its port
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from framework.model.knowledge import Probe
+from framework.model.knowledge import Probe, ServiceType
 from optimizer.space import Configuration, Value
 
 
@@ -27,7 +27,8 @@ class Deployment:
 
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
     (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``roots``:
-    directories whose files the documents may mount, besides ``files``.
+    directories whose files the documents may mount, besides ``files``.  ``reached``: services that the load generator
+    calls, the entry first.  ``types``: service -> its type, with the service's own arguments.
     """
 
     application: str
@@ -40,11 +41,16 @@ class Deployment:
     labels: Mapping[str, str] = field(default_factory=dict)
     fresh: Literal["all", "changed"] = "all"
     roots: tuple[Path, ...] = ()
+    reached: tuple[str, ...] = ()
+    types: Mapping[str, ServiceType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The container of one service, as the engine reports it."""
+    """The container of one service, as the engine reports it.
+
+    ``restarts``: how often it had restarted when the deployment was ready.  ``others``: further replicas.
+    """
 
     service: str
     id: str
@@ -55,16 +61,28 @@ class Container:
     pid: int
     started_at: str
     standin: bool = False
+    restarts: int = 0
+    others: tuple[Container, ...] = ()
+
+    @property
+    def replicas(self) -> tuple[Container, ...]:
+        """All containers of the service."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A deployment that is up and healthy, with every parameter read back."""
+    """A deployment that is up and healthy, with every parameter read back.
+
+    ``network``: the network of the entry, which the load generator joins; ``also``: those of the other services that
+    it calls.
+    """
 
     deployment: Deployment
     network: str
     containers: Mapping[str, Container]
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds: remove, restore, start, healthy, read back
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

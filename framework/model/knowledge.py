@@ -23,13 +23,28 @@ class Probe:
     kind: Literal["command", "tcp", "http", "cpus"]
     pattern: str
     command: tuple[str, ...] = ()
-    port: int | None = None
+    port: int | str | None = None  # text: "{port}", an argument of the service type
     send: str = ""
     until: str = ""
     path: str = ""
     multiply: float = 1.0
     words: Mapping[str, Value] = field(default_factory=dict)
     absent: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Something that the probes of a service type have to know of a service, such as its password.
+
+    It is read from the command's ``flag`` (a template with {value}), from a variable of ``environment``, or from a file
+    that a variable of ``files`` names.  ``text``: what stands for it in a probe, where it is not empty.
+    """
+
+    default: str = ""
+    flag: str = ""
+    environment: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    text: str = "{value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +125,4 @@ class ServiceType:
     reset: tuple[tuple[str, ...], ...]  # commands, or ("tcp", port, text), that empty a cache in place
     statistics: Mapping[str, Probe]
     measured: bool = True
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
