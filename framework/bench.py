@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.compose.present import present_values
+from framework.compose.completed import completed
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.errors import MissingPrerequisite, UnknownName
@@ -15,9 +15,11 @@ from framework.model import Application, Machine, ServiceType, Study
 from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
+from framework.ports.builds import Builds
 from framework.ports.clock import Clock
 from framework.ports.compose import ComposeReader
 from framework.ports.host_counters import HostCounters
+from framework.ports.images import ImageReader
 from framework.ports.isolation import Isolation
 from framework.ports.load import LoadGenerator
 from framework.ports.screen import Screen
@@ -116,8 +118,9 @@ class Backends:
     -> loader of a kind from another package, which ``auto`` never chooses.  ``screen``: opens the model of an
     application, None where it has none.  ``traces``: reads spans from files, directories and addresses.  ``home``:
     TAILOR_HOME.  ``spaces``: directories of further service types.  ``compose``: reads compose files that are more than
-    one complete file; None: nothing here can.  ``observed``: wraps a study's watch so that
-    telemetry sees it too.
+    one complete file; None: nothing here can.  ``builds``: names the images that an application builds.  ``images``:
+    says what images of this machine do by themselves.  ``observed``: wraps a study's watch so that telemetry sees it
+    too.
     """
 
     store: StudyStore
@@ -128,17 +131,20 @@ class Backends:
     home: Path
     spaces: Sequence[Path]
     compose: ComposeReader | None = None
+    builds: Builds | None = None
+    images: ImageReader | None = None
     plugged_in: Mapping[str, Callable[[], TestbedKind]] = field(default_factory=dict)
     screen: Callable[[Application, Mapping[str, ServiceType]], Screen | None] = lambda application, types: None
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
 
     def application(self, path: Path) -> Application:
-        """Read an application's directory, and what its files set parameters to.
+        """Read an application's directory, and what its files and images set parameters to.
 
         Raises FileError, MissingPrerequisite; UnknownName for a service type that there is not.
         """
-        application = load_application(path, self.compose)
-        return replace(application, present=present_values(application, load_service_types(self.spaces)))
+        return completed(
+            load_application(path, self.compose), load_service_types(self.spaces), self.builds, self.images
+        )
 
     def kind(self, name: str) -> TestbedKind:
         """Return the kind of a name.

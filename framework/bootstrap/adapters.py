@@ -35,9 +35,11 @@ from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
+from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
+from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
@@ -118,6 +120,8 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         home=settings.home,
         spaces=settings.spaces,
         compose=ComposeConfig(tuple(settings.variables)),
+        builds=DockerBuilds(),
+        images=DockerImages(),
         screen=screen_of,
         observed=partial(observed, sinks(settings)),
     )

@@ -52,7 +52,7 @@ def arguments_of(application: Application, kind: ServiceType, service: Service) 
     that one names, else the type's default; in the argument's own form where it is not empty.
     """
     entry = application.compose["services"][service.name]
-    environment = application.environments.get(service.name, {})
+    environment = application.environment_of(service.name)
     texts = {}
     for name, argument in kind.arguments.items():
         if name in service.arguments:
@@ -66,7 +66,10 @@ def arguments_of(application: Application, kind: ServiceType, service: Service) 
 def _given(
     application: Application, service: str, entry: Mapping[str, Any], environment: Mapping[str, str], argument: Argument
 ) -> str:
-    if argument.flag and (found := Command.of(entry, "").find(argument.flag)) is not None:
+    if (
+        argument.flag
+        and (found := Command.of(entry, "", application.images.get(service)).find(argument.flag)) is not None
+    ):
         return found.text.replace("$$", "$")
     for variable in argument.environment:
         if environment.get(variable):

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from framework.model import ImageFacts
+
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "/bin/sh", "/bin/bash", "/bin/ash", "/bin/dash", "/usr/bin/bash"})
 _LINE_OPTION = re.compile(r"-[a-z]*c")
 
@@ -43,11 +45,17 @@ class Command:
     reason: str = ""
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any], image_command: str) -> Command:
-        """Return the command of a service: the compose file's, or the image's (none where there is an entry point)."""
+    def of(cls, entry: Mapping[str, Any], image_command: str, image: ImageFacts | None = None) -> Command:
+        """Return the command of a service: the compose file's, or the image's.
+
+        ``image_command``: what images of its type run, for an image that is not known here.
+        """
         given, entrypoint = words_of(entry.get("command")), words_of(entry.get("entrypoint"))
-        if given is None and entrypoint is None:
+        if given is None and entrypoint is None and image is None:
             return cls(tuple(shlex.split(image_command)))
+        if image is not None and entrypoint is None:
+            entrypoint = [_escaped(word) for word in image.entrypoint]
+            given = [_escaped(word) for word in image.command] if given is None else given
         if not given and entrypoint and _runs_a_line(entrypoint):
             return _in_line(entrypoint, 2, in_entrypoint=True)
         if entrypoint and _runs_a_line(entrypoint) and len(entrypoint) == 2:
@@ -92,6 +100,11 @@ class Command:
         if not self.line:
             return {"command": list(self.words)}
         return {"entrypoint" if self.in_entrypoint else "command": [*self.before, f"{self.head}{self.line}"]}
+
+
+def _escaped(text: str) -> str:
+    """Double every dollar, as in a compose file."""
+    return text.replace("$", "$$")
 
 
 def words_of(command: Any) -> list[str] | None:

@@ -65,9 +65,9 @@ def _text_of(application: Application, service: Service, parameter: ParameterDef
     entry = application.compose["services"][service.name]
     apply = parameter.apply
     if apply.kind == "environment":
-        return _in_environment(application.environments.get(service.name, {}), parameter)
+        return _in_environment(application.environment_of(service.name), parameter)
     if apply.kind == "flag":
-        match = Command.of(entry, apply.name).find(apply.template)
+        match = Command.of(entry, apply.name, application.images.get(service.name)).find(apply.template)
         return _Text(match.text, apply.template, f"command: {match.shown}") if match is not None else None
     if apply.kind == "resource":
         at: Any = entry
@@ -98,12 +98,15 @@ def _in_environment(environment: Mapping[str, str], parameter: ParameterDefiniti
 def _in_file(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
     edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
     entry = with_absolute_paths(application.compose["services"][service.name], application.base)
+    facts = application.images.get(service.name)
     try:
-        file = mounted(service.name, list(entry.get("volumes") or []), edit.path)
-    except (InputError, FileError):
+        text = mounted(service.name, list(entry.get("volumes") or []), edit.path).text
+    except FileError:
         return None
+    except InputError:
+        text = facts.files.get(edit.path, "") if facts is not None else ""
     pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
-    lines = fitting(file.text, edit).splitlines()
+    lines = fitting(text, edit).splitlines()
     texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}
     if len(texts) != 1:
         return None

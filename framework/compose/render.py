@@ -52,7 +52,13 @@ def render(
         settings = _settings(application, own, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
         entry = with_absolute_paths(application.compose["services"][service.name], application.base)
-        result = apply_settings(service.name, entry, settings, application.environments.get(service.name, {}))
+        result = apply_settings(
+            service.name,
+            entry,
+            settings,
+            application.environment_of(service.name),
+            application.images.get(service.name),
+        )
         if cpuset:
             result.entry["cpuset"] = cpuset
             result.expectations.append(expected(service.name, cpuset))

@@ -13,8 +13,8 @@ from framework.compose.command import Command
 from framework.compose.files import Mounted, edited, mounted, remounted
 from framework.compose.present import items_of, value_pattern
 from framework.config.compose_files import environment_of
-from framework.errors import InputError
-from framework.model import Apply, Expectation, ParameterDefinition
+from framework.errors import FileError, InputError
+from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition
 from optimizer.space import Value
 
 
@@ -50,24 +50,28 @@ class Rendered:
 
 
 def apply_settings(
-    name: str, entry: Mapping[str, Any], settings: list[Setting], environment: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    entry: Mapping[str, Any],
+    settings: list[Setting],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    image: ImageFacts | None = None,
 ) -> Rendered:
     """Write ``settings`` into the compose entry of service ``name``.
 
-    ``environment``: the variables that the service has, also from environment files.  Raises InputError where a
-    setting does not fit.
+    ``environment``: the variables that the service has, also from environment files and its image.  ``image``: what
+    its image does by itself, where that is known.  Raises InputError where a setting does not fit.
     """
     rendered = Rendered(dict(entry))
     for setting in settings:
         parameter = setting.parameter
         rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back))
         if not (setting.own or setting.present):
-            _refuse_conflict(name, entry, setting, environment)
+            _refuse_conflict(name, entry, setting, environment, image)
         match parameter.apply.kind:
             case "environment":
                 _environment(rendered.entry, setting, environment)
             case "flag":
-                _flag(name, rendered.entry, setting)
+                _flag(name, rendered.entry, setting, image)
             case "resource":
                 _resource(rendered.entry, setting)
             case "live" if setting.written:
@@ -75,7 +79,7 @@ def apply_settings(
                 rendered.live.append((name, command))
             case _:
                 pass  # files are edited below, once for all settings
-    _files(name, rendered, [setting for setting in settings if setting.parameter.apply.kind == "file"])
+    _files(name, rendered, image, [setting for setting in settings if setting.parameter.apply.kind == "file"])
     return rendered
 
 
@@ -121,10 +125,10 @@ def with_item(items: Any, name: str, text: str) -> Any:
     return {**(items or {}), name: text}
 
 
-def _flag(name: str, entry: dict[str, Any], setting: Setting) -> None:
+def _flag(name: str, entry: dict[str, Any], setting: Setting, image: ImageFacts | None) -> None:
     if not setting.written:
         return
-    command = Command.of(entry, setting.parameter.apply.name)
+    command = Command.of(entry, setting.parameter.apply.name, image)
     if command.reason:
         raise InputError(
             f"{name}: {setting.parameter.name} is a flag, which cannot be appended to the command: {command.reason}; "
@@ -145,7 +149,7 @@ def _resource(entry: dict[str, Any], setting: Setting) -> None:
     at[last] = _escaped(setting.parameter.apply.template.replace("{value}", setting.text))
 
 
-def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
+def _files(name: str, rendered: Rendered, image: ImageFacts | None, settings: list[Setting]) -> None:
     """Edit every file that has a parameter; at the default it is rendered too, so that deployments can be compared."""
     volumes = list(rendered.entry.get("volumes") or [])
     texts: dict[str, str] = {}
@@ -161,7 +165,7 @@ def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
 
         for edit in parameter.apply.edits:
             if edit.path not in texts:
-                origins[edit.path] = mounted(name, volumes, edit.path)
+                origins[edit.path] = _file(name, volumes, image, edit)
                 texts[edit.path] = origins[edit.path].text
             after = edited(texts[edit.path], edit, setting.value, setting.text, complain)
             if setting.written:
@@ -173,7 +177,23 @@ def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
         rendered.entry["volumes"] = volumes
 
 
-def _refuse_conflict(name: str, entry: Mapping[str, Any], setting: Setting, environment: Mapping[str, str]) -> None:
+def _file(name: str, volumes: list[Any], image: ImageFacts | None, edit: Edit) -> Mounted:
+    """Return the file that an edit changes: mounted, inside the image, or new.  Raises InputError where it is none."""
+    try:
+        return mounted(name, volumes, edit.path)
+    except FileError:
+        raise
+    except InputError:
+        if image is not None and edit.path in image.files:
+            return Mounted(image.files[edit.path], len(volumes), inside=True, read_only=True)
+        if edit.create:
+            return Mounted("", len(volumes), inside=True, read_only=True)
+        raise
+
+
+def _refuse_conflict(
+    name: str, entry: Mapping[str, Any], setting: Setting, environment: Mapping[str, str], image: ImageFacts | None
+) -> None:
     """Raise InputError where the user's files set a parameter to something that is not understood."""
     parameter = setting.parameter
     apply, conflict = parameter.apply, ""
@@ -181,7 +201,7 @@ def _refuse_conflict(name: str, entry: Mapping[str, Any], setting: Setting, envi
         names = {} if apply.separator else {**environment, **environment_of(entry)}
         conflict = next((variable for variable in apply.name.split() if variable in names), "")
     elif apply.kind == "flag":
-        conflict = _flag_given(Command.of(entry, apply.name).words, apply.template)
+        conflict = _flag_given(Command.of(entry, apply.name, image).words, apply.template)
     elif apply.kind == "resource":
         conflict = apply.name if _present(entry, apply.name.split(".")) else ""
     if conflict:

@@ -145,6 +145,7 @@ class EditEntry(Strict):
     line: Text
     after: LinePattern = ""
     unless: Value | None = None
+    create: bool = Field(False, description="a file that is neither mounted nor in the image is made")
 
 
 class Named(Strict):
@@ -190,7 +191,9 @@ class ApplyEntry(Strict):
         if self.live is not None:
             return Apply("live", template=self.live, **common)
         if self.file is not None:
-            edits = tuple(Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless) for edit in self.file)
+            edits = tuple(
+                Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless, edit.create) for edit in self.file
+            )
             return Apply("file", edits=edits, **common)
         if self.resource is not None:
             return Apply("resource", name=self.resource.name, template=self.resource.template, **common)

@@ -24,6 +24,17 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What an image does by itself: its entry point and command, its variables, and files that parameters stand in."""
+
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # path -> text
+
+
+@dataclass(frozen=True, slots=True)
 class Present:
     """The value that a parameter has in the user's deployment today, and where that stands."""
 
@@ -168,10 +179,16 @@ class Application:
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
+    images: Mapping[str, ImageFacts] = field(default_factory=dict)  # service -> what its image does, where it is here
     present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
+
+    def environment_of(self, service: str) -> Mapping[str, str]:
+        """Return the variables that a service has today: its image's, and those that the compose files set."""
+        facts = self.images.get(service)
+        return {**(facts.environment if facts is not None else {}), **self.environments.get(service, {})}
 
     @property
     def peers(self) -> Mapping[str, str]:

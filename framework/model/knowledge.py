@@ -53,7 +53,7 @@ class Edit:
 
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
-    parameter's value.  Where ``unless`` equals the value, the edit is left out.
+    parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
     """
 
     path: str
@@ -61,6 +61,7 @@ class Edit:
     line: str
     after: str = ""
     unless: Value | None = None
+    create: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Studies:
             request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
+        application = self._backends.application(request.application)  # its images are here now, and say more
         space = self._catalogue.space(application, request, kind.name)
         known = history(request.history, application.objective, space, self._store)
         transfer = transferred(request.transfer, application, space, self._store, self._backends.application)
