@@ -261,6 +261,7 @@ class Controller:
             trial,
             images={c.service: f"{c.image}@{c.image_digest}" for c in containers},
             standins=tuple(sorted({c.image for c in containers if c.standin})),
+            passed=running.passed,
             documents=self._bench.artefacts.put(documents),
         )
 

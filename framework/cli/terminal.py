@@ -262,6 +262,10 @@ def notes(summary: Summary) -> list[str]:
             f"the machine's speed (the processor time of the load generator's ticks) explains "
             f"{100 * speed.explained:.0f} % of how windows of one configuration differ"
         )
+    if any(change.proof == "passed" for change in summary.changes):
+        sentences.append(
+            "(passed): the value was seen in the container's environment, command or file, but no server tells it"
+        )
     if summary.study.testbed == DOCKER and not summary.study.plan.trace:
         sentences.append("measured without traces: latencies are the load generator's, and no critical path is known")
     if summary.low_confidence:

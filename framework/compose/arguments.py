@@ -41,7 +41,9 @@ def type_of(application: Application, types: Mapping[str, ServiceType], service:
         ready=filled(kind.ready) if kind.ready is not None else None,
         reset=tuple(tuple(with_arguments(word, texts) for word in step) for step in kind.reset),
         statistics={name: filled(probe) for name, probe in kind.statistics.items()},
-        parameters=tuple(replace(p, read_back=filled(p.read_back)) for p in kind.parameters),
+        parameters=tuple(
+            replace(p, read_back=filled(p.read_back) if p.read_back is not None else None) for p in kind.parameters
+        ),
     )
 
 

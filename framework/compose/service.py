@@ -14,7 +14,7 @@ from framework.compose.files import Mounted, edited, mounted, remounted
 from framework.compose.present import items_of, value_pattern
 from framework.config.compose_files import environment_of
 from framework.errors import FileError, InputError
-from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition
+from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition, Passed
 from optimizer.space import Value
 
 
@@ -64,7 +64,8 @@ def apply_settings(
     rendered = Rendered(dict(entry))
     for setting in settings:
         parameter = setting.parameter
-        rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back))
+        seen = _passed(setting) if setting.written else None
+        rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back, seen))
         if not (setting.own or setting.present):
             _refuse_conflict(name, entry, setting, environment, image)
         match parameter.apply.kind:
@@ -81,6 +82,18 @@ def apply_settings(
                 pass  # files are edited below, once for all settings
     _files(name, rendered, image, [setting for setting in settings if setting.parameter.apply.kind == "file"])
     return rendered
+
+
+def _passed(setting: Setting) -> Passed:
+    """Return what a container shows of a value that was written."""
+    apply, text = setting.parameter.apply, setting.text
+    if apply.kind == "file":
+        edit = next(edit for edit in apply.edits if "{value}" in edit.line)
+        return Passed("file", edit.path, edit.line.replace("{value}", text).strip())
+    filled = apply.template.replace("{value}", text)
+    if apply.kind == "flag":
+        return Passed("flag", "", " ".join(_fill(apply.template, text)))
+    return Passed(apply.kind, apply.name.split()[0] if apply.kind == "environment" else apply.name, filled)
 
 
 def _fill(template: str, text: str) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import Arithmetic, LinePattern, Pattern, Port, Strict, Text, Value, refuse
+from framework.config.checked import Arithmetic, LinePattern, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
-from framework.model import Apply, Argument, Edit, ParameterDefinition, Probe, ServiceType
+from framework.config.service_type_probes import ArgumentEntry, ProbeEntry, ResetEntry, Template, Variable, Words
+from framework.model import Apply, Edit, ParameterDefinition, ServiceType
 from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
@@ -18,23 +19,6 @@ Role = Literal[
     "queue", "io", "cpu_time", "inert",
 ]  # fmt: skip
 Identifier = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
-Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-def _with_value(template: str) -> str:
-    if "{value}" not in template:
-        raise refuse("text with {value}")
-    return template
-
-
-def _splittable(template: str) -> str:
-    try:
-        words = shlex.split(template)
-    except ValueError as error:
-        raise refuse(f"words as a shell reads them ({error})") from None
-    if not words:
-        raise refuse("at least one word")
-    return template
 
 
 def _versions(text: str) -> str:
@@ -51,87 +35,7 @@ def _expression(value: float | str) -> float | str:
     return value
 
 
-Template = Annotated[str, AfterValidator(_with_value)]
-Words = Annotated[str, AfterValidator(_with_value), AfterValidator(_splittable)]
 Bound = Annotated[int | float | str, AfterValidator(_expression)]
-
-
-# --------------------------------------------------------------------------- probes
-
-
-AnyPort = Port | Annotated[str, Field(pattern=r"^\{[a-z][a-z0-9_]*\}$")]
-"""A port, or the argument in braces that has it."""
-
-
-class Tcp(Strict):
-    """Send a text, read until a regular expression matches."""
-
-    port: AnyPort
-    send: str = ""
-    until: LinePattern
-    pattern: Pattern
-
-
-class Http(Strict):
-    """Get a path."""
-
-    port: AnyPort
-    path: str = Field(pattern="^/")
-    pattern: Pattern
-
-
-class ProbeEntry(Strict):
-    """Reading of a number or word from a running service."""
-
-    command: Annotated[list[Text], Field(min_length=1)] | None = None
-    pattern: Pattern | None = None
-    tcp: Tcp | None = None
-    http: Http | None = None
-    multiply: float = 1.0
-    words: dict[str, Value] = Field(default_factory=dict)
-    absent: Value | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> ProbeEntry:
-        if sum(form is not None for form in (self.command, self.tcp, self.http)) != 1:
-            raise refuse("exactly one of command, tcp, http")
-        if (self.command is None) != (self.pattern is None):
-            raise refuse("pattern beside command, and inside tcp or http")
-        if self.multiply == 0:
-            raise refuse("multiply other than 0")
-        return self
-
-    def probe(self) -> Probe:
-        common: dict[str, Any] = {"multiply": self.multiply, "words": dict(self.words), "absent": self.absent}
-        if self.tcp is not None:
-            tcp = self.tcp
-            return Probe("tcp", tcp.pattern, port=tcp.port, send=tcp.send, until=tcp.until, **common)
-        if self.http is not None:
-            return Probe("http", self.http.pattern, port=self.http.port, path=self.http.path, **common)
-        return Probe("command", self.pattern or "", command=tuple(self.command or ()), **common)
-
-
-class SendTcp(Strict):
-    """Send a text and wait for any reply."""
-
-    port: AnyPort
-    send: Text
-
-
-class ResetEntry(Strict):
-    """One step that empties a cache in place."""
-
-    command: Annotated[list[Text], Field(min_length=1)] | None = None
-    tcp: SendTcp | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> ResetEntry:
-        if (self.command is None) == (self.tcp is None):
-            raise refuse("exactly one of command, tcp")
-        return self
-
-    def step(self) -> tuple[str, ...]:
-        return ("tcp", str(self.tcp.port), self.tcp.send) if self.tcp is not None else tuple(self.command or ())
 
 
 # --------------------------------------------------------------------------- how a value is applied
@@ -261,7 +165,9 @@ class ParameterEntry(Strict):
     versions: Annotated[str, AfterValidator(_versions)] | None = None
     source: Text
     apply: ApplyEntry
-    read_back: ProbeEntry
+    read_back: ProbeEntry | None = Field(
+        None, description="how the server tells the value; without it, the value is only seen to have been passed"
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ParameterEntry:
@@ -310,7 +216,7 @@ class ParameterEntry(Strict):
             kind=self.kind,
             default=self.default,
             apply=self.apply.apply(command),
-            read_back=self.read_back.probe(),
+            read_back=self.read_back.probe() if self.read_back is not None else None,
             role=self.role,
             low=self.low,
             high=self.high,
@@ -328,19 +234,6 @@ class ParameterEntry(Strict):
             description=self.description.strip(),
             source=self.source.strip(),
         )
-
-
-class ArgumentEntry(Strict):
-    """What probes have to know of a service: read from its command, its environment or a file, else the default."""
-
-    default: str = ""
-    flag: Words | None = Field(None, description="the flag of the command that has it, such as '--port {value}'")
-    environment: list[Variable] = Field(default_factory=list, description="variables that have it")
-    files: list[Variable] = Field(default_factory=list, description="variables that name a file with it")
-    text: Template = Field("{value}", description="what stands for {name} in a probe, where it is not empty")
-
-    def argument(self) -> Argument:
-        return Argument(self.default, self.flag or "", tuple(self.environment), tuple(self.files), self.text)
 
 
 class ServiceTypeFile(Strict):

@@ -27,6 +27,7 @@ from framework.model.deployment import (
     Expectation,
     Finding,
     Machine,
+    Passed,
     Running,
     Usage,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "Offer",
     "OutcomeConstraint",
     "ParameterDefinition",
+    "Passed",
     "Placement",
     "Present",
     "Probe",

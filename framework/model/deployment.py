@@ -12,13 +12,29 @@ from optimizer.space import Configuration, Value
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """Text that a container shows where a value was written to it.
+
+    It is an item of the variable ``name``, words of its command, or a line of the file ``name``.
+    """
+
+    kind: Literal["environment", "flag", "file", "resource", "live"]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expectation:
-    """A parameter that has to read back as ``value`` after the deployment."""
+    """A parameter that has to read back as ``value`` after the deployment.
+
+    ``probe``: asks the server; None: nothing can.  ``passed``: what the container shows; None: nothing was written.
+    """
 
     service: str
     parameter: str
     value: Value
-    probe: Probe
+    probe: Probe | None
+    passed: Passed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +91,8 @@ class Running:
     """A deployment that is up and healthy, with every parameter read back.
 
     ``network``: the network of the entry, which the load generator joins; ``also``: those of the other services that
-    it calls.
+    it calls.  ``passed``: parameters (service.parameter) that were written and seen in their container, but that no
+    server told.
     """
 
     deployment: Deployment
@@ -83,6 +100,7 @@ class Running:
     containers: Mapping[str, Container]
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds: remove, restore, start, healthy, read back
     also: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Probe:
     multiply: float = 1.0
     words: Mapping[str, Value] = field(default_factory=dict)
     absent: Value | None = None
+    optional: bool = False  # what it needs may be missing in a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class ParameterDefinition:
     kind: Literal["integer", "real", "categorical", "boolean"]
     default: Value | str  # a string may be an expression such as "host.cores"
     apply: Apply
-    read_back: Probe
+    read_back: Probe | None  # None: nothing tells; that the value was passed is seen in the container
     role: str
     low: float | str | None = None
     high: float | str | None = None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import posixpath
-import tarfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,13 +9,11 @@ from cachetools import TTLCache
 
 from framework.errors import TailorError
 from framework.model import ImageFacts
+from framework.testbeds.docker.container_files import text_of
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
 KEPT_S = 5.0  # after so long, an image that was pulled or built is noticed
-LARGEST = 4 << 20  # bytes of a file
-LINK = "\0"  # begins what stands for a symbolic link; no text file has it
-MOST_LINKS = 8
 OWNER = Owner.project("tailor-image-reader")
 
 
@@ -58,39 +53,15 @@ class DockerImages:
             self._facts[image] = (str(about["Id"]), _facts(about)) if about is not None else None
         return self._facts[image]
 
-    def _text(self, container: str, path: str) -> str | None:
-        for _ in range(MOST_LINKS):
-            data = self._engine.archive(container, path)
-            text = _content(data) if data is not None else None
-            if text is None or not text.startswith(LINK):
-                return text
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), text.removeprefix(LINK)))
-        return None
-
     def _read(self, image: str, path: str) -> str | None:
         """Copy a file out of a container of the image that is never started."""
         try:
             container = self._engine.create(image, ["none"], OWNER, {})
             try:
-                return self._text(container, path)
+                return text_of(self._engine, container, path)
             finally:
                 self._engine.remove([container], OWNER)
         except TailorError:
-            return None
-
-
-def _content(data: bytes) -> str | None:
-    """Return the text of the only file of an archive, ``LINK`` and the target for a link; None for anything else."""
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        member = archive.next()
-        if member is None:
-            return None
-        if member.issym():
-            return f"{LINK}{member.linkname}"
-        file = archive.extractfile(member) if member.isfile() and member.size <= LARGEST else None
-        try:
-            return file.read().decode() if file is not None else None
-        except UnicodeDecodeError:
             return None
 
 

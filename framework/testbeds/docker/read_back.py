@@ -5,27 +5,71 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from framework.errors import DeploymentFailed, ParameterNotApplied
-from framework.model import Container, Expectation, ServiceType
+from framework.model import Container, Expectation, Passed, ServiceType
 from framework.testbeds.docker import probes
+from framework.testbeds.docker.container_files import text_of
 from framework.testbeds.docker.engine import Engine
 
 
-def read_back(engine: Engine, expectations: Sequence[Expectation], containers: Mapping[str, Container]) -> None:
-    """Read every parameter back, from every replica.  Raises ParameterNotApplied for one that did not take effect."""
+def read_back(
+    engine: Engine, expectations: Sequence[Expectation], containers: Mapping[str, Container]
+) -> tuple[str, ...]:
+    """Read every parameter back, from every replica.
+
+    Returns the parameters (service.parameter) that no server told: that they were passed is seen in their container.
+    Raises ParameterNotApplied for one that did not take effect.
+    """
+    passed: dict[str, None] = {}
     for replicas in _replica_sets(containers):
         wanted = [expected for expected in expectations if expected.service in replicas or replicas is containers]
-        answers = probes.answers(engine, replicas, ((e.service, e.probe) for e in wanted))
+        asked = [(expected.service, expected.probe) for expected in wanted if expected.probe is not None]
+        answers = probes.answers(engine, replicas, asked)
         for expected in wanted:
-            answer = answers[probes.request(expected.service, expected.probe)]
-            try:
-                if isinstance(answer, probes.NoAnswer):
-                    raise answer
-                value = probes.parse(expected.probe, answer, expected.value)
-            except probes.NoAnswer as error:
-                answered = f"nothing: {error}"
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, answered) from error
-            if not probes.agrees(expected.value, value):
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
+            problem = _told(expected, answers)
+            if problem is None:
+                continue
+            if expected.passed is not None and not _seen(engine, replicas[expected.service].id, expected.passed):
+                found = f"nothing: {problem}; nor does the container show {expected.passed.text!r}"
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, found)
+            if expected.passed is not None:
+                passed[f"{expected.service}.{expected.parameter}"] = None
+    return tuple(passed)
+
+
+def _told(expected: Expectation, answers: Mapping[probes.Request, str | probes.NoAnswer]) -> str | None:
+    """Return None where the server told the value, else why it cannot tell.
+
+    Raises ParameterNotApplied where it has another value, or should have told.
+    """
+    if expected.probe is None:
+        return "it has no read-back"
+    answer = answers[probes.request(expected.service, expected.probe)]
+    try:
+        if isinstance(answer, probes.NoAnswer):
+            raise answer
+        value = probes.parse(expected.probe, answer, expected.value)
+    except probes.NoAnswer as error:
+        if expected.probe.optional or isinstance(error, probes.NoTool):
+            return str(error)
+        answered = f"nothing: {error}"
+        raise ParameterNotApplied(expected.service, expected.parameter, expected.value, answered) from error
+    if not probes.agrees(expected.value, value):
+        raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
+    return None
+
+
+def _seen(engine: Engine, container: str, passed: Passed) -> bool:
+    """Return whether a container shows a value: in its variables, its command or a file.  Nothing runs inside it."""
+    if passed.kind in ("resource", "live"):  # the engine took it, or the command ended with 0
+        return True
+    if passed.kind == "file":
+        text = text_of(engine, container, passed.name) or ""
+        return any(passed.text == line.strip() for line in text.splitlines())
+    about = engine.inspect(container) or {}
+    if passed.kind == "flag":
+        return f" {passed.text} " in f" {' '.join([str(about.get('Path')), *(about.get('Args') or [])])} "
+    variables = dict(str(item).partition("=")[::2] for item in (about.get("Config") or {}).get("Env") or [])
+    return f" {passed.text} " in f" {variables.get(passed.name, '')} "
 
 
 def read_statistics(

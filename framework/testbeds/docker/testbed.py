@@ -210,11 +210,13 @@ class DockerTestbed:
         with phases.phase("live", progress):
             self._run_live(deployment, containers)
         with phases.phase("read back", progress):
-            read_back(self._engine, deployment.expectations, containers)
+            passed = read_back(self._engine, deployment.expectations, containers)
         # The load generator and stressors bear these labels too; clean-up recognises them by their project.
         added = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
         labels = {**deployment.labels, **added}
-        return Running(replace(deployment, labels=labels), networks.entry, containers, phases.seconds, networks.also)
+        return Running(
+            replace(deployment, labels=labels), networks.entry, containers, phases.seconds, networks.also, passed
+        )
 
     def _start(self, project: str, file: Path) -> None:
         try:
