@@ -243,6 +243,9 @@ class ServiceTypeFile(Strict):
     version: Literal[1]
     name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
     description: Text
+    builds_on: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")] | None = Field(
+        None, description="the type whose parameters, arguments and statistics it has too, as spring-boot has jvm's"
+    )
     measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
     command: list[Text] = Field(
         default_factory=list,
@@ -303,4 +306,5 @@ class ServiceTypeFile(Strict):
             statistics={name: entry.probe() for name, entry in self.statistics.items()},
             measured=self.measured,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
+            builds_on=self.builds_on or "",
         )

@@ -128,3 +128,4 @@ class ServiceType:
     statistics: Mapping[str, Probe]
     measured: bool = True
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    builds_on: str = ""  # the type whose parameters and arguments it has too
