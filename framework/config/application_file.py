@@ -179,6 +179,10 @@ class ApplicationFile(Strict):
         default_factory=list, description="files of variables, as compose's --env-file; default: .env"
     )
     profiles: list[Name] = Field(default_factory=list, description="compose profiles that are started")
+    leave_out: list[Name] = Field(
+        default_factory=list,
+        description="services of the compose file that a study runs without: load generators, dashboards",
+    )
     hosts: list[Name] = Field(default_factory=lambda: ["local"], min_length=1)
     entry: Name | None = Field(
         None, description="the service that clients call; default: the host name in workload.target"

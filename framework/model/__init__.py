@@ -39,6 +39,7 @@ from framework.model.knowledge import (
     ParameterDefinition,
     Probe,
     ServiceType,
+    Signs,
 )
 from framework.model.measurement import (
     Estimate,
@@ -102,6 +103,7 @@ __all__ = [
     "Service",
     "ServiceTime",
     "ServiceType",
+    "Signs",
     "Step",
     "Study",
     "StudyId",

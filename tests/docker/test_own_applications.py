@@ -200,7 +200,8 @@ def test_without_a_read_back_a_value_counts_as_passed(own: Own) -> None:
         + (
             "parameters:\n"
             "  hz:\n"
-            "    {description: a, kind: integer, low: 1, high: 100, default: 10, role: inert, source: b, apply: {flag: '--hz {value}'}}\n"
+            "    {description: a, kind: integer, low: 1, high: 100, default: 10, role: inert, source: b,\n"
+            "     apply: {flag: '--hz {value}'}}\n"
             "  arena:\n"
             "    {description: a, kind: integer, low: 1, high: 8, default: 4, role: inert, source: b,\n"
             "     apply: {environment: MALLOC_ARENA_MAX}, read_back: {command: [no-such-tool], pattern: '(a)'}}\n"
