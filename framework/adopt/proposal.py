@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from framework.adopt.proof import Proof
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
 from framework.adopt.roles import Entry, Part, entry_of, parts_of, tracing_of
@@ -93,8 +95,8 @@ def _doubts(
     if "jaeger" not in tracing:
         others = ", ".join(f"{name} is {kind}" for kind, name in tracing.items())
         doubts.append(
-            f"There is no Jaeger{f' ({others})' if others else ''}: latencies are the load generator's, and no critical "
-            "path is known."
+            f"There is no Jaeger{f' ({others})' if others else ''}: latencies are the load generator's, and no "
+            "critical path is known."
         )
     return doubts
 
@@ -103,9 +105,16 @@ def _doubts(
 
 
 def application_text(
-    proposal: Proposal, compose: Sequence[str], env_files: Sequence[str], profiles: Sequence[str]
+    proposal: Proposal,
+    compose: Sequence[str],
+    env_files: Sequence[str],
+    profiles: Sequence[str],
+    proof: Proof | None = None,
 ) -> str:
-    """Return the text of application.yaml, with the reasons as comments."""
+    """Return the text of application.yaml, with the reasons as comments.
+
+    ``proof``: what the first deployments showed, from which it gets baselines and held parameters.
+    """
     lines = ["# Made by `tailor init`; the compose files stay as they are.  Change what is wrong, and run it again."]
     for doubt in proposal.doubts:
         lines += [f"# {line}" for line in textwrap.wrap(f"? {doubt}", 110)]
@@ -120,7 +129,7 @@ def application_text(
     for name, part in proposal.parts.items():
         found = proposal.types.get(name)
         if found is not None:
-            said = f"{{type: {found.type}}}"
+            said = f"{{{', '.join([f'type: {found.type}', *_proven(name, proof)])}}}"
             lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {found.certainty}: {found.reason}")
         elif name not in proposal.left_out:
             why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"
@@ -134,6 +143,17 @@ def application_text(
     if proposal.jaeger:
         lines += ["tracing:", f"  service: {proposal.jaeger}"]
     return "\n".join(lines) + "\n"
+
+
+def _proven(service: str, proof: Proof | None) -> list[str]:
+    """Return the keys of a service that a proof adds: its baseline, and parameters that are held."""
+    if proof is None:
+        return []
+    baseline = {n.rpartition(".")[2]: v for n, v in proof.baseline.items() if n.rpartition(".")[0] == service}
+    held = [name.rpartition(".")[2] for name in proof.held if name.rpartition(".")[0] == service]
+    kept = {name: value for name, value in baseline.items() if name not in held}
+    texts = [f"baseline: {{{', '.join(f'{n}: {json.dumps(v)}' for n, v in kept.items())}}}"] if kept else []
+    return texts + ([f"fixed: {{{', '.join(f'{name}: default' for name in held)}}}"] if held else [])
 
 
 def workload_text(proposal: Proposal) -> str:

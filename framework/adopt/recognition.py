@@ -1,4 +1,4 @@
-"""Recognition of service types: from image, command, health check, variables and ports, with a certainty and a reason."""
+"""Recognition of service types by image, command, health check, variables and ports, with certainty and reason."""
 
 from __future__ import annotations
 

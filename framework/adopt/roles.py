@@ -1,4 +1,4 @@
-"""The part that each service plays: entry, one-shot, load generator, monitoring, tracing, or a service of the application.
+"""The part that each service plays: one-shot, load generator, monitoring, tracing, or one of the application proper.
 
 Calls are read from the files: a service that another's variables, command or configuration names is called by it.
 """

@@ -29,6 +29,7 @@ from framework.model.deployment import (
     Machine,
     Passed,
     Running,
+    Told,
     Usage,
 )
 from framework.model.identity import StudyId
@@ -111,6 +112,7 @@ __all__ = [
     "StudyState",
     "Sweep",
     "Term",
+    "Told",
     "Tracing",
     "Trial",
     "TrialState",
