@@ -21,8 +21,8 @@ from framework.errors import InputError, TailorError
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "init": {
-        "init": "Understand a compose application, propose how to tune it, and prove every knob; your files stay as they "
-        "are.",
+        "init": "Understand a compose application, propose how to tune it, and prove every knob; your files stay as "
+        "they are.",
     },
     "tune": {
         "tune": "Find a better configuration of an application, and prove it.",
