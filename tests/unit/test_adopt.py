@@ -64,8 +64,8 @@ def test_types_are_recognised_with_their_certainty(tmp_path: Path) -> None:
 
 def test_what_an_image_says_counts(tmp_path: Path) -> None:
     facts = ImageFacts(entrypoint=("docker-entrypoint.sh",), command=("redis-server",), ports=(6379,))
-    application = described(tmp_path, "services: {store: {image: me/store}, other: {image: me/other, expose: [6379]}}\n",
-                            {"store": facts})  # fmt: skip
+    text = "services: {store: {image: me/store}, other: {image: me/other, expose: [6379]}}\n"
+    application = described(tmp_path, text, {"store": facts})
     types = load_service_types()
     found = recognise(application, "store", types)
     assert found is not None
@@ -158,7 +158,7 @@ FILES = {
                      "headers": [{"name": "Content-Type", "value": "application/json"}]}},
         {"request": {"method": "GET", "url": "https://cdn.example/x", "headers": []}},
     ]}}),
-    "k6": "import http from 'k6/http';\nexport default () => { http.get(`${BASE}/a`); http.post('http://h/b', '{}'); }\n",
+    "k6": "import http from 'k6/http';\nexport default () => {http.get(`${BASE}/a`); http.post('http://h/b', '') }\n",
     "locust": (
         "class U(HttpUser):\n    @task(3)\n    def a(self):\n        self.client.get('/a')\n"
         "    @task\n    def b(self):\n        self.client.post(f'/b/{self.x}', json={})\n"
