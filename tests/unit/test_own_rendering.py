@@ -1,4 +1,4 @@
-"""The rendered default is what `docker compose config` says of the user's files, but for what Tailor means to change."""
+"""The rendered default is what compose itself says of the user's files, but for what Tailor means to change."""
 
 from __future__ import annotations
 
