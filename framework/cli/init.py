@@ -17,7 +17,7 @@ from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
-from framework.use_cases.adopt import AdoptRequest, prove, understand, write
+from framework.use_cases.adopt import AdoptRequest, prove, understand, write, write_page
 
 _COLOURS = {"proven": "green", "passed": "green", "ineffective": "yellow", "refused": "yellow", "not tried": "dim"}
 _CERTAINTY = {"certain": "green", "likely": "yellow", "a guess": "red"}
@@ -66,6 +66,8 @@ def init(
             shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
         if not kept and (shown.baseline or shown.held):
             write(request, proposal, shown)
+    page = write_page(request, proposal, shown)
+    messages.print(f"written: {page}", soft_wrap=True)
     if as_json:
         print_json({"proposal": _document(proposal), "proof": None if shown is None else asdict(shown)})
         return

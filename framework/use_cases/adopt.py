@@ -34,9 +34,11 @@ from framework.model import (
 )
 from framework.ports.compose import ComposeSource
 from framework.ports.testbed import Prover
+from framework.report.adopt_page import adopt_page
 from optimizer.space import Configuration, SearchSpace
 
 PROJECT = "tailor-init"
+PAGE = "understood.html"
 RATE_RPS, SECONDS = 2.0, 3.0  # of the requests that prove the entry
 
 Progress = Callable[[str], None]
@@ -71,7 +73,7 @@ def understand(backends: Backends, request: AdoptRequest) -> Proposal:
 
 
 def write(request: AdoptRequest, proposal: Proposal, proof: Proof | None = None) -> tuple[Path, ...]:
-    """Write application.yaml and workload.yaml; return their paths.  Raises InputError where they are there already."""
+    """Write application.yaml and workload.yaml; return their paths.  Raises InputError where they cannot be written."""
     target = request.target
     source = _source(request)
     names = [os.path.relpath(path, target) for path in source.files]
@@ -81,6 +83,11 @@ def write(request: AdoptRequest, proposal: Proposal, proof: Proof | None = None)
         write_text(target / FILE, text),
         write_text(target / "workload.yaml", workload_text(proposal)),
     )
+
+
+def write_page(request: AdoptRequest, proposal: Proposal, proof: Proof | None) -> Path:
+    """Write what was understood and proven as one HTML page.  Raises InputError."""
+    return write_text(request.target / PAGE, adopt_page(proposal, proof))
 
 
 def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:

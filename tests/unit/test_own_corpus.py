@@ -1,4 +1,4 @@
-"""Compose files written after twenty public applications: each is understood, or refused with its place and a remedy."""
+"""Compose files written after twenty public applications: understood, or refused with their place and a remedy."""
 
 from __future__ import annotations
 
