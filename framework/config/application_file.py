@@ -103,6 +103,11 @@ class TracingEntry(Strict):
     otlp_port: Port = 4318
     api: Literal["jaeger"] = "jaeger"
     counters: Counters | None = None
+    propagation: list[Literal["w3c", "b3", "b3-multi", "jaeger"]] = Field(
+        default_factory=list,
+        description="formats in which the load generator sends the trace's context (traceparent, b3, X-B3-*, "
+        "uber-trace-id); default: w3c",
+    )
     peers: dict[LinePattern, Name] = Field(
         default_factory=dict,
         description="regular expression -> service: whom calls of such an operation reach, where spans name no peer",
