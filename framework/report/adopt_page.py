@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from framework.adopt.proof import Proof
 from framework.adopt.proposal import Proposal
-from framework.report.page import ENVIRONMENT
 from framework.report.figure import figure, svg
+from framework.report.page import ENVIRONMENT
 from framework.report.trace_plots import layers_of
 
 COLOURS = {"certain": "#0f766e", "likely": "#b45309", "a guess": "#b91c1c", "": "#9ca3af"}
