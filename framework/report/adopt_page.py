@@ -24,7 +24,7 @@ def calls_picture(proposal: Proposal) -> str:
     import networkx
     from matplotlib.patches import FancyArrowPatch
 
-    shown = [name for name in proposal.parts if name not in proposal.left_out]
+    shown = [n for n, part in proposal.parts.items() if n not in proposal.left_out and part.role != "tracing"]
     graph: networkx.DiGraph[str] = networkx.DiGraph()
     graph.add_nodes_from(shown)
     graph.add_edges_from((name, other) for name in shown for other in proposal.parts[name].calls if other in shown)
