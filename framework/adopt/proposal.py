@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from framework.adopt.proof import Proof
+from framework.adopt.grades import Proof
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
 from framework.adopt.roles import Entry, Part, entry_of, parts_of, tracing_of
@@ -53,11 +53,11 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
     """Say what an application is.  ``requests``: of a workload that the user has; none: the front page stands in."""
     parts = parts_of(application)
     recognised = {
-        name: found
+        name: match
         for name, part in parts.items()
-        if part.role == "service" and (found := recognise(application, name, types)) is not None
+        if part.role == "service" and (match := recognise(application, name, types)) is not None
     }
-    databases = frozenset(name for name, found in recognised.items() if found.type in _NO_ENTRIES)
+    databases = frozenset(name for name, match in recognised.items() if match.type in _NO_ENTRIES)
     entry = entry_of(application, parts, databases)
     tracing = tracing_of(application, parts)
     made = tuple(requests) or (Request("front-page", "GET", "/"),)
@@ -84,9 +84,9 @@ def _doubts(
         doubts.append("No service was found that clients call: set workload.target.")
     elif not entry.certain:
         doubts.append(f"Clients seem to call {entry.service} ({entry.reason}): check workload.target.")
-    for name, found in recognised.items():
-        if found.certainty == "a guess":
-            doubts.append(f"{name} may be {found.type}: {found.reason}.")
+    for name, match in recognised.items():
+        if match.certainty == "a guess":
+            doubts.append(f"{name} may be {match.type}: {match.reason}.")
     unknown = [name for name, part in parts.items() if part.role == "service" and name not in recognised]
     if unknown:
         doubts.append(f"The type of {', '.join(unknown)} is not known: they run, and are not tuned.")
@@ -113,7 +113,7 @@ def application_text(
 ) -> str:
     """Return the text of application.yaml, with the reasons as comments.
 
-    ``proof``: what the first deployments showed, from which it gets baselines and held parameters.
+    ``proof``: what the first deployments showed, from which it gets baselines and parameters to leave alone.
     """
     lines = ["# Made by `tailor init`; the compose files stay as they are.  Change what is wrong, and run it again."]
     for doubt in proposal.doubts:
@@ -127,10 +127,10 @@ def application_text(
     lines.append("services:")
     width = max(map(len, proposal.parts), default=0)
     for name, part in proposal.parts.items():
-        found = proposal.types.get(name)
-        if found is not None:
-            said = f"{{{', '.join([f'type: {found.type}', *_proven(name, proof)])}}}"
-            lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {found.certainty}: {found.reason}")
+        match = proposal.types.get(name)
+        if match is not None:
+            said = f"{{{', '.join([f'type: {match.type}', *_proven(name, proof)])}}}"
+            lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {match.certainty}: {match.reason}")
         elif name not in proposal.left_out:
             why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"
             lines.append(f"  # {name}: {why}")
@@ -146,14 +146,14 @@ def application_text(
 
 
 def _proven(service: str, proof: Proof | None) -> list[str]:
-    """Return the keys of a service that a proof adds: its baseline, and parameters that are held."""
+    """Return the keys of a service that a proof adds: its baseline, and parameters that are left alone."""
     if proof is None:
         return []
     baseline = {n.rpartition(".")[2]: v for n, v in proof.baseline.items() if n.rpartition(".")[0] == service}
-    held = [name.rpartition(".")[2] for name in proof.held if name.rpartition(".")[0] == service]
-    kept = {name: value for name, value in baseline.items() if name not in held}
+    fixed = [name.rpartition(".")[2] for name in proof.left_alone if name.rpartition(".")[0] == service]
+    kept = {name: value for name, value in baseline.items() if name not in fixed}
     texts = [f"baseline: {{{', '.join(f'{n}: {json.dumps(v)}' for n, v in kept.items())}}}"] if kept else []
-    return texts + ([f"fixed: {{{', '.join(f'{name}: default' for name in held)}}}"] if held else [])
+    return texts + ([f"fixed: {{{', '.join(f'{name}: default' for name in fixed)}}}"] if fixed else [])
 
 
 def workload_text(proposal: Proposal) -> str:

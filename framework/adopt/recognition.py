@@ -33,13 +33,13 @@ def recognise(application: Application, service: str, types: Mapping[str, Servic
     entry = application.compose["services"][service]
     facts = application.images.get(service)
     environment = application.environments.get(service, {})
-    found = [
+    candidates = [
         Recognised(name, certainty, reason)
         for name, kind in types.items()
         for certainty, reason in _signs_of(kind.signs, entry, environment, facts)
     ]
-    found.sort(key=lambda seen: (_ORDER[seen.certainty], -_depth(types, seen.type), seen.type))
-    return found[0] if found else None
+    candidates.sort(key=lambda seen: (_ORDER[seen.certainty], -_depth(types, seen.type), seen.type))
+    return candidates[0] if candidates else None
 
 
 def _signs_of(

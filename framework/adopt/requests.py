@@ -52,12 +52,12 @@ def requests_of(source: str) -> tuple[Request, ...]:
     path = Path(name)
     text = read_text(path)
     try:
-        found = _merged(SOURCES[kind](text))
+        merged = _merged(SOURCES[kind](text))
     except (ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError, SyntaxError) as error:
         raise FileError(path, "", f"no {kind} file ({error})", f"a file of {kind}") from None
-    if not found:
+    if not merged:
         raise FileError(path, "", "no requests", f"a file of {kind} with requests")
-    return found
+    return merged
 
 
 def _merged(requests: Iterable[Request]) -> tuple[Request, ...]:

@@ -92,13 +92,13 @@ def _role(name: str, entry: Mapping[str, Any], awaited: bool) -> tuple[Role, str
 
 def tracing_of(application: Application, parts: Mapping[str, Part]) -> dict[str, str]:
     """Return kind of tracing back-end ("jaeger", "zipkin", "tempo", "collector") -> the service that is it."""
-    found: dict[str, str] = {}
+    back_ends: dict[str, str] = {}
     for name, part in parts.items():
         image = image_path(str(application.compose["services"][name].get("image") or ""))
         if part.role == "tracing":
             kind = next(kind for kind, pattern in _TRACING.items() if re.fullmatch(pattern, image))
-            found.setdefault(kind, name)
-    return found
+            back_ends.setdefault(kind, name)
+    return back_ends
 
 
 def calls_of(application: Application, service: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.tree import Tree
 
-from framework.adopt.proof import Proof
+from framework.adopt.grades import Proof
 from framework.adopt.proposal import Proposal
 from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
@@ -64,7 +64,7 @@ def init(
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
         with messages.status("deploying") as status:
             shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
-        if not kept and (shown.baseline or shown.held):
+        if not kept and (shown.baseline or shown.left_alone):
             write(request, proposal, shown)
     page = write_page(request, proposal, shown)
     messages.print(f"written: {page}", soft_wrap=True)
@@ -105,14 +105,14 @@ def _show(proposal: Proposal) -> None:
 
 def _branch(tree: Tree, proposal: Proposal, name: str, shown: set[str]) -> None:
     """Add a service with those that it calls; one that stands elsewhere already is only named."""
-    part, found = proposal.parts[name], proposal.types.get(name)
+    part, match = proposal.parts[name], proposal.types.get(name)
     if name in shown:
         tree.add(f"[dim]{name}[/]")
         return
     shown.add(name)
-    if found is not None:
-        colour = _CERTAINTY[found.certainty]
-        text = f"{name}  [{colour}]{found.type}[/] [dim]{found.certainty}: {escape(found.reason)}[/]"
+    if match is not None:
+        colour = _CERTAINTY[match.certainty]
+        text = f"{name}  [{colour}]{match.type}[/] [dim]{match.certainty}: {escape(match.reason)}[/]"
     else:
         left = " (left out)" if name in proposal.left_out else ""
         text = f"{name}  [dim]{part.role}{left}{': ' if part.reason else ''}{escape(part.reason)}[/]"
@@ -139,8 +139,10 @@ def _show_proof(proof: Proof) -> None:
         tried = "" if knob.other is None else str(knob.other)
         table.add_row(knob.name, str(today), tried, f"[{_COLOURS[knob.grade]}]{knob.grade}[/]", escape(knob.reason))
     output.print(table)
-    if proof.held:
-        output.print(f"held, because they change nothing or cannot be set: {', '.join(proof.held)}", soft_wrap=True)
+    if proof.left_alone:
+        output.print(
+            f"left alone, because they change nothing or cannot be set: {', '.join(proof.left_alone)}", soft_wrap=True
+        )
 
 
 def _document(proposal: Proposal) -> dict[str, object]:

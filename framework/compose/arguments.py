@@ -70,9 +70,9 @@ def _given(
 ) -> str:
     if (
         argument.flag
-        and (found := Command.of(entry, "", application.images.get(service)).find(argument.flag)) is not None
+        and (flag := Command.of(entry, "", application.images.get(service)).find(argument.flag)) is not None
     ):
-        return found.text.replace("$$", "$")
+        return flag.text.replace("$$", "$")
     for variable in argument.environment:
         if environment.get(variable):
             return environment[variable].replace("$$", "$")

@@ -73,26 +73,26 @@ class Command:
         before, _, after = wanted[at].partition("{value}")
         unit = re.match(r"[A-Za-z%]*", after)
         rest = after.removeprefix(unit[0] if unit else "")
-        found = None
+        existing = None
         for index, word in enumerate(self.words):
             first = index - at
             if first < 0 or list(self.words[first:index]) != wanted[:at] or not (before or at):
                 continue
             if word.startswith(before) and word.endswith(rest) and len(word) > len(before) + len(rest):
                 text = word[len(before) : len(word) - len(rest)]
-                found = Found(text, " ".join(self.words[first : index + 1]), first, at + 1)
-        return found
+                existing = Found(text, " ".join(self.words[first : index + 1]), first, at + 1)
+        return existing
 
     def with_flag(self, template: str, text: str) -> Command:
         """Return the command with a flag: in the place of the one that it has, else behind all others."""
         flag = [word.replace("{value}", text) for word in shlex.split(template)]
-        found = self.find(template)
-        if found is None:
+        existing = self.find(template)
+        if existing is None:
             return replace(
                 self, words=(*self.words, *flag), line=f"{self.line} {shlex.join(flag)}" if self.line else ""
             )
-        words = (*self.words[: found.first], *flag, *self.words[found.first + found.count :])
-        line = self.line.replace(found.shown, shlex.join(flag)) if found.shown in self.line else shlex.join(words)
+        words = (*self.words[: existing.first], *flag, *self.words[existing.first + existing.count :])
+        line = self.line.replace(existing.shown, shlex.join(flag)) if existing.shown in self.line else shlex.join(words)
         return replace(self, words=words, line=line if self.line else "")
 
     def written(self) -> dict[str, Any]:

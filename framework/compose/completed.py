@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from framework.compose.baseline import present_values, without_place
 from framework.compose.files import mounted, with_absolute_paths
-from framework.compose.present import present_values, without_place
 from framework.errors import FileError, InputError
 from framework.model import Application, ImageFacts, Service, ServiceType
 from framework.ports.builds import Builds
@@ -22,7 +22,7 @@ def completed(
     """
     named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
-    placed = replace(known, held=without_place(known, types))
+    placed = replace(known, unsettable=without_place(known, types))
     return replace(placed, present=present_values(placed, types))
 
 
@@ -46,19 +46,19 @@ def _facts(application: Application, types: Mapping[str, ServiceType], images: I
         image = str(application.compose["services"][service.name].get("image") or "")
         if not image or service.type not in types or "$" in image:
             continue
-        found = images.facts(image)
-        if found is not None:
+        answer = images.facts(image)
+        if answer is not None:
             paths = _edited_paths(application, types[service.type], service)
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
-            facts[service.name] = replace(found, files=files)
+            facts[service.name] = replace(answer, files=files)
     return facts
 
 
 def facts_of(application: Application, images: ImageReader) -> dict[str, ImageFacts]:
     """Return service -> what its image does by itself, of all services whose images are here; without files."""
     names = {name: str(entry.get("image") or "") for name, entry in application.compose["services"].items()}
-    found = {name: images.facts(image) for name, image in names.items() if image and "$" not in image}
-    return {name: facts for name, facts in found.items() if facts is not None}
+    answer = {name: images.facts(image) for name, image in names.items() if image and "$" not in image}
+    return {name: facts for name, facts in answer.items() if facts is not None}
 
 
 def _edited_paths(application: Application, kind: ServiceType, service: Service) -> list[str]:

@@ -51,20 +51,7 @@ def render(
         own = types if kind is None else {**types, service.type: kind}
         settings = _settings(application, own, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
-        entry = with_absolute_paths(application.compose["services"][service.name], application.base)
-        result = apply_settings(
-            service.name,
-            entry,
-            settings,
-            application.environment_of(service.name),
-            application.images.get(service.name),
-        )
-        if cpuset:
-            result.entry["cpuset"] = cpuset
-            result.expectations.append(expected(service.name, cpuset))
-        for name, text in labels.items():
-            result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
-        rendered[service.name] = result
+        rendered[service.name] = _rendered(application, service.name, settings, cpuset, labels)
     for name in configuration:
         if name not in used:
             raise UnknownName(f"parameter of {application.name}:", name, used)
@@ -78,7 +65,6 @@ def render(
         )
         for host in hosts
     }
-    tracing = application.tracing
     return Deployment(
         application=application.name,
         project=project,
@@ -91,8 +77,29 @@ def render(
         fresh=fresh,
         roots=application.roots,
         types={name: kind for name, kind in kinds.items() if kind is not None},
-        reached=tuple(dict.fromkeys(filter(None, (application.entry, tracing.service if tracing else "")))),
+        reached=_reached(application),
     )
+
+
+def _rendered(
+    application: Application, service: str, settings: list[Setting], cpuset: str, labels: Mapping[str, str]
+) -> Rendered:
+    """Return a service with its settings, its CPUs and Tailor's labels."""
+    entry = with_absolute_paths(application.compose["services"][service], application.base)
+    environment, image = application.environment_of(service), application.images.get(service)
+    result = apply_settings(service, entry, settings, environment, image)
+    if cpuset:
+        result.entry["cpuset"] = cpuset
+        result.expectations.append(expected(service, cpuset))
+    for name, text in labels.items():
+        result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
+    return result
+
+
+def _reached(application: Application) -> tuple[str, ...]:
+    """Return the services that the load generator calls: the entry, and the one that takes its spans."""
+    tracing = application.tracing.service if application.tracing is not None else ""
+    return tuple(dict.fromkeys(filter(None, (application.entry, tracing))))
 
 
 def _settings(

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from framework.compose.amounts import plain_text, written
+from framework.compose.baseline import items_of, value_pattern
 from framework.compose.command import Command
 from framework.compose.files import Mounted, edited, mounted, remounted
-from framework.compose.present import items_of, value_pattern
 from framework.config.compose_files import environment_of
 from framework.errors import FileError, InputError
 from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition, Passed

@@ -84,8 +84,10 @@ def _source(document: Document, file: ApplicationFile, root: Path) -> ComposeSou
     """Return the compose files that an application names.  Raises FileError."""
     alone = isinstance(file.compose, str)
     names = [file.compose] if isinstance(file.compose, str) else file.compose
-    paths = [_beside(document, ("compose",) if alone else ("compose", at), root, name) for at, name in enumerate(names)]
-    env_files = [_beside(document, ("env_files", at), root, name) for at, name in enumerate(file.env_files)]
+    paths = [
+        _existing(document, ("compose",) if alone else ("compose", at), root, name) for at, name in enumerate(names)
+    ]
+    env_files = [_existing(document, ("env_files", at), root, name) for at, name in enumerate(file.env_files)]
     files = with_override(paths[0]) if alone else tuple(paths)
     return ComposeSource(files, files[0].parent, tuple(env_files), tuple(file.profiles))
 
@@ -110,7 +112,7 @@ def _without_others(entry: Mapping[str, Any], names: Sequence[str]) -> dict[str,
     return kept
 
 
-def _beside(document: Document, key: KeyPath, root: Path, name: str) -> Path:
+def _existing(document: Document, key: KeyPath, root: Path, name: str) -> Path:
     path = Path(os.path.normpath(root / name))
     if not path.is_file():
         raise document.error(key, name, f"a file; there is none at {path}")

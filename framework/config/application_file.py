@@ -23,7 +23,7 @@ def _relative(path: str) -> str:
     return path
 
 
-def _beside(path: str) -> str:
+def _starts_here(path: str) -> str:
     if path.startswith(("/", "~")):
         raise refuse(
             "a path that starts from the application's directory; it may lead out of it, as in ../compose.yaml"
@@ -48,7 +48,7 @@ def _outcome(text: str) -> str:
 Quantity = Annotated[str, AfterValidator(_quantity)]
 InsidePath = Annotated[str, Field(min_length=1), AfterValidator(_relative)]
 
-BesidePath = Annotated[str, Field(min_length=1), AfterValidator(_beside)]
+RelativePath = Annotated[str, Field(min_length=1), AfterValidator(_starts_here)]
 
 
 class ServiceEntry(Strict):
@@ -176,11 +176,11 @@ class ApplicationFile(Strict):
     version: Literal[1]
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=40)
     description: str = ""
-    compose: BesidePath | Annotated[list[BesidePath], Field(min_length=1)] = Field(
+    compose: RelativePath | Annotated[list[RelativePath], Field(min_length=1)] = Field(
         "compose.yaml",
         description="the compose file, read with the override beside it; or a list of files, in the order of -f",
     )
-    env_files: list[BesidePath] = Field(
+    env_files: list[RelativePath] = Field(
         default_factory=list, description="files of variables, as compose's --env-file; default: .env"
     )
     profiles: list[Name] = Field(default_factory=list, description="compose profiles that are started")

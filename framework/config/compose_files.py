@@ -33,11 +33,15 @@ REMEDY = "run `make compose`, or install Docker's compose plugin"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why compose has to resolve a file: ``what``, at ``key`` of ``document``."""
+    """Why compose has to resolve a file: ``what``, at ``key`` of ``document``.
+
+    ``needed``: without compose it cannot be read; else only the variables of environment files stay unknown.
+    """
 
     document: Document
     key: KeyPath
     what: str
+    needed: bool = True
 
     def __str__(self) -> str:
         line = self.document.lines.get(self.key) if self.key else None
@@ -58,13 +62,17 @@ def read_compose(source: ComposeSource, reader: ComposeReader | None) -> Resolve
     Raises FileError where a file cannot be used, MissingPrerequisite where only compose could read it.
     """
     documents = list(_documents(source))
-    reason = next(_reasons(source, documents), None)
-    if reason is None:
+    reasons = list(_reasons(source, documents))
+    reason = next((reason for reason in reasons if reason.needed), None)
+    outside = next(_environment_files_outside(documents, source.directory), None)
+    if reason is None and (reader is None or outside is not None or not reasons):
         (document, *_) = documents
         _check(document, document.data)
         return ResolvedCompose(document.data, _environments(document.data))
-    if reader is None:
+    if reader is None:  # then there is a reason
         raise MissingPrerequisite(f"only docker compose v2 reads this: {reason}", REMEDY)
+    if outside is not None:
+        raise outside
     resolved = reader.resolve(source)
     _check(documents[0], resolved.document)
     return ResolvedCompose(_own_profiles(resolved.document), resolved.environments, resolved.unset)
@@ -103,7 +111,6 @@ def _with_others(file: Path, directory: Path, seen: set[Path], deepest: int) -> 
     if deepest < 0:
         raise FileError(file, "", f"more than {DEEPEST} files that include each other", "fewer")
     yield document
-    _check_environment_files(document, directory)
     for key, name, base in _others(document, directory):
         if "$" in name:
             raise document.error(key, name, "a path without variables")
@@ -115,18 +122,19 @@ def _with_others(file: Path, directory: Path, seen: set[Path], deepest: int) -> 
         yield from _with_others(other, other.parent, seen, deepest - 1)
 
 
-def _check_environment_files(document: Document, directory: Path) -> None:
-    """Raise FileError for an environment file outside of the project's directory, whose content a study would get."""
-    services = document.data.get("services") if isinstance(document.data, Mapping) else None
-    for name, service in services.items() if isinstance(services, Mapping) else ():
-        for entry in _listed(service.get("env_file")) if isinstance(service, Mapping) else ():
-            path = str(entry.get("path", "")) if isinstance(entry, Mapping) else str(entry)
-            inside = any(
-                (base / path).resolve().is_relative_to(base.resolve()) for base in (directory, document.path.parent)
-            )
-            if "$" in path or not inside:
-                key = ("services", name, "env_file")
-                raise document.error(key, path, "a file below the project's directory, without variables in its name")
+def _environment_files_outside(documents: Sequence[Document], directory: Path) -> Iterator[FileError]:
+    """Yield an error for each environment file outside of the project's directory, whose content a study would get."""
+    for document in documents:
+        services = document.data.get("services") if isinstance(document.data, Mapping) else None
+        for name, service in services.items() if isinstance(services, Mapping) else ():
+            for entry in _listed(service.get("env_file")) if isinstance(service, Mapping) else ():
+                path = str(entry.get("path", "")) if isinstance(entry, Mapping) else str(entry)
+                bases = (directory.resolve(), document.path.parent.resolve())
+                if "$" in path or not any((base / path).resolve().is_relative_to(base) for base in bases):
+                    key = ("services", name, "env_file")
+                    yield document.error(
+                        key, path, "a file below the project's directory, without variables in its name"
+                    )
 
 
 def _others(document: Document, directory: Path) -> Iterator[tuple[KeyPath, str, Path]]:
@@ -174,7 +182,7 @@ def _features(document: Document, data: Mapping[str, Any]) -> Iterator[Reason]:
     for name, service in services.items() if isinstance(services, Mapping) else ():
         for feature in ("extends", "env_file"):
             if isinstance(service, Mapping) and service.get(feature):
-                yield Reason(document, ("services", name, feature), feature)
+                yield Reason(document, ("services", name, feature), feature, needed=feature != "env_file")
 
 
 def _own_profiles(document: Mapping[str, Any]) -> Mapping[str, Any]:

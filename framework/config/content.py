@@ -54,14 +54,14 @@ def mounted_files(document: Mapping[str, Any], base: Path) -> tuple[Path, ...]:
         for entry in files if isinstance(files, list) else [files]:
             named.append(str(entry.get("path", "")) if isinstance(entry, Mapping) else str(entry))
     written = written_directories(document["services"], base)
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for name in named:
         path = Path(os.path.normpath(base / name))
         if path.is_file():
-            found.add(path)
+            paths.add(path)
         elif path.is_dir() and path not in written:
-            found |= set(_files(path, ()))
-    return tuple(sorted(found))
+            paths |= set(_files(path, ()))
+    return tuple(sorted(paths))
 
 
 def content_hash(directory: Path, data: Collection[Path] = (), elsewhere: Elsewhere | None = None) -> str:

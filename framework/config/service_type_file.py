@@ -307,10 +307,12 @@ class ServiceTypeFile(Strict):
         whole: dict[str, str] = {}
         for name, entry in self.parameters.items():
             variable = entry.apply.environment
-            for one in [variable] if isinstance(variable, str) else variable if isinstance(variable, list) else []:
-                if one in whole:
-                    raise refuse(f"one parameter that sets {one}: both {whole[one]} and {name} set all of it")
-                whole[one] = name
+            variables = [variable] if isinstance(variable, str) else variable if isinstance(variable, list) else []
+            for variable_name in variables:
+                if variable_name in whole:
+                    both = f"both {whole[variable_name]} and {name} set all of it"
+                    raise refuse(f"one parameter that sets {variable_name}: {both}")
+                whole[variable_name] = name
         return self
 
     def service_type(self) -> ServiceType:

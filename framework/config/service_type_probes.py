@@ -117,7 +117,7 @@ class ResetEntry(Strict):
 
 
 class ArgumentEntry(Strict):
-    """What probes have to know of a service: read from its command, its environment or a file, else the default."""
+    """Something that probes have to know of a service: of its command, its environment or a file, else the default."""
 
     default: str = ""
     flag: Words | None = Field(None, description="the flag of the command that has it, such as '--port {value}'")

@@ -39,7 +39,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a server tells of a parameter.
+    """The answer of a server about a parameter.
 
     ``value``: None where it tells nothing, and then ``reason`` says why.  ``seen``: a value that was written is seen in
     its container.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from framework.adopt.proof import Proof
+from framework.adopt.grades import Proof
 from framework.adopt.proposal import Proposal
 from framework.report.figure import figure, svg
 from framework.report.page import ENVIRONMENT
@@ -44,10 +44,10 @@ def calls_picture(proposal: Proposal) -> str:
         axes.add_patch(arrow)
     entry = proposal.entry.service if proposal.entry is not None else ""
     for name, (x, y) in place.items():
-        found = proposal.types.get(name)
-        colour = COLOURS[found.certainty if found is not None else ""]
+        match = proposal.types.get(name)
+        colour = COLOURS[match.certainty if match is not None else ""]
         axes.scatter(x, y, s=150, color=colour, edgecolor="#111827", linewidth=1.8 if name == entry else 0.5, zorder=2)
-        label = f"{name}\n{found.type if found is not None else proposal.parts[name].role}"
+        label = f"{name}\n{match.type if match is not None else proposal.parts[name].role}"
         axes.text(x, y - 0.3 / tallest, label, ha="center", va="top", fontsize=6.5, zorder=3)
     axes.set_xlim(-0.5, max(layers, default=0) + 0.5)
     axes.set_ylim(-0.18, 1.08)

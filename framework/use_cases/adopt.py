@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from framework.adopt.proof import Knob, Proof, baseline_of, graded, others_of
+from framework.adopt.grades import Knob, Proof, baseline_of, graded, others_of
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
 from framework.adopt.requests import requests_of
 from framework.bench import Backends
@@ -46,7 +46,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AdoptRequest:
-    """What `tailor init` was asked for.
+    """The options of `tailor init`.
 
     ``files``, ``env_files``, ``profiles``: as compose's -f, --env-file and --profile; no files: those that compose
     finds in ``directory``.  ``output``: where the new files go.  ``source``: FORMAT:FILE of a workload.
@@ -148,10 +148,10 @@ def _source(request: AdoptRequest) -> ComposeSource:
     """Return the compose files that are meant.  Raises FileError where there are none."""
     files = [path.absolute() for path in request.files]
     if not files:
-        found = next((request.directory / name for name in DEFAULT_NAMES if (request.directory / name).is_file()), None)
-        if found is None:
+        file = next((request.directory / name for name in DEFAULT_NAMES if (request.directory / name).is_file()), None)
+        if file is None:
             raise FileError(request.directory, "", "no compose file", f"one of {', '.join(DEFAULT_NAMES)}, or -f FILE")
-        files = list(with_override(found.absolute()))
+        files = list(with_override(file.absolute()))
     for path in (*files, *request.env_files):
         if not path.is_file():
             raise FileError(path, "", "no such file", "a file that exists")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adopt.proof import others_of
+from framework.adopt.grades import others_of
 from framework.compose import render
 from framework.compose.completed import completed
 from framework.config.application import load_application

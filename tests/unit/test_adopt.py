@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adopt.proof import baseline_of, graded, other_value, others_of
+from framework.adopt.grades import baseline_of, graded, other_value, others_of
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
 from framework.adopt.recognition import image_path, recognise
 from framework.adopt.requests import SOURCES, requests_of

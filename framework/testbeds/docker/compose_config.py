@@ -106,12 +106,12 @@ def _config(
 
 def _command() -> tuple[str, ...]:
     """Return the compose command of the second generation.  Raises MissingPrerequisite."""
-    found = ComposeCommand.find()
-    if found.old:
+    command = ComposeCommand.find()
+    if command.old:
         raise MissingPrerequisite(
-            f"docker-compose {found.version} cannot read this application's compose files as compose v2 does", REMEDY
+            f"docker-compose {command.version} cannot read this application's compose files as compose v2 does", REMEDY
         )
-    return found.argv
+    return command.argv
 
 
 def _without_nothing(document: dict[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
         holders={key: tuple(n for n, body in services.items() if key in _mounted(body)) for key in ours},
         needs={name: tuple(body.get("depends_on") or ()) for name, body in services.items()},
         finite=frozenset(name for body in services.values() for name in _completed(body))
-        | frozenset(name for name, body in services.items() if name not in lasting_services and not _restarts(body)),
+        | frozenset(name for name, body in services.items() if name not in lasting_services and _may_end(body)),
         restarted=frozenset(name for name, body in services.items() if _restarts(body)),
         replicas={name: count for name, body in services.items() if (count := _replicas(body)) != 1},
         labels=lasting,
@@ -120,6 +120,11 @@ def _restarts(body: Mapping[str, Any]) -> bool:
     policy = str(body.get("restart") or "no")
     condition = ((body.get("deploy") or {}).get("restart_policy") or {}).get("condition")
     return policy.partition(":")[0] in ("always", "unless-stopped", "on-failure") or condition in ("any", "on-failure")
+
+
+def _may_end(body: Mapping[str, Any]) -> bool:
+    """Return whether a service may be a one-shot: nothing restarts it, and it neither listens nor is asked."""
+    return not (_restarts(body) or body.get("expose") or body.get("healthcheck"))
 
 
 def _replicas(body: Mapping[str, Any]) -> int:

@@ -31,10 +31,10 @@ def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
             yield Finding(f"{name} in a study", "limited", note, "")
 
 
-def held(applications: Sequence[Application]) -> Iterator[Finding]:
+def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
     """Yield the parameters that cannot be set in files of these applications, and are left alone."""
     for application in applications:
-        for name, why in application.held.items():
+        for name, why in application.unsettable.items():
             yield Finding(f"{application.name}: {name}", "limited", f"left alone: {why}", "add such a line to tune it")
 
 

@@ -29,8 +29,8 @@ def read_back(
             if problem is None:
                 continue
             if expected.passed is not None and not _seen(engine, replicas[expected.service].id, expected.passed):
-                found = f"nothing: {problem}; nor does the container show {expected.passed.text!r}"
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, found)
+                told = f"nothing: {problem}; nor does the container show {expected.passed.text!r}"
+                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, told)
             if expected.passed is not None:
                 passed[f"{expected.service}.{expected.parameter}"] = None
     return tuple(passed)

@@ -35,7 +35,7 @@ def present_values(application: Application, types: Mapping[str, ServiceType]) -
 
     A value that is not understood is left out; rendering then refuses to overwrite it.  Raises UnknownName.
     """
-    found: dict[str, Present] = {}
+    values: dict[str, Present] = {}
     for service in application.services:
         if not service.tuned:
             continue
@@ -44,13 +44,13 @@ def present_values(application: Application, types: Mapping[str, ServiceType]) -
                 continue
             name = f"{service.name}.{parameter.name}"
             if parameter.name in service.baseline:
-                found[name] = Present(_declared(name, parameter, service.baseline[parameter.name]), "application.yaml")
+                values[name] = Present(_declared(name, parameter, service.baseline[parameter.name]), "application.yaml")
                 continue
             text = _text_of(application, service, parameter)
             value = read(parameter, text.text, text.template) if text is not None else None
             if text is not None and value is not None:
-                found[name] = Present(value, text.where)
-    return found
+                values[name] = Present(value, text.where)
+    return values
 
 
 def without_place(application: Application, types: Mapping[str, ServiceType]) -> dict[str, str]:

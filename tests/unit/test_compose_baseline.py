@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from framework.compose.baseline import items_of, value_pattern
 from framework.compose.files import one_statement_a_line
-from framework.compose.present import items_of, value_pattern
 from framework.compose.service import Setting, apply_settings
 from framework.model import Apply, ParameterDefinition
 from optimizer.space import Value

@@ -1,7 +1,7 @@
 """The proof of a proposal: deployed once as it is and once with other values, what do the servers tell?
 
 Every knob is proven (the server tells the other value), passed (its container shows it), ineffective (nothing
-changed: then it is held), or refused (the service does not start with it).
+changed: then it is left alone), or refused (the service does not start with it).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the first deployments showed.
+    """The results of the first deployments.
 
     ``baseline``: service.parameter -> the value that the server has today, where it is not what the files say.
     ``requests``, ``failed``: of a few seconds of load on the entry; ``problem``: why there were none.  ``spans``: of
@@ -47,7 +47,7 @@ class Proof:
     seconds: float = 0.0
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def left_alone(self) -> tuple[str, ...]:
         """The parameters that a study leaves alone: they change nothing, or their service does not start."""
         return tuple(knob.name for knob in self.knobs if knob.grade in ("ineffective", "refused"))
 
