@@ -25,7 +25,7 @@ from framework.ports.load import LoadGenerator
 from framework.ports.screen import Screen
 from framework.ports.store import ArtefactStore, StudyStore
 from framework.ports.stressors import Stressors
-from framework.ports.testbed import Testbed
+from framework.ports.testbed import Prover, Testbed
 from framework.ports.traces import TraceReader
 
 AUTO = "auto"
@@ -96,6 +96,7 @@ class TestbedKind:
     application that determine its results; a study whose digest changed cannot be resumed.  ``inert``: names of
     parameters without an effect on it.  ``manage``: the testbed without an application, to describe and examine the
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
+    ``prover``: the testbed that tells what servers have; None where there are no servers.
     """
 
     name: str
@@ -108,6 +109,7 @@ class TestbedKind:
     inert: Callable[[Application, Mapping[str, ServiceType]], Collection[str]] = lambda application, types: ()
     manage: Callable[[Mapping[str, ServiceType]], Testbed] | None = None
     colocation: Callable[[], Colocation] | None = None
+    prover: Callable[[Mapping[str, ServiceType]], Prover] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         manage=manage,
+        prover=manage,
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
     )
 

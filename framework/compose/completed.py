@@ -20,12 +20,12 @@ def completed(
 
     ``builds``, ``images``: None where they cannot be asked.  Raises UnknownName, InputError, FileError.
     """
-    named = _with_built_images(application, builds)
+    named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
     return replace(known, present=present_values(known, types))
 
 
-def _with_built_images(application: Application, builds: Builds | None) -> Application:
+def with_built_images(application: Application, builds: Builds | None) -> Application:
     """Name the images of services that are built and have no image of their own, by their content."""
     services = application.compose["services"]
     built = {name: service for name, service in services.items() if not service.get("image")}
@@ -51,6 +51,13 @@ def _facts(application: Application, types: Mapping[str, ServiceType], images: I
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
             facts[service.name] = replace(found, files=files)
     return facts
+
+
+def facts_of(application: Application, images: ImageReader) -> dict[str, ImageFacts]:
+    """Return service -> what its image does by itself, of all services whose images are here; without files."""
+    names = {name: str(entry.get("image") or "") for name, entry in application.compose["services"].items()}
+    found = {name: images.facts(image) for name, image in names.items() if image and "$" not in image}
+    return {name: facts for name, facts in found.items() if facts is not None}
 
 
 def _edited_paths(application: Application, kind: ServiceType, service: Service) -> list[str]:

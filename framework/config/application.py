@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,7 +42,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     document, file = load(path, ApplicationFile)
     root = path.parent
     source = _source(document, file, root)
-    compose = read_compose(source, reader)
+    compose = _without(document, read_compose(source, reader), file.leave_out)
     services = compose.document["services"]
     _check_services(document, file, services)
     return Application(
@@ -89,6 +90,26 @@ def _source(document: Document, file: ApplicationFile, root: Path) -> ComposeSou
     return ComposeSource(files, files[0].parent, tuple(env_files), tuple(file.profiles))
 
 
+def _without(document: Document, compose: ResolvedCompose, names: Sequence[str]) -> ResolvedCompose:
+    """Leave services out, and every dependency on them.  Raises FileError for one that there is not."""
+    services = compose.document["services"]
+    for at, name in enumerate(names):
+        _known(document, ("leave_out", at), name, services)
+    kept = {name: _without_others(entry, names) for name, entry in services.items() if name not in names}
+    return replace(compose, document={**compose.document, "services": kept}) if names else compose
+
+
+def _without_others(entry: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    kept = dict(entry)
+    for key in ("depends_on", "links"):
+        given = entry.get(key)
+        if isinstance(given, Mapping):
+            kept[key] = {name: how for name, how in given.items() if name not in names}
+        elif isinstance(given, list):
+            kept[key] = [item for item in given if str(item).partition(":")[0] not in names]
+    return kept
+
+
 def _beside(document: Document, key: KeyPath, root: Path, name: str) -> Path:
     path = Path(os.path.normpath(root / name))
     if not path.is_file():
@@ -104,7 +125,7 @@ def _check_services(document: Document, file: ApplicationFile, services: Mapping
             raise document.error(("services", name, "host"), entry.host, allowed)
 
 
-def _known(document: Document, key: tuple[str, ...], name: str, services: Mapping[str, Any]) -> None:
+def _known(document: Document, key: KeyPath, name: str, services: Mapping[str, Any]) -> None:
     if name not in services:
         raise document.error(
             key, name, f"a service of the compose file{did_you_mean(name, services) or ': ' + ', '.join(services)}"
@@ -177,7 +198,7 @@ def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, A
     counters = entry.counters.model_dump() if entry.counters is not None else {}
     for pattern, name in entry.peers.items():
         _known(document, ("tracing", "peers", pattern), name, services)
-    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers)
+    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers, tuple(entry.propagation))
 
 
 def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Hooks:

@@ -103,6 +103,11 @@ class TracingEntry(Strict):
     otlp_port: Port = 4318
     api: Literal["jaeger"] = "jaeger"
     counters: Counters | None = None
+    propagation: list[Literal["w3c", "b3", "b3-multi", "jaeger"]] = Field(
+        default_factory=list,
+        description="formats in which the load generator sends the trace's context (traceparent, b3, X-B3-*, "
+        "uber-trace-id); default: w3c",
+    )
     peers: dict[LinePattern, Name] = Field(
         default_factory=dict,
         description="regular expression -> service: whom calls of such an operation reach, where spans name no peer",
@@ -179,6 +184,10 @@ class ApplicationFile(Strict):
         default_factory=list, description="files of variables, as compose's --env-file; default: .env"
     )
     profiles: list[Name] = Field(default_factory=list, description="compose profiles that are started")
+    leave_out: list[Name] = Field(
+        default_factory=list,
+        description="services of the compose file that a study runs without: load generators, dashboards",
+    )
     hosts: list[Name] = Field(default_factory=lambda: ["local"], min_length=1)
     entry: Name | None = Field(
         None, description="the service that clients call; default: the host name in workload.target"

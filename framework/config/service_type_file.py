@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import Arithmetic, LinePattern, Strict, Text, Value, refuse
+from framework.config.checked import Arithmetic, LinePattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
 from framework.config.service_type_probes import ArgumentEntry, ProbeEntry, ResetEntry, Template, Variable, Words
-from framework.model import Apply, Edit, ParameterDefinition, ServiceType
+from framework.model import Apply, Edit, ParameterDefinition, ServiceType, Signs
 from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
@@ -236,6 +236,22 @@ class ParameterEntry(Strict):
         )
 
 
+class SignsEntry(Strict):
+    """Signs by which `tailor init` recognises a service of this type."""
+
+    images: list[LinePattern] = Field(
+        default_factory=list, description="regular expressions of image names, without registry and tag"
+    )
+    programs: list[Text] = Field(
+        default_factory=list, description="programs of its command, entry point or health check"
+    )
+    variables: list[Variable] = Field(default_factory=list, description="variables that it, or its image, has")
+    ports: list[Port] = Field(default_factory=list, description="ports that it listens on")
+
+    def signs(self) -> Signs:
+        return Signs(tuple(self.images), tuple(self.programs), tuple(self.variables), tuple(self.ports))
+
+
 class ServiceTypeFile(Strict):
     """``search_spaces/<name>.yaml``: a kind of server and what can be tuned about it."""
 
@@ -246,6 +262,7 @@ class ServiceTypeFile(Strict):
     builds_on: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")] | None = Field(
         None, description="the type whose parameters, arguments and statistics it has too, as spring-boot has jvm's"
     )
+    signs: SignsEntry = Field(SignsEntry(), description="by what `tailor init` recognises a service of this type")
     measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
     command: list[Text] = Field(
         default_factory=list,
@@ -306,5 +323,6 @@ class ServiceTypeFile(Strict):
             statistics={name: entry.probe() for name, entry in self.statistics.items()},
             measured=self.measured,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
+            signs=self.signs.signs(),
             builds_on=self.builds_on or "",
         )

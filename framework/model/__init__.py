@@ -29,6 +29,7 @@ from framework.model.deployment import (
     Machine,
     Passed,
     Running,
+    Told,
     Usage,
 )
 from framework.model.identity import StudyId
@@ -39,6 +40,7 @@ from framework.model.knowledge import (
     ParameterDefinition,
     Probe,
     ServiceType,
+    Signs,
 )
 from framework.model.measurement import (
     Estimate,
@@ -102,6 +104,7 @@ __all__ = [
     "Service",
     "ServiceTime",
     "ServiceType",
+    "Signs",
     "Step",
     "Study",
     "StudyId",
@@ -109,6 +112,7 @@ __all__ = [
     "StudyState",
     "Sweep",
     "Term",
+    "Told",
     "Tracing",
     "Trial",
     "TrialState",

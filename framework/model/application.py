@@ -95,6 +95,7 @@ class Tracing:
     api: Literal["jaeger"] = "jaeger"
     counters: Mapping[str, Any] = field(default_factory=dict)  # {"port": 9100, "path": "/spans"}: exporters' counters
     peers: Mapping[str, str] = field(default_factory=dict)  # pattern of an operation -> the service that it calls
+    propagation: tuple[str, ...] = ()  # formats in which the load generator sends the trace's context; none: w3c
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,19 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a server tells of a parameter.
+
+    ``value``: None where it tells nothing, and then ``reason`` says why.  ``seen``: a value that was written is seen in
+    its container.
+    """
+
+    value: Value | None
+    reason: str
+    seen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """The application rendered for one configuration and one placement.
 

@@ -117,6 +117,21 @@ class ParameterDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class Signs:
+    """Signs by which a service of this type is recognised in a compose file.
+
+    ``images``: regular expressions of image names without registry and tag.  ``programs``: base names of programs in
+    its command, entry point or health check.  ``variables``: names of variables that it or its image has.  ``ports``:
+    ports that it listens on.
+    """
+
+    images: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceType:
     """A type of server: one file of the knowledge base."""
 
@@ -128,4 +143,5 @@ class ServiceType:
     statistics: Mapping[str, Probe]
     measured: bool = True
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    signs: Signs = Signs()
     builds_on: str = ""  # the type whose parameters and arguments it has too

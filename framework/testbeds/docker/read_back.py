@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from framework.errors import DeploymentFailed, ParameterNotApplied
-from framework.model import Container, Expectation, Passed, ServiceType
+from framework.model import Container, Expectation, Passed, ServiceType, Told
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.container_files import text_of
 from framework.testbeds.docker.engine import Engine
@@ -70,6 +70,30 @@ def _seen(engine: Engine, container: str, passed: Passed) -> bool:
         return f" {passed.text} " in f" {' '.join([str(about.get('Path')), *(about.get('Args') or [])])} "
     variables = dict(str(item).partition("=")[::2] for item in (about.get("Config") or {}).get("Env") or [])
     return f" {passed.text} " in f" {variables.get(passed.name, '')} "
+
+
+def values_of(
+    engine: Engine, expectations: Sequence[Expectation], containers: Mapping[str, Container]
+) -> dict[str, Told]:
+    """Return ``service.parameter`` -> what its server tells now, of the first replica; no value has to agree."""
+    asked = [(expected.service, expected.probe) for expected in expectations if expected.probe is not None]
+    answers = probes.answers(engine, containers, asked)
+    told: dict[str, Told] = {}
+    for expected in expectations:
+        name = f"{expected.service}.{expected.parameter}"
+        container = containers.get(expected.service)
+        seen = expected.passed is not None and container is not None and _seen(engine, container.id, expected.passed)
+        if expected.probe is None:
+            told[name] = Told(None, "nothing tells it", seen)
+            continue
+        answer = answers[probes.request(expected.service, expected.probe)]
+        try:
+            if isinstance(answer, probes.NoAnswer):
+                raise answer
+            told[name] = Told(probes.parse(expected.probe, answer, expected.value), "", seen)
+        except probes.NoAnswer as error:
+            told[name] = Told(None, str(error), seen)
+    return told
 
 
 def read_statistics(

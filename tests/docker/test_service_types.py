@@ -1,0 +1,68 @@
+"""Every server type whose server installs here: deployed at its defaults and at other values, each value read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.adopt.proof import others_of
+from framework.compose import render
+from framework.compose.completed import completed
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.space import search_space
+from framework.model import Application
+from framework.testbeds.docker.builds import DockerBuilds
+from framework.testbeds.docker.compose_config import ComposeConfig
+from framework.testbeds.docker.image_reader import DockerImages
+from framework.testbeds.docker.testbed import DockerTestbed
+from optimizer.space import Configuration, SearchSpace
+from tests.testbed_documents import new_project, quiet
+
+pytestmark = pytest.mark.docker
+
+SERVERS = Path(__file__).parents[1] / "cases" / "servers"
+TYPES = load_service_types()
+CORES, MEMORY_MIB = 2, 4096
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Iterator[tuple[DockerTestbed, str]]:
+    made, project = DockerTestbed(tmp_path, TYPES), new_project()
+    yield made, project
+    made.clean(project, data=True)
+
+
+def read(case: str) -> Application:
+    return completed(load_application(SERVERS / case, ComposeConfig()), TYPES, DockerBuilds(), DockerImages())
+
+
+def space_of(application: Application) -> SearchSpace:
+    """Return the space of all parameters, those too that weaken something."""
+    weaker = {p.name for service in application.services if service.type
+              for p in TYPES[service.type].parameters if p.weakens != "nothing"}  # fmt: skip
+    return search_space(application, TYPES, cores=CORES, memory_mib=MEMORY_MIB, allow_weaker=weaker)
+
+
+@pytest.mark.parametrize("case", sorted(path.parent.name for path in SERVERS.glob("*/application.yaml")))
+def test_every_value_reaches_the_server(case: str, testbed: tuple[DockerTestbed, str]) -> None:
+    """A value that the server does not have fails the deployment, by the parameter's name."""
+    engine, project = testbed
+    engine.check(read(case))
+    application = read(case)  # its image is here now
+    types = resolved(TYPES, cores=CORES, memory_mib=MEMORY_MIB)
+    space = space_of(application)
+    default, others = space.default(), others_of(space)
+
+    def deploy(configuration: Configuration) -> tuple[str, ...]:
+        deployment = render(application, types, configuration, project=project, labels={})
+        return engine.deploy(deployment, quiet).passed
+
+    assert deploy(default) == ()
+    passed = deploy(others)
+    told = {p.name for p in types[case].parameters if p.read_back is not None and not p.read_back.optional}
+    assert not {name.rpartition(".")[2] for name in passed} & told, "the server tells these itself"
+    changed = {name for name in space if others[name] != default[name]}
+    assert len(changed) >= 0.7 * len(space), f"other values of {len(space) - len(changed)} have no meaning together"
