@@ -140,9 +140,9 @@ def _mount_parts(mount: Any) -> tuple[str, str, bool]:
 def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tuple[list[Any], str]:
     """Mount the rendered file instead of ``file``; return ``volumes`` and its name below the deployment's directory."""
     name = f"{RENDERED}/{service}/{path.strip('/').replace('/', '-')}"
-    original = volumes[file.index]
     if file.inside:
         return [*volumes, f"./{name}:{path}" + (":ro" if file.read_only else "")], name
+    original = volumes[file.index]
     if isinstance(original, dict):
         replacement: Any = {**original, "source": f"./{name}"}
     else:
