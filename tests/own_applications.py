@@ -18,7 +18,7 @@ from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
 from framework.errors import MissingPrerequisite
-from framework.model import Application, Deployment, ServiceType
+from framework.model import Application, Deployment, ImageFacts, ServiceType
 from framework.ports.images import ImageReader
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_command import ComposeCommand
@@ -26,7 +26,30 @@ from framework.testbeds.docker.compose_config import ComposeConfig
 from optimizer.space import Configuration, SearchSpace, Value
 
 OWN = Path(__file__).parent / "cases" / "own"
+CASES = sorted(path.parent.name for path in OWN.glob("*/application.yaml"))
 CORES, MEMORY_MIB = 4, 16_384
+
+
+NGINX_CONF = """\
+user  nginx;
+worker_processes  auto;
+events {
+    worker_connections  1024;
+}
+http {
+    include /etc/nginx/conf.d/*.conf;
+}
+"""
+
+
+class Images:
+    """Images of a machine that has nginx only; implements ``framework.ports.images.ImageReader``."""
+
+    def facts(self, image: str) -> ImageFacts | None:
+        return ImageFacts(("/docker-entrypoint.sh",), ("nginx", "-g", "daemon off;")) if "nginx" in image else None
+
+    def text(self, image: str, path: str) -> str | None:
+        return NGINX_CONF if path == "/etc/nginx/nginx.conf" else None
 
 
 @cache
@@ -49,7 +72,7 @@ def types_of(case: str) -> dict[str, ServiceType]:
 
 def application_of(case: str, images: ImageReader | None = None) -> Application:
     """Return a case as the program reads it."""
-    return completed(load_application(OWN / case, ComposeConfig()), types_of(case), DockerBuilds(), images)
+    return completed(load_application(OWN / case, ComposeConfig()), types_of(case), DockerBuilds(), images or Images())
 
 
 def space_of(case: str, application: Application | None = None) -> SearchSpace:

@@ -92,7 +92,7 @@ def _role(name: str, entry: Mapping[str, Any], awaited: bool) -> tuple[Role, str
 
 def tracing_of(application: Application, parts: Mapping[str, Part]) -> dict[str, str]:
     """Return kind of tracing back-end ("jaeger", "zipkin", "tempo", "collector") -> the service that is it."""
-    found = {}
+    found: dict[str, str] = {}
     for name, part in parts.items():
         image = image_path(str(application.compose["services"][name].get("image") or ""))
         if part.role == "tracing":

@@ -118,6 +118,8 @@ def _branch(tree: Tree, proposal: Proposal, name: str, shown: set[str]) -> None:
         text = f"{name}  [dim]{part.role}{left}{': ' if part.reason else ''}{escape(part.reason)}[/]"
     branch = tree.add(text)
     for other in part.calls:
+        if proposal.parts[other].role == "tracing":  # nearly every service sends spans there
+            continue
         _branch(branch, proposal, other, shown)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.compose.files import mounted, with_absolute_paths
-from framework.compose.present import present_values
+from framework.compose.present import present_values, without_place
 from framework.errors import FileError, InputError
 from framework.model import Application, ImageFacts, Service, ServiceType
 from framework.ports.builds import Builds
@@ -22,7 +22,8 @@ def completed(
     """
     named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
-    return replace(known, present=present_values(known, types))
+    placed = replace(known, held=without_place(known, types))
+    return replace(placed, present=present_values(placed, types))
 
 
 def with_built_images(application: Application, builds: Builds | None) -> Application:

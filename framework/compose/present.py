@@ -17,7 +17,7 @@ from framework.compose.command import Command
 from framework.compose.files import fitting, mounted, with_absolute_paths
 from framework.config.space import parameters_of
 from framework.errors import FileError, InputError
-from framework.model import Application, ParameterDefinition, Present, Service, ServiceType
+from framework.model import Application, Edit, ParameterDefinition, Present, Service, ServiceType
 from optimizer.space import Value
 
 
@@ -51,6 +51,42 @@ def present_values(application: Application, types: Mapping[str, ServiceType]) -
             if text is not None and value is not None:
                 found[name] = Present(value, text.where)
     return found
+
+
+def without_place(application: Application, types: Mapping[str, ServiceType]) -> dict[str, str]:
+    """Return ``service.parameter`` -> why it cannot be set: the file that it stands in has no place for it.
+
+    A file that is neither mounted nor in an image that is here says nothing: rendering refuses it, or the image comes.
+    """
+    reasons: dict[str, str] = {}
+    for service in application.services:
+        for parameter in parameters_of(application, types, service) if service.tuned else ():
+            name = f"{service.name}.{parameter.name}"
+            if parameter.apply.kind != "file" or parameter.name in service.fixed:
+                continue
+            texts = {edit.path: _file_text(application, service.name, edit.path) for edit in parameter.apply.edits}
+            for edit in parameter.apply.edits:
+                text = texts[edit.path]
+                if text is not None and not _fits(text, edit):
+                    reasons[name] = f"no line of {edit.path} matches {edit.after!r}, after which it would stand"
+    return reasons
+
+
+def _fits(text: str, edit: Edit) -> bool:
+    lines = fitting(text, edit).splitlines()
+    return not edit.after or any(re.search(edit.pattern, line) or re.search(edit.after, line) for line in lines)
+
+
+def _file_text(application: Application, service: str, path: str) -> str | None:
+    """Return the text of a file that a service sees: mounted, or inside its image; None where it is not known."""
+    entry = with_absolute_paths(application.compose["services"][service], application.base)
+    try:
+        return mounted(service, list(entry.get("volumes") or []), path).text
+    except FileError:
+        return None
+    except InputError:
+        facts = application.images.get(service)
+        return facts.files.get(path) if facts is not None else None
 
 
 def _declared(name: str, parameter: ParameterDefinition, value: Value) -> Value:
@@ -97,14 +133,7 @@ def _in_environment(environment: Mapping[str, str], parameter: ParameterDefiniti
 
 def _in_file(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
     edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
-    entry = with_absolute_paths(application.compose["services"][service.name], application.base)
-    facts = application.images.get(service.name)
-    try:
-        text = mounted(service.name, list(entry.get("volumes") or []), edit.path).text
-    except FileError:
-        return None
-    except InputError:
-        text = facts.files.get(edit.path, "") if facts is not None else ""
+    text = _file_text(application, service.name, edit.path) or ""
     pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
     lines = fitting(text, edit).splitlines()
     texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}

@@ -198,7 +198,9 @@ def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, A
     counters = entry.counters.model_dump() if entry.counters is not None else {}
     for pattern, name in entry.peers.items():
         _known(document, ("tracing", "peers", pattern), name, services)
-    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers, tuple(entry.propagation))
+    return Tracing(
+        entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers, tuple(entry.propagation)
+    )
 
 
 def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Hooks:

@@ -40,7 +40,7 @@ class Reason:
     what: str
 
     def __str__(self) -> str:
-        line = self.document.lines.get(self.key)
+        line = self.document.lines.get(self.key) if self.key else None
         return f"{self.document.path.name}{f', line {line}' if line else ''}: {self.what}"
 
 
@@ -103,6 +103,7 @@ def _with_others(file: Path, directory: Path, seen: set[Path], deepest: int) -> 
     if deepest < 0:
         raise FileError(file, "", f"more than {DEEPEST} files that include each other", "fewer")
     yield document
+    _check_environment_files(document, directory)
     for key, name, base in _others(document, directory):
         if "$" in name:
             raise document.error(key, name, "a path without variables")
@@ -112,6 +113,20 @@ def _with_others(file: Path, directory: Path, seen: set[Path], deepest: int) -> 
         if not other.is_file():
             raise document.error(key, name, "a file that exists")
         yield from _with_others(other, other.parent, seen, deepest - 1)
+
+
+def _check_environment_files(document: Document, directory: Path) -> None:
+    """Raise FileError for an environment file outside of the project's directory, whose content a study would get."""
+    services = document.data.get("services") if isinstance(document.data, Mapping) else None
+    for name, service in services.items() if isinstance(services, Mapping) else ():
+        for entry in _listed(service.get("env_file")) if isinstance(service, Mapping) else ():
+            path = str(entry.get("path", "")) if isinstance(entry, Mapping) else str(entry)
+            inside = any(
+                (base / path).resolve().is_relative_to(base.resolve()) for base in (directory, document.path.parent)
+            )
+            if "$" in path or not inside:
+                key = ("services", name, "env_file")
+                raise document.error(key, path, "a file below the project's directory, without variables in its name")
 
 
 def _others(document: Document, directory: Path) -> Iterator[tuple[KeyPath, str, Path]]:

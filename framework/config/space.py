@@ -35,7 +35,7 @@ def image_of(application: Application, service: str) -> str:
 def parameters_of(
     application: Application, types: Mapping[str, ServiceType], service: Service
 ) -> tuple[ParameterDefinition, ...]:
-    """Return the parameters of a service: of its type, for the version of its image, not fixed at ``default``.
+    """Return the parameters of a service: of its type, for the version of its image, neither held nor ``default``.
 
     The default of one that the user's files set is what they set (``application.present``).  A service without a type
     has none.  Raises UnknownName on a type or a fixed parameter that does not exist.
@@ -53,7 +53,7 @@ def parameters_of(
     return tuple(
         _with_present(parameter, application.present.get(f"{service.name}.{parameter.name}"))
         for parameter in candidates
-        if service.fixed.get(parameter.name) != DEFAULT
+        if service.fixed.get(parameter.name) != DEFAULT and f"{service.name}.{parameter.name}" not in application.held
     )
 
 

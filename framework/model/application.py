@@ -181,6 +181,7 @@ class Application:
     generator: str = "tailor"  # drives the workload
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
     images: Mapping[str, ImageFacts] = field(default_factory=dict)  # service -> what its image does, where it is here
+    held: Mapping[str, str] = field(default_factory=dict)  # service.parameter -> why its files have no place for it
     present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``

@@ -26,9 +26,9 @@ class ComposeSource:
 class ResolvedCompose:
     """Compose files as compose itself reads them.
 
-    ``document``: merged, interpolated (a dollar is written twice), with absolute paths and environment files still
-    named.  ``environments``: service -> variable -> value, with those of environment files.  ``unset``: variables
-    without a value, which became empty.
+    ``document``: merged, interpolated (a dollar is written twice), with absolute paths, and with the variables of
+    environment files.  ``environments``: service -> variable -> value.  ``unset``: variables without a value, which
+    became empty.
     """
 
     document: Mapping[str, Any]

@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from framework.adopt.proof import Proof
 from framework.adopt.proposal import Proposal
-from framework.report.page import ENVIRONMENT
 from framework.report.figure import figure, svg
+from framework.report.page import ENVIRONMENT
 from framework.report.trace_plots import layers_of
 
 COLOURS = {"certain": "#0f766e", "likely": "#b45309", "a guess": "#b91c1c", "": "#9ca3af"}
@@ -24,7 +24,7 @@ def calls_picture(proposal: Proposal) -> str:
     import networkx
     from matplotlib.patches import FancyArrowPatch
 
-    shown = [name for name in proposal.parts if name not in proposal.left_out]
+    shown = [n for n, part in proposal.parts.items() if n not in proposal.left_out and part.role != "tracing"]
     graph: networkx.DiGraph[str] = networkx.DiGraph()
     graph.add_nodes_from(shown)
     graph.add_edges_from((name, other) for name in shown for other in proposal.parts[name].calls if other in shown)

@@ -79,6 +79,7 @@ def read_back(deployment: Deployment, directory: Path, patience_s: float = 60.0)
     deadline = time.monotonic() + patience_s
     for wanted in deployment.expectations:
         container, address = containers[wanted.service]
+        assert wanted.probe is not None
         while True:
             try:
                 value: Value = parse(wanted.probe, ask(engine, container, address, wanted.probe), wanted.value)

@@ -130,7 +130,7 @@ def test_a_restart_while_dependencies_come_up_is_no_failure(own: Own) -> None:
     application = own.write(
         "services:\n"
         f"  web: {{image: 'redis:7.0', restart: always, entrypoint: [sh, -c, 'sleep 0.2; {waits}']}}\n"
-        "  cache: {image: 'redis:7.0', entrypoint: [sh, -c, 'sleep 3; exec redis-server']}\n"
+        "  cache: {image: 'redis:7.0', entrypoint: [sh, -c, 'sleep 3; exec redis-server --protected-mode no']}\n"
     )
     running = own.deploy(application)
     assert running.containers["web"].restarts > 0

@@ -48,6 +48,7 @@ def test_everything_that_an_application_says() -> None:
     assert shop.hooks.check_after == Hook("seed", ("verify",))
     assert shop.hooks.prepare is None
     assert shop.limits == Limits(errors=0.002)
+    assert shop.tracing is not None
     assert shop.tracing.counters == {"port": 9100, "path": "/spans"}
     assert shop.tracing.peers == {"^mc_": "orders-cache"}
     assert shop.entry == "web"

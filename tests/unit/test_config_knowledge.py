@@ -162,4 +162,5 @@ def test_go_parameters_are_those_that_the_services_read_and_show() -> None:
     for parameter in TYPES["go"].parameters:
         assert parameter.apply.name in names
         answer = f'{{"A_{parameter.apply.name}":1,"{parameter.apply.name}":250}}'
+        assert parameter.read_back is not None
         assert re.findall(parameter.read_back.pattern, answer) == ["250"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from framework.compose.gate import CLOSED
-from framework.config.application import load_application
+from framework.config.application import is_application, load_application
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.testbeds.docker.compose_config import ComposeConfig
 from tests.own_applications import (
+    CASES,
     OWN,
     admitted,
     application_of,
@@ -174,9 +175,9 @@ def test_the_present_value_is_the_default(case: str, name: str, value: int, wher
 def test_the_present_value_may_stand_in_an_environment_file() -> None:
     default = space_of("env-file-gogc").default()
     assert (default["web.gc_percent"], default["web.gomaxprocs"]) == (400, 1)
-    assert "environment" not in service_of(rendered("env-file-gogc"), "web")
+    assert service_of(rendered("env-file-gogc"), "web")["environment"] == {"GOGC": "400", "GOMAXPROCS": "1"}
     changed = service_of(rendered("env-file-gogc", {"web.gc_percent": 200}), "web")
-    assert changed["environment"] == {"GOGC": "200"}
+    assert changed["environment"] == {"GOGC": "200", "GOMAXPROCS": "1"}
 
 
 def test_a_user_s_file_is_edited_where_the_directive_stands() -> None:
@@ -242,7 +243,13 @@ def test_the_user_s_volume_and_directory_are_never_used(tmp_path: Path) -> None:
     assert mount["source"].startswith("copies-")
 
 
-@pytest.mark.parametrize("case", sorted(path.name for path in OWN.iterdir()))
+def test_another_program_s_application_yaml_is_passed_by() -> None:
+    (found,) = (OWN / "spring-application-yaml").glob("**/application.yaml")
+    assert not is_application(found)
+    assert is_application(OWN / "mongo7" / "application.yaml")
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_every_case_may_run(case: str) -> None:
     if case in RESOLVED and not compose_v2():
         pytest.skip("needs docker compose v2 (`make compose`)")

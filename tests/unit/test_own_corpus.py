@@ -22,7 +22,7 @@ from framework.ports.compose import ComposeSource
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.run_directory import compose_file, write
-from tests.own_applications import configured, needs_compose
+from tests.own_applications import Images, configured, needs_compose
 from tests.unit.test_own_rendering import networks, services
 
 CORPUS = Path(__file__).parents[1] / "cases" / "corpus"
@@ -83,7 +83,7 @@ def test_it_is_rendered_as_compose_reads_it_or_refused_by_its_place(
     (target / "application.yaml").write_text(text)
     (target / "workload.yaml").write_text(workload_text(proposal))
     types = load_service_types()
-    application = completed(load_application(target, ComposeConfig()), types, DockerBuilds(), None)
+    application = completed(load_application(target, ComposeConfig()), types, DockerBuilds(), Images())
     if case in REFUSED:
         with pytest.raises(InputError) as error:
             Gate().application(application)

@@ -41,7 +41,7 @@ func newTraceIDs(count int) []traceID {
 
 // parent is the W3C traceparent header; services leave a request that is not sampled out of their spans.
 func (id *traceID) parent(sampled bool) string {
-	return "00-" + hex.EncodeToString(id.trace[:]) + "-" + hex.EncodeToString(id.span[:]) + "-0" + flag(sampled)
+	return "00-" + hex.EncodeToString(id.trace[:]) + "-" + hex.EncodeToString(id.span[:]) + "-0" + sampling(sampled)
 }
 
 // propagators write a trace's context as header lines, by the name of the format.
@@ -52,19 +52,19 @@ var propagators = map[string]func(id *traceID, sampled bool, state string) strin
 	},
 	// B3, in one header
 	"b3": func(id *traceID, sampled bool, _ string) string {
-		return fmt.Sprintf("b3: %x-%x-%s\r\n", id.trace, id.span, flag(sampled))
+		return fmt.Sprintf("b3: %x-%x-%s\r\n", id.trace, id.span, sampling(sampled))
 	},
 	// B3, in several headers
 	"b3-multi": func(id *traceID, sampled bool, _ string) string {
-		return fmt.Sprintf("X-B3-TraceId: %x\r\nX-B3-SpanId: %x\r\nX-B3-Sampled: %s\r\n", id.trace, id.span, flag(sampled))
+		return fmt.Sprintf("X-B3-TraceId: %x\r\nX-B3-SpanId: %x\r\nX-B3-Sampled: %s\r\n", id.trace, id.span, sampling(sampled))
 	},
 	// Jaeger's own: trace, span, parent (always 0), flags
 	"jaeger": func(id *traceID, sampled bool, _ string) string {
-		return fmt.Sprintf("uber-trace-id: %x:%x:0:%s\r\n", id.trace, id.span, flag(sampled))
+		return fmt.Sprintf("uber-trace-id: %x:%x:0:%s\r\n", id.trace, id.span, sampling(sampled))
 	},
 }
 
-func flag(sampled bool) string {
+func sampling(sampled bool) string {
 	if sampled {
 		return "1"
 	}

@@ -26,7 +26,7 @@ NOTHING_REMOTE = {"COMPOSE_EXPERIMENTAL_GIT_REMOTE": "false", "COMPOSE_EXPERIMEN
 _UNSET = re.compile(r'The \\?"(\w+)\\?" variable is not set')
 _REQUIRED = re.compile(r"required variable (?P<name>\w+) is missing a value(?P<message>: .*)?")
 _PLACE = re.compile(r"(?P<key>(?:services|volumes|networks|configs|secrets)\.[\w.\[\]-]+)")
-_YAML_LINE = re.compile(r"yaml: (?:line (?P<line>\d+): )?(?P<problem>.*)")
+_YAML_LINE = re.compile(r"(?:^|\s)yaml: (?:line (?P<line>\d+): )?(?P<problem>.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,13 @@ def _resolved(
     files = tuple(path for path, *_ in stamps)
     variables = dict(passed)
     _refuse_withheld(files, variables.keys(), NEEDED)
-    document, unset = _config(source, files, variables, ["--no-env-resolution"])
+    document, unset = _config(source, files, variables)
     _refuse_withheld(files, variables.keys(), [name for name in unset if name in os.environ])
-    environments = document
-    if any(service.get("env_file") for service in document["services"].values()):
-        environments, _ = _config(source, files, variables, [])
     return ResolvedCompose(
         document,
         {
             name: {key: str(value) for key, value in (service.get("environment") or {}).items() if value is not None}
-            for name, service in environments["services"].items()
+            for name, service in document["services"].items()
         },
         tuple(unset),
     )
@@ -82,7 +79,7 @@ def _refuse_withheld(files: Collection[Path], passed: Collection[str], names: Co
 
 
 def _config(
-    source: ComposeSource, files: Collection[Path], variables: Mapping[str, str], options: list[str]
+    source: ComposeSource, files: Collection[Path], variables: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Run ``compose config``; return the document and the names of variables without a value.  Raises FileError."""
     command = [*_command(), "--project-directory", str(source.directory)]
@@ -95,7 +92,7 @@ def _config(
     kept = {name: os.environ[name] for name in NEEDED if name in os.environ}
     try:
         ended = subprocess.run(
-            [*command, "config", "--format", "json", *options],
+            [*command, "config", "--format", "json"],
             capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
             env={**kept, **variables, **NOTHING_REMOTE, "COMPOSE_ANSI": "never"},
         )  # fmt: skip

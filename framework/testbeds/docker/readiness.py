@@ -23,6 +23,7 @@ from framework.testbeds.docker.owner import PROJECT
 ROUND_S = 0.05
 SLOWEST_ROUND_S = 0.4  # between two probes of one slow service: a probe by command costs the machine a process
 SETTLE_S = 0.3  # a service without health check and probe counts as ready after it has run this long
+RESTARTED_SETTLE_S = 2.0  # the same of one that the engine starts again where it fails: it may fail at its first call
 PROBE_S = 1.0
 
 _EXIT_CODE = re.compile(r"\((\d+)\)")
@@ -75,6 +76,9 @@ class Readiness:
         ready: dict[tuple[str, int], Listed] = {}
         while True:
             self._look(waiting, ready)
+            for key in [key for key, container in ready.items() if self._starts_again(container)]:
+                del ready[key]
+                waiting[key] = _Replica(key[0], services[key[0]])
             due = [(key, replica) for key, replica in waiting.items() if replica.next_at <= time.monotonic()]
             answers = in_parallel(lambda item: self._is_ready(item[1]), due)
             for (key, replica), is_ready in zip(due, answers, strict=True):
@@ -89,7 +93,12 @@ class Readiness:
             progress(f"waiting for {len(names)} of {len(services)}: {', '.join(names[:3])}")
             time.sleep(ROUND_S)
 
-    def _look(self, waiting: Mapping[tuple[str, int], _Replica], ready: Mapping[tuple[str, int], Listed]) -> None:
+    def _starts_again(self, container: Listed) -> bool:
+        """Return whether a container failed and its file tells the engine to start it again."""
+        failed = container.state == "restarting" or (container.state == "exited" and bool(_exit_code(container)))
+        return failed and container.service in self._restarted
+
+    def _look(self, waiting: Mapping[tuple[str, int], _Replica], ready: dict[tuple[str, int], Listed]) -> None:
         """Note every container's state.  Raises DeploymentFailed for one that ended."""
         containers = self._engine.containers(f"{PROJECT}={self._project}")
         by_service: dict[str, list[Listed]] = {}
@@ -101,19 +110,18 @@ class Readiness:
             if at >= len(listed):
                 raise DeploymentFailed("it has no container" if not at else f"it has {len(listed)} containers", name)
             container = listed[at]
-            code = _exit_code(container)
-            again = name in self._restarted and (
-                container.state == "restarting" or (container.state == "exited" and code)
-            )
-            if key in waiting and again:
-                waiting[key].last = f"its container {ended(container)} and is started again"
-                waiting[key].running_since = None
-            elif container.state == "exited" and name in self._finite and code == 0:
+            if self._starts_again(container):
+                if key in waiting:
+                    waiting[key].last = f"its container {ended(container)} and is started again"
+                    waiting[key].running_since = None
+            elif container.state == "exited" and name in self._finite and _exit_code(container) == 0:
                 pass
             elif container.state in ("exited", "dead", "restarting", "removing", "paused"):
                 raise DeploymentFailed(f"its container is {ended(container)}", name, self._engine.logs(container.id))
             if key in waiting:
                 waiting[key].listed = container
+            else:
+                ready[key] = container
 
     def _is_ready(self, service: _Replica) -> bool:
         container = service.listed
@@ -134,7 +142,8 @@ class Readiness:
         now = time.monotonic()
         if service.probe is None:
             service.running_since = service.running_since or now
-            return now - service.running_since >= SETTLE_S
+            settle_s = RESTARTED_SETTLE_S if service.name in self._restarted else SETTLE_S
+            return now - service.running_since >= settle_s
         try:
             address = next((ip for ip in container.addresses.values() if ip), "")
             answer = probes.ask(self._engine, container.id, address, service.probe, PROBE_S)

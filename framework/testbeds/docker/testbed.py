@@ -38,7 +38,7 @@ from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.examination import differences, examine
+from framework.testbeds.docker.examination import differences, examine, held
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
@@ -133,7 +133,8 @@ class DockerTestbed:
 
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
-        return self._gate.admitted(application).notes
+        left = [f"{name} is left alone: {why}" for name, why in application.held.items()]
+        return [*self._gate.admitted(application).notes, *left]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
@@ -348,7 +349,7 @@ class DockerTestbed:
         admitted = {application.name: self._gate.admitted(application) for application in applications}
         bodies = [body for admission in admitted.values() for body in admission.document["services"].values()]
         images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
-        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted)]
+        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted), *held(applications)]
 
     # ------------------------------------------------------------------ inside
 
