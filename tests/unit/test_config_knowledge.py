@@ -45,8 +45,8 @@ parameters:
 
 MEASURED = {"nginx", "memcached", "redis", "postgresql", "go", "jaeger"}
 NOT_MEASURED = {
-    "mongodb", "mysql", "mariadb", "pgbouncer", "valkey", "haproxy", "envoy", "traefik", "httpd", "php-fpm", "openresty",
-    "rabbitmq",
+    "mongodb", "mysql", "mariadb", "pgbouncer", "valkey", "haproxy", "envoy", "traefik", "httpd", "php-fpm",
+    "openresty", "rabbitmq",
 }  # fmt: skip
 
 
