@@ -68,11 +68,10 @@ def arguments_of(application: Application, kind: ServiceType, service: Service) 
 def _given(
     application: Application, service: str, entry: Mapping[str, Any], environment: Mapping[str, str], argument: Argument
 ) -> str:
-    if (
-        argument.flag
-        and (flag := Command.of(entry, "", application.images.get(service)).find(argument.flag)) is not None
-    ):
-        return flag.text.replace("$$", "$")
+    command = Command.of(entry, "", application.images.get(service))
+    if argument.flag and (flag := command.find(argument.flag)) is not None:
+        text = flag.text.replace("$$", "$")
+        return _expanded(text, environment) if command.line else text
     for variable in argument.environment:
         if environment.get(variable):
             return environment[variable].replace("$$", "$")
@@ -80,6 +79,13 @@ def _given(
         if environment.get(variable):
             return _content(application, service, entry, environment[variable])
     return ""
+
+
+def _expanded(text: str, environment: Mapping[str, str]) -> str:
+    """Put variables in, as a shell does: ``$NAME`` and ``${NAME}``; one that is not known becomes nothing."""
+    return re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))", lambda found: environment.get(found[1] or found[2], "").replace("$$", "$"), text
+    )
 
 
 def _content(application: Application, service: str, entry: Mapping[str, Any], path: str) -> str:

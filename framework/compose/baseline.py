@@ -158,8 +158,10 @@ def value_pattern(template: str) -> re.Pattern[str]:
     Blanks in the template fit any number of blanks.
     """
     unit = unit_after_value(template)
-    before, _, after = template.partition("{value}")
-    return re.compile(rf"{_flexible(before)}(?P<value>[^\s;\"']+?){_flexible(after.removeprefix(unit))}")
+    before, _, behind = template.partition("{value}")
+    after = behind.removeprefix(unit)
+    most = "+?" if after else "+"  # all of it, where nothing follows
+    return re.compile(rf"{_flexible(before)}(?P<value>[^\s;\"']{most}){_flexible(after)}")
 
 
 def _flexible(text: str) -> str:

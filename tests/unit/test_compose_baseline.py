@@ -48,6 +48,12 @@ def test_a_template_s_pattern_takes_the_value_with_its_unit() -> None:
     assert match["value"] == "2g"
 
 
+def test_a_value_at_the_end_of_a_line_is_read_as_a_whole() -> None:
+    found = value_pattern("balance {value}").search("    balance roundrobin  # as before")
+    assert found is not None
+    assert found["value"] == "roundrobin"
+
+
 def test_blocks_on_one_line_are_put_apart() -> None:
     text = (
         "worker_processes auto; # workers; { as many\n"
