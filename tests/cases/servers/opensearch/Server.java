@@ -1,0 +1,37 @@
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.opensearch.Version;
+import org.opensearch.common.settings.Settings;
+import org.opensearch.env.Environment;
+import org.opensearch.node.InternalSettingsPreparer;
+import org.opensearch.node.Node;
+import org.opensearch.plugins.PluginInfo;
+
+public class Server extends Node {
+    private Server(Environment environment, PluginInfo http) {
+        super(environment, List.of(http), false);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Settings.Builder settings = Settings.builder()
+            .put("path.home", "/usr/share/opensearch")
+            .put("node.name", "server")
+            .put("network.host", "0.0.0.0")
+            .put("http.port", "9200")
+            .put("transport.type", "netty4")
+            .put("http.type", "netty4");
+        for (Map.Entry<String, String> variable : System.getenv().entrySet()) {
+            if (variable.getKey().matches("[a-z0-9_]+\\.[a-z0-9_.]+")) {
+                settings.put(variable.getKey(), variable.getValue());
+            }
+        }
+        String name = "org.opensearch.transport.Netty4ModulePlugin";
+        PluginInfo http = new PluginInfo(
+            name, "classpath plugin", "NA", Version.CURRENT, "17", name, Collections.emptyList(), false);
+        Environment environment = InternalSettingsPreparer.prepareEnvironment(
+            settings.build(), Collections.emptyMap(), Path.of("/usr/share/opensearch/config"), () -> "server");
+        new Server(environment, http).start();
+    }
+}
