@@ -2,16 +2,16 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import org.opensearch.Version;
+import java.util.concurrent.CountDownLatch;
 import org.opensearch.common.settings.Settings;
 import org.opensearch.env.Environment;
 import org.opensearch.node.InternalSettingsPreparer;
 import org.opensearch.node.Node;
-import org.opensearch.plugins.PluginInfo;
+import org.opensearch.transport.Netty4Plugin;
 
 public class Server extends Node {
-    private Server(Environment environment, PluginInfo http) {
-        super(environment, List.of(http), false);
+    private Server(Environment environment) {
+        super(environment, List.of(Netty4Plugin.class), false);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -27,11 +27,9 @@ public class Server extends Node {
                 settings.put(variable.getKey(), variable.getValue());
             }
         }
-        String name = "org.opensearch.transport.Netty4ModulePlugin";
-        PluginInfo http = new PluginInfo(
-            name, "classpath plugin", "NA", Version.CURRENT, "17", name, Collections.emptyList(), false);
         Environment environment = InternalSettingsPreparer.prepareEnvironment(
             settings.build(), Collections.emptyMap(), Path.of("/usr/share/opensearch/config"), () -> "server");
-        new Server(environment, http).start();
+        new Server(environment).start();
+        new CountDownLatch(1).await();  // its own threads do not keep the program running
     }
 }
