@@ -88,6 +88,7 @@ def _factor(unit: str, wanted: str) -> float | None:
 
 
 def unit_after_value(template: str) -> str:
-    """Return the unit that a template writes behind the value: ``MB`` of ``--size={value}MB``."""
+    """Return the unit that a template writes behind the value: ``MB`` of ``--size={value}MB``, not ``GC`` of G1GC."""
     match = re.match(r"[A-Za-z%]*", template.partition("{value}")[2])
-    return match[0] if match else ""
+    unit = match[0] if match else ""
+    return unit if unit == "%" or unit.lower() in SIZES or unit.lower() in TIMES else ""

@@ -84,7 +84,9 @@ def _given(
 def _expanded(text: str, environment: Mapping[str, str]) -> str:
     """Put variables in, as a shell does: ``$NAME`` and ``${NAME}``; one that is not known becomes nothing."""
     return re.sub(
-        r"\$(?:\{(\w+)\}|(\w+))", lambda found: environment.get(found[1] or found[2], "").replace("$$", "$"), text
+        r"\$(?:\{(\w+)\}|(\w+))",
+        lambda variable: environment.get(variable[1] or variable[2], "").replace("$$", "$"),
+        text,
     )
 
 

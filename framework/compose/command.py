@@ -76,9 +76,14 @@ class Command:
         existing = None
         for index, word in enumerate(self.words):
             first = index - at
-            if first < 0 or list(self.words[first:index]) != wanted[:at] or not (before or at):
+            named = [_flag_name(given) for given in self.words[max(0, first) : index]]
+            if first < 0 or named != [_flag_name(name) for name in wanted[:at]] or not (before or at):
                 continue
-            if word.startswith(before) and word.endswith(rest) and len(word) > len(before) + len(rest):
+            if (
+                _flag_name(word[: len(before)]) == _flag_name(before)
+                and word.endswith(rest)
+                and len(word) > len(before) + len(rest)
+            ):
                 text = word[len(before) : len(word) - len(rest)]
                 existing = Found(text, " ".join(self.words[first : index + 1]), first, at + 1)
         return existing
@@ -105,6 +110,11 @@ class Command:
 def _escaped(text: str) -> str:
     """Double every dollar, as in a compose file."""
     return text.replace("$", "$$")
+
+
+def _flag_name(word: str) -> str:
+    """Return a long flag in one spelling: servers of MySQL's family take ``--a_b`` for ``--a-b``."""
+    return word.replace("_", "-") if word.startswith("--") else word
 
 
 def words_of(command: Any) -> list[str] | None:

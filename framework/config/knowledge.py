@@ -147,9 +147,12 @@ def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinitio
 
 
 def image_version(image: str) -> tuple[int, ...] | None:
-    """Read the version from an image's tag, ``redis:7.0-alpine`` -> (7, 0); None where it begins with no number."""
+    """Read the version from an image's tag, ``redis:7.0-alpine`` -> (7, 0); None where it begins with no number.
+
+    A hash that begins with digits is no version.
+    """
     tag = image.split("@")[0].rpartition("/")[2].partition(":")[2]
-    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", tag)
+    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)(?![0-9A-Za-z])", tag)
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 

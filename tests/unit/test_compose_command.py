@@ -69,6 +69,8 @@ def test_an_image_s_own_command_is_kept() -> None:
         ("--size={value}MB", ["run", "--size=2GB"], "2GB"),
         ("-c work_mem={value}kB", ["run", "-c", "a=1", "-c", "work_mem=4MB"], "4MB"),
         ("-m {value}", ["run", "-mm", "3"], None),
+        ("--pool-size={value}", ["run", "--pool_size=3"], "3"),
+        ("--pool_size {value}", ["run", "--pool-size", "3"], "3"),
         ("--size {value}", ["run", "--sizes", "3"], None),
     ],
 )

@@ -193,9 +193,9 @@ def test_a_user_s_file_is_edited_where_the_directive_stands() -> None:
 
 
 def test_several_parameters_share_a_variable() -> None:
-    changed = rendered("jvm-two-in-one-variable", {"web.max_ram_percentage": 50, "web.parallel_gc_threads": 4})
+    changed = rendered("jvm-two-in-one-variable", {"web.max_ram_percentage": 50, "web.parallel_gc_threads": 3})
     options = service_of(changed, "web")["environment"]["JAVA_TOOL_OPTIONS"]
-    assert options == "-XX:MaxRAMPercentage=50 -XX:ParallelGCThreads=4"
+    assert options == "-XX:MaxRAMPercentage=50 -XX:ParallelGCThreads=3"
 
 
 def test_a_flag_reaches_the_server_of_a_shell_s_line() -> None:
