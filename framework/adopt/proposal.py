@@ -66,9 +66,20 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
 
 
 _NO_ENTRIES = frozenset(
-    {"postgresql", "mysql", "mariadb", "mongodb", "redis", "valkey", "memcached", "kafka", "rabbitmq", "pgbouncer",
-     "elasticsearch", "opensearch", "celery"}
-)  # fmt: skip
+    {
+        "postgresql",
+        "mysql",
+        "mariadb",
+        "mongodb",
+        "redis",
+        "valkey",
+        "memcached",
+        "kafka",
+        "rabbitmq",
+        "pgbouncer",
+        "celery",
+    }
+)  # types that speak no HTTP
 
 
 def _doubts(
