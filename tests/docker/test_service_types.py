@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,8 +37,19 @@ def testbed(tmp_path: Path) -> Iterator[tuple[DockerTestbed, str]]:
     made.clean(project, data=True)
 
 
-def read(case: str) -> Application:
-    return completed(load_application(SERVERS / case, ComposeConfig()), TYPES, DockerBuilds(), DockerImages())
+@pytest.fixture
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A server's folder, with the certificates that this machine was told to trust: its build downloads."""
+    directory = tmp_path / request.param
+    shutil.copytree(SERVERS / request.param, directory)
+    trusted = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE")
+    if trusted and Path(trusted).is_file():
+        shutil.copy(trusted, directory / "certificates.crt")
+    return directory
+
+
+def read(case: Path) -> Application:
+    return completed(load_application(case, ComposeConfig()), TYPES, DockerBuilds(), DockerImages())
 
 
 def space_of(application: Application) -> SearchSpace:
@@ -46,8 +59,8 @@ def space_of(application: Application) -> SearchSpace:
     return search_space(application, TYPES, cores=CORES, memory_mib=MEMORY_MIB, allow_weaker=weaker)
 
 
-@pytest.mark.parametrize("case", sorted(path.parent.name for path in SERVERS.glob("*/application.yaml")))
-def test_every_value_reaches_the_server(case: str, testbed: tuple[DockerTestbed, str]) -> None:
+@pytest.mark.parametrize("case", sorted(path.parent.name for path in SERVERS.glob("*/application.yaml")), indirect=True)
+def test_every_value_reaches_the_server(case: Path, testbed: tuple[DockerTestbed, str]) -> None:
     """A value that the server does not have fails the deployment, by the parameter's name."""
     engine, project = testbed
     engine.check(read(case))
@@ -62,7 +75,7 @@ def test_every_value_reaches_the_server(case: str, testbed: tuple[DockerTestbed,
 
     assert deploy(default) == ()
     passed = deploy(others)
-    told = {p.name for p in types[case].parameters if p.read_back is not None and not p.read_back.optional}
+    told = {p.name for p in types[case.name].parameters if p.read_back is not None and not p.read_back.optional}
     assert not {name.rpartition(".")[2] for name in passed} & told, "the server tells these itself"
     changed = {name for name in space if others[name] != default[name]}
     assert len(changed) >= 0.7 * len(space), f"other values of {len(space) - len(changed)} have no meaning together"
