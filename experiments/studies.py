@@ -12,7 +12,7 @@ import math
 import signal
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -280,12 +280,18 @@ def at_one_speed(compared: Mapping[str, Any]) -> dict[str, dict[int, float]]:
     return {name: {group: groups[group] for group in whole} for name, groups in arms.items()}
 
 
+def fresh_values(compared: Mapping[str, Any], labels: Collection[str]) -> dict[str, dict[int, float]]:
+    """Arm -> group -> value, of the comparison's trials that have one, from a result file."""
+    arms: dict[str, dict[int, float]] = {label: {} for label in labels}
+    for trial in compared["trials_detail"]:
+        if trial["purpose"] == "verdict" and trial["value"] is not None and trial["label"] in arms:
+            arms[trial["label"]][trial["pair"]] = trial["value"]
+    return arms
+
+
 def between(compared: Mapping[str, Any], first: str, second: str) -> str:
     """The direct comparison of two arms of ``side_by_side`` in the groups that both have, and at equal speed."""
-    fresh: dict[str, dict[int, float]] = {first: {}, second: {}}
-    for trial in compared["trials_detail"]:
-        if trial["purpose"] == "verdict" and trial["value"] is not None and trial["label"] in fresh:
-            fresh[trial["label"]][trial["pair"]] = trial["value"]
+    fresh = fresh_values(compared, (first, second))
     levels = at_one_speed(compared)
     equal = {name: {group: math.exp(level) for group, level in levels.get(name, {}).items()} for name in fresh}
     said = []

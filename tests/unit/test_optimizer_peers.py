@@ -1,4 +1,4 @@
-"""What the adapters of other libraries' optimizers tell these libraries, shipped and raced ones."""
+"""Adapters of other libraries' optimizers, shipped and raced ones: they tell these libraries all that is known."""
 
 from __future__ import annotations
 
