@@ -50,7 +50,7 @@ from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
-GENERATOR = "tailor/loadgen:1"
+GENERATOR = "tailor/loadgen:2"
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
 STOP_S = 30  # for services that hold data to stop gracefully
 
