@@ -70,6 +70,39 @@ def others_of(space: SearchSpace) -> Configuration:
     return space.canonical({p.name: other_value(p) for p in space.tuned})
 
 
+def rounds_of(space: SearchSpace) -> list[Configuration]:
+    """Return configurations in one of which each parameter has another value than its default.
+
+    The first has every other value that has a meaning beside the rest, each further one those that had none, among the
+    values at which their conditions hold.  A parameter that has no other value is in none.
+    """
+    default = space.default()
+    rounds = [others_of(space)]
+    left = [p for p in space.tuned if rounds[0][p.name] == default[p.name] != other_value(p)]
+    while left:
+        values: dict[str, Value] = {}
+        for parameter in left:
+            wider = {**values, **_met(space, parameter), parameter.name: other_value(parameter)}
+            if space.canonical({**default, **wider}).items() >= wider.items():
+                values = wider
+        if not values:
+            break
+        rounds.append(space.canonical({**default, **values}))
+        left = [p for p in left if rounds[-1][p.name] == default[p.name]]
+    return rounds
+
+
+def _met(space: SearchSpace, parameter: Parameter) -> dict[str, Value]:
+    """Return the values that make a parameter active where the defaults do not."""
+    met: dict[str, Value] = {}
+    while parameter.condition is not None:
+        condition, parameter = parameter.condition, space[parameter.condition.on]
+        if not condition.holds(parameter.default):
+            candidates = [*condition.values, condition.low, condition.high]
+            met[parameter.name] = next(value for value in candidates if value is not None)
+    return met
+
+
 def other_value(parameter: Parameter) -> Value:
     """Return a value near the default: twice it, or half of it; the next choice."""
     default = parameter.default

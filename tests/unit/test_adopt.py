@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adopt.grades import baseline_of, graded, other_value, others_of
+from framework.adopt.grades import baseline_of, graded, other_value, others_of, rounds_of
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
 from framework.adopt.recognition import image_path, recognise
 from framework.adopt.requests import SOURCES, requests_of
@@ -18,7 +18,7 @@ from framework.config.knowledge import load_service_types
 from framework.errors import FieldError, FileError
 from framework.model import Application, ImageFacts, Objective, Service, Told, Workload
 from framework.ports.compose import ComposeSource
-from optimizer.space import Configuration, Parameter, SearchSpace
+from optimizer.space import Condition, Configuration, Parameter, SearchSpace
 
 SHOP = """\
 services:
@@ -237,6 +237,23 @@ def test_every_parameter_gets_another_value() -> None:
     assert all(other[name] != value for name, value in SPACE.default().items())
     assert other["a.n"] in range(15, 26)
     assert other_value(SPACE["b.kind"]) == "y"
+
+
+def test_values_that_have_no_meaning_beside_others_are_tried_in_a_further_round() -> None:
+    space = SearchSpace([
+        Parameter("j.gc", "categorical", "G1", choices=("G1", "Serial", "Z")),
+        Parameter("j.pause", "integer", 200, low=10, high=1000, condition=Condition("j.gc", ("G1",))),
+        Parameter("j.virtual", "boolean", False),
+        Parameter("j.threads", "integer", 8, low=1, high=64, condition=Condition("j.virtual", (False,))),
+        Parameter("j.cache", "boolean", False),
+        Parameter("j.cached", "integer", 10, low=1, high=64, condition=Condition("j.cache", (True,))),
+        Parameter("j.shards", "integer", 2, low=1, high=8, condition=Condition("j.cached", low=30)),
+        Parameter("j.z", "integer", 2, low=1, high=8, condition=Condition("j.gc", ("Z",))),
+    ])  # fmt: skip
+    rounds, default = rounds_of(space), space.default()
+    assert {name for other in rounds for name in space if other[name] != default[name]} == set(space)
+    assert len(rounds) <= 3
+    assert rounds_of(SPACE) == [others_of(SPACE)]
 
 
 def test_grades() -> None:
