@@ -40,7 +40,7 @@ def testbed(tmp_path: Path) -> Iterator[tuple[DockerTestbed, str]]:
 @pytest.fixture
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A server's folder, with the certificates that this machine was told to trust: its build downloads."""
-    directory = tmp_path / request.param
+    directory: Path = tmp_path / request.param
     shutil.copytree(SERVERS / request.param, directory)
     trusted = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE")
     if trusted and Path(trusted).is_file():
