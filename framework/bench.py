@@ -7,20 +7,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from framework.compose.completed import completed
+from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.errors import MissingPrerequisite, UnknownName
 from framework.model import Application, Machine, ServiceType, Study
 from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
+from framework.ports.builds import Builds
 from framework.ports.clock import Clock
+from framework.ports.compose import ComposeReader
 from framework.ports.host_counters import HostCounters
+from framework.ports.images import ImageReader
 from framework.ports.isolation import Isolation
 from framework.ports.load import LoadGenerator
 from framework.ports.screen import Screen
 from framework.ports.store import ArtefactStore, StudyStore
 from framework.ports.stressors import Stressors
-from framework.ports.testbed import Testbed
+from framework.ports.testbed import Prover, Testbed
 from framework.ports.traces import TraceReader
 
 AUTO = "auto"
@@ -91,6 +96,7 @@ class TestbedKind:
     application that determine its results; a study whose digest changed cannot be resumed.  ``inert``: names of
     parameters without an effect on it.  ``manage``: the testbed without an application, to describe and examine the
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
+    ``prover``: the testbed that tells what servers have; None where there are no servers.
     """
 
     name: str
@@ -103,6 +109,7 @@ class TestbedKind:
     inert: Callable[[Application, Mapping[str, ServiceType]], Collection[str]] = lambda application, types: ()
     manage: Callable[[Mapping[str, ServiceType]], Testbed] | None = None
     colocation: Callable[[], Colocation] | None = None
+    prover: Callable[[Mapping[str, ServiceType]], Prover] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,10 @@ class Backends:
     ``kinds``: of testbeds, the preferred one first, which also describes and cleans the machine.  ``plugged_in``: name
     -> loader of a kind from another package, which ``auto`` never chooses.  ``screen``: opens the model of an
     application, None where it has none.  ``traces``: reads spans from files, directories and addresses.  ``home``:
-    TAILOR_HOME.  ``spaces``: directories of further service types.  ``observed``: wraps a study's watch so that
-    telemetry sees it too.
+    TAILOR_HOME.  ``spaces``: directories of further service types.  ``compose``: reads compose files that are more than
+    one complete file; None: nothing here can.  ``builds``: names the images that an application builds.  ``images``:
+    says what images of this machine do by themselves.  ``observed``: wraps a study's watch so that telemetry sees it
+    too.
     """
 
     store: StudyStore
@@ -123,9 +132,21 @@ class Backends:
     traces: Callable[[Sequence[str], str | None], TraceSet]
     home: Path
     spaces: Sequence[Path]
+    compose: ComposeReader | None = None
+    builds: Builds | None = None
+    images: ImageReader | None = None
     plugged_in: Mapping[str, Callable[[], TestbedKind]] = field(default_factory=dict)
     screen: Callable[[Application, Mapping[str, ServiceType]], Screen | None] = lambda application, types: None
     observed: Callable[[Study, Watch], AbstractContextManager[Watch]] = lambda study, watch: nullcontext(watch)
+
+    def application(self, path: Path) -> Application:
+        """Read an application's directory, and what its files and images set parameters to.
+
+        Raises FileError, MissingPrerequisite; UnknownName for a service type that there is not.
+        """
+        return completed(
+            load_application(path, self.compose), load_service_types(self.spaces), self.builds, self.images
+        )
 
     def kind(self, name: str) -> TestbedKind:
         """Return the kind of a name.

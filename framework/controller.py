@@ -196,7 +196,7 @@ class Controller:
                 created=created,
                 statistics=statistics,
                 traced=self._plan.trace,
-                services=service_times(spans, bench.application.entry, bench.application.tracing.peers),
+                services=service_times(spans, bench.application.entry, bench.application.peers),
             )
         return measurement, spans
 
@@ -261,6 +261,7 @@ class Controller:
             trial,
             images={c.service: f"{c.image}@{c.image_digest}" for c in containers},
             standins=tuple(sorted({c.image for c in containers if c.standin})),
+            passed=running.passed,
             documents=self._bench.artefacts.put(documents),
         )
 

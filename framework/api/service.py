@@ -17,7 +17,6 @@ from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.bench import Backends
 from framework.compose.gate import CLOSED, Gate
-from framework.config.application import load_application
 from framework.config.twin_file import twin_path
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
@@ -66,7 +65,7 @@ class Service:
         broken: dict[str, str] = {}
         for path in (path for root in self.roots for path in sorted(root.glob("*/application.yaml"))):
             try:
-                application = load_application(path)
+                application = self.backends.application(path)
                 usable.setdefault(application.name, application)
             except TailorError as error:
                 broken[path.parent.name] = detail_of(error)
@@ -99,7 +98,7 @@ class Service:
         if study.state is StudyState.COMPLETED:
             raise IllegalTransition(f"study {study.id} is completed")
         self.runner.check_runnable(study)
-        self.gate.application(load_application(study.directory))
+        self.gate.application(self.backends.application(study.directory))
         return study
 
     def application_document(self, application: Application) -> dict[str, Any]:

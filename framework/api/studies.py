@@ -191,7 +191,7 @@ def study_document(study: Study) -> dict[str, Any]:
 def trial_document(trial: Trial) -> dict[str, Any]:
     """Return a trial as lists show it."""
     whole: dict[str, Any] = encode(trial)
-    for name in ("measurements", "documents", "images", "standins"):
+    for name in ("measurements", "documents", "images", "standins", "passed"):
         whole.pop(name)
     return whole
 

@@ -20,7 +20,8 @@ from framework.twin.visits import expected_visits
 
 Shape = Literal["chain", "fan-out"]
 
-IMAGES = {"nginx": "nginx:1.22", "go": "", "memcached": "memcached:1.6", "postgresql": "postgres:15"}
+FIXED = {"go-service": {"memory_limit_mib": "default"}}  # a limit has no effect that the twin knows
+IMAGES = {"nginx": "nginx:1.22", "go-service": "", "memcached": "memcached:1.6", "postgresql": "postgres:15"}
 CORES = 8  # of a host
 PER_HOST = 24  # services
 PER_KIND = 20  # services for each kind of request, at most
@@ -136,9 +137,9 @@ class _Generator:
         return round(BUSY * CORES / max(busy.values()), 1)
 
     def _application(self, rate_rps: float) -> Application:
-        kinds = {"n": "nginx", "l": "go", "c": "memcached", "s": "postgresql"}
+        kinds = {"n": "nginx", "l": "go-service", "c": "memcached", "s": "postgresql"}
         names = ["nginx", *self.logic, *(name for pair in self.pairs for name in pair)]
-        services = tuple(Service(name, kinds[name[0]], "all") for name in names)
+        services = tuple(Service(name, kinds[name[0]], "all", True, FIXED.get(kinds[name[0]], {})) for name in names)
         compose = {"services": {service.name: {"image": IMAGES[service.type]} for service in services}}
         workload = Workload(rate_rps, "poisson", "nginx", {})
         return Application(

@@ -35,8 +35,11 @@ from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
+from framework.testbeds.docker.builds import DockerBuilds
+from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
+from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.side_containers import DockerSideContainers
@@ -46,6 +49,7 @@ from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
+from framework.traces.untraced import Untraced
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
@@ -115,6 +119,9 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         traces=read_all,
         home=settings.home,
         spaces=settings.spaces,
+        compose=ComposeConfig(tuple(settings.variables)),
+        builds=DockerBuilds(),
+        images=DockerImages(),
         screen=screen_of,
         observed=partial(observed, sinks(settings)),
     )
@@ -151,7 +158,7 @@ def assembled(
         launches=SqlLaunches(database, clock),
         worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
-        sharing=StudyExport(store, archive, artefacts, backends.home),
+        sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
         check=partial(examine, database),
     )
@@ -167,7 +174,8 @@ def docker_kind(settings: Settings) -> TestbedKind:
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         generator = GENERATORS.get(application.generator)
-        return Rig(manage(types), generator(application, DockerSideContainers()), JaegerReader(application))
+        traces = Untraced() if application.tracing is None else JaegerReader(application)
+        return Rig(manage(types), generator(application, DockerSideContainers()), traces)
 
     return TestbedKind(
         name=DOCKER,
@@ -177,6 +185,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         manage=manage,
+        prover=manage,
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
     )
 

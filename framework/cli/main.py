@@ -20,6 +20,10 @@ from framework.cli.exits import exit_code
 from framework.errors import InputError, TailorError
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "init": {
+        "init": "Understand a compose application, propose how to tune it, and prove every knob; your files stay as "
+        "they are.",
+    },
     "tune": {
         "tune": "Find a better configuration of an application, and prove it.",
         "resume": "Go on with a study that was stopped; finished trials are kept.",

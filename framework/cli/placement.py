@@ -15,7 +15,6 @@ from rich.table import Table
 from framework.cli import options, terminal
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.tune import run_study
-from framework.config.application import load_application
 from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.events import Event, ProfileStepStarted, ProfileWindowStarted
@@ -118,14 +117,14 @@ def place(
     """Propose where services run, say why, and measure it against all together and random placements."""
     tailor = opened()
     disturbance = terminal.limits(limits or [])
-    target = profile or tailor.profiles.path(load_application(application))
+    target = profile or tailor.profiles.path(tailor.backends.application(application))
     profile_request = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=disturbance)
     profile_request = profile_request.quick() if quick else profile_request
     if profile is None and tailor.profiles.unfinished(profile_request):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=messages) as bar:
             tailor.profiles.run(profile_request, _watching(bar), target)
-    measured = load_profile(target, load_application(application))
+    measured = load_profile(target, tailor.backends.application(application))
     if not attributes(measured):
         raise InputError(f"{target}: no service was measured beside every stressor; run: tailor profile {application}")
     request = TuneRequest(

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from framework.config.durations import seconds
 from framework.errors import InputError
-from framework.model import Estimate, Study, StudyId, Trial, Verdict
+from framework.model import DOCKER, Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
@@ -262,6 +262,12 @@ def notes(summary: Summary) -> list[str]:
             f"the machine's speed (the processor time of the load generator's ticks) explains "
             f"{100 * speed.explained:.0f} % of how windows of one configuration differ"
         )
+    if any(change.proof == "passed" for change in summary.changes):
+        sentences.append(
+            "(passed): the value was seen in the container's environment, command or file, but no server tells it"
+        )
+    if summary.study.testbed == DOCKER and not summary.study.plan.trace:
+        sentences.append("measured without traces: latencies are the load generator's, and no critical path is known")
     if summary.low_confidence:
         sentences.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
     if summary.transfer is not None:

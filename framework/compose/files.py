@@ -14,6 +14,8 @@ from framework.errors import FileError, InputError
 from framework.model import Edit
 from optimizer.space import Value
 
+# A comment, or text with quoted parts up to the brace or semicolon that ends a statement.
+_STATEMENT = re.compile(r"""#.*|(?:"(?:\\.|[^"])*"|'(?:\\.|[^'])*'|\$\{\w+\}|[^{};#"'])*[{};]|[^{};#]+""")
 RENDERED = "files"
 """Directory of rendered files below the deployment's own: files/<service>/<name>."""
 
@@ -138,9 +140,9 @@ def _mount_parts(mount: Any) -> tuple[str, str, bool]:
 def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tuple[list[Any], str]:
     """Mount the rendered file instead of ``file``; return ``volumes`` and its name below the deployment's directory."""
     name = f"{RENDERED}/{service}/{path.strip('/').replace('/', '-')}"
-    original = volumes[file.index]
     if file.inside:
         return [*volumes, f"./{name}:{path}" + (":ro" if file.read_only else "")], name
+    original = volumes[file.index]
     if isinstance(original, dict):
         replacement: Any = {**original, "source": f"./{name}"}
     else:
@@ -148,8 +150,35 @@ def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tup
     return [*volumes[: file.index], replacement, *volumes[file.index + 1 :]], name
 
 
+def fitting(text: str, edit: Edit) -> str:
+    """Return a file's text in a form whose lines an edit fits: with one statement on a line where they share lines."""
+
+    def fits(lines: list[str]) -> bool:
+        return any(re.search(edit.pattern, line) or (edit.after and re.search(edit.after, line)) for line in lines)
+
+    if "{" not in text or fits(text.splitlines()):
+        return text
+    apart = one_statement_a_line(text)
+    return apart if fits(apart.splitlines()) else text
+
+
+def one_statement_a_line(text: str) -> str:
+    """Put each statement of a file of blocks in braces (as nginx's) on a line of its own; comments stay as they are."""
+    lines: list[str] = []
+    depth = 0
+    for line in text.splitlines():
+        for piece in _STATEMENT.findall(line.strip()):
+            part = piece.strip()
+            if part:
+                depth -= part.startswith("}")
+                lines.append("    " * max(depth, 0) + part)
+                depth += part.endswith("{")
+    return "\n".join(lines) + "\n"
+
+
 def edited(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
     """Apply one edit to ``text``.  Raises the error of ``complain`` where no line matches ``after``."""
+    text = fitting(text, edit)
     lines = text.splitlines()
     pattern, line = re.compile(edit.pattern), edit.line.replace("{value}", shown)
     matching = any(pattern.search(old) for old in lines)

@@ -25,7 +25,7 @@ class Gate:
 
     def admitted(self, application: Application) -> Admitted:
         """Check an application's compose file; the result says what may run and what was refused."""
-        return self._admit(application.compose, application.name, application.directory, (application.directory,), None)
+        return self._admit(application.compose, application.name, application.base, application.roots, None)
 
     def application(self, application: Application) -> Admitted:
         """Check an application's compose file.  Raises InputError where something was refused."""
@@ -33,8 +33,9 @@ class Gate:
 
     def deployment(self, deployment: Deployment, document: Mapping[str, Any], own: Path) -> Admitted:
         """Check a rendered document; ``own``: the directory that it is written to.  Raises InputError."""
-        roots = (deployment.directory,) if deployment.directory is not None else ()
-        return _passed(deployment.application, self._admit(document, deployment.application, own, roots, own))
+        return _passed(
+            deployment.application, self._admit(document, deployment.application, own, deployment.roots, own)
+        )
 
     def _admit(
         self, document: Mapping[str, Any], name: str, base: Path, roots: tuple[Path, ...], own: Path | None

@@ -49,7 +49,7 @@ def document_of(
     document = {key: value for key, value in compose.items() if key != "services"}
     for key in ("configs", "secrets"):
         if key in document:
-            document[key] = with_absolute_sources(document[key] or {}, application.directory)
+            document[key] = with_absolute_sources(document[key] or {}, application.base)
     entries = {name: dict(entry) for name, entry in services.items()}
     if not alone:
         if network == "local":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from framework.compose.arguments import type_of
 from framework.compose.files import with_absolute_paths
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
 from framework.compose.placed import CPUSET, expected, placed
@@ -43,18 +44,14 @@ def render(
     hosts = hosts_of(application, place)
     used = {f"{service.name}.{CPUSET}" for service in application.services}
     rendered: dict[str, Rendered] = {}
+    kinds = {service.name: type_of(application, types, service) for service in application.services}
     for service in application.services:
         cpuset = place.cpusets.get(service.name, "")
-        settings = _settings(application, types, service, configuration, pinned=bool(cpuset))
+        kind = kinds[service.name]
+        own = types if kind is None else {**types, service.type: kind}
+        settings = _settings(application, own, service, configuration, pinned=bool(cpuset))
         used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
-        entry = with_absolute_paths(application.compose["services"][service.name], application.directory)
-        result = apply_settings(service.name, entry, settings)
-        if cpuset:
-            result.entry["cpuset"] = cpuset
-            result.expectations.append(expected(service.name, cpuset))
-        for name, text in labels.items():
-            result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
-        rendered[service.name] = result
+        rendered[service.name] = _rendered(application, service.name, settings, cpuset, labels)
     for name in configuration:
         if name not in used:
             raise UnknownName(f"parameter of {application.name}:", name, used)
@@ -78,8 +75,31 @@ def render(
         live=tuple(command for result in rendered.values() for command in result.live),
         labels=dict(labels),
         fresh=fresh,
-        directory=application.directory,
+        roots=application.roots,
+        types={name: kind for name, kind in kinds.items() if kind is not None},
+        reached=_reached(application),
     )
+
+
+def _rendered(
+    application: Application, service: str, settings: list[Setting], cpuset: str, labels: Mapping[str, str]
+) -> Rendered:
+    """Return a service with its settings, its CPUs and Tailor's labels."""
+    entry = with_absolute_paths(application.compose["services"][service], application.base)
+    environment, image = application.environment_of(service), application.images.get(service)
+    result = apply_settings(service, entry, settings, environment, image)
+    if cpuset:
+        result.entry["cpuset"] = cpuset
+        result.expectations.append(expected(service, cpuset))
+    for name, text in labels.items():
+        result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
+    return result
+
+
+def _reached(application: Application) -> tuple[str, ...]:
+    """Return the services that the load generator calls: the entry, and the one that takes its spans."""
+    tracing = application.tracing.service if application.tracing is not None else ""
+    return tuple(dict.fromkeys(filter(None, (application.entry, tracing))))
 
 
 def _settings(
@@ -100,7 +120,8 @@ def _settings(
             default = _default(service, parameter)
             value = configuration.get(f"{service.name}.{parameter.name}", default)
             # A server that may use only some CPUs would choose other defaults, so the host's are written.
-            settings.append(Setting(parameter, value, written=pinned or value != default))
+            present = f"{service.name}.{parameter.name}" in application.present
+            settings.append(Setting(parameter, value, written=pinned or value != default, present=present))
     return settings
 
 

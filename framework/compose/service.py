@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+from framework.compose.amounts import plain_text, written
+from framework.compose.baseline import items_of, value_pattern
+from framework.compose.command import Command
 from framework.compose.files import Mounted, edited, mounted, remounted
-from framework.errors import InputError
-from framework.model import Apply, Expectation, ParameterDefinition
+from framework.config.compose_files import environment_of
+from framework.errors import FileError, InputError
+from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition, Passed
 from optimizer.space import Value
-
-_SHELLS = frozenset({"sh", "bash", "ash", "dash", "/bin/sh", "/bin/bash", "/bin/ash", "/bin/dash"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +24,19 @@ class Setting:
 
     ``written``: False leaves the service as it is, because the server has this value by itself.
     ``own``: the value is the application's (``fixed``), so the compose file may already set another one.
+    ``present``: the user's files set the parameter, to its default; another value takes the place of that one.
     """
 
     parameter: ParameterDefinition
     value: Value
     written: bool
     own: bool = False
+    present: bool = False
 
     @property
     def text(self) -> str:
         """The value as the server reads it."""
-        words = self.parameter.apply.words
-        text = plain_text(self.value)
-        return words.get(text, text)
+        return written(self.parameter.apply, self.value)
 
 
 @dataclass(slots=True)
@@ -46,28 +49,30 @@ class Rendered:
     live: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
 
-def plain_text(value: Value) -> str:
-    """Write a value as text: true, 3, 1.25 (never 1.2500000000000002), noeviction."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    return str(value)
+def apply_settings(
+    name: str,
+    entry: Mapping[str, Any],
+    settings: list[Setting],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    image: ImageFacts | None = None,
+) -> Rendered:
+    """Write ``settings`` into the compose entry of service ``name``.
 
-
-def apply_settings(name: str, entry: Mapping[str, Any], settings: list[Setting]) -> Rendered:
-    """Write ``settings`` into the compose entry of service ``name``.  Raises InputError where one does not fit."""
+    ``environment``: the variables that the service has, also from environment files and its image.  ``image``: what
+    its image does by itself, where that is known.  Raises InputError where a setting does not fit.
+    """
     rendered = Rendered(dict(entry))
     for setting in settings:
         parameter = setting.parameter
-        rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back))
-        if not setting.own:
-            _refuse_conflict(name, entry, setting)
+        seen = _passed(setting) if setting.written else None
+        rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back, seen))
+        if not (setting.own or setting.present):
+            _refuse_conflict(name, entry, setting, environment, image)
         match parameter.apply.kind:
             case "environment":
-                _environment(rendered.entry, setting)
+                _environment(rendered.entry, setting, environment)
             case "flag":
-                _flag(name, rendered.entry, setting)
+                _flag(name, rendered.entry, setting, image)
             case "resource":
                 _resource(rendered.entry, setting)
             case "live" if setting.written:
@@ -75,8 +80,20 @@ def apply_settings(name: str, entry: Mapping[str, Any], settings: list[Setting])
                 rendered.live.append((name, command))
             case _:
                 pass  # files are edited below, once for all settings
-    _files(name, rendered, [setting for setting in settings if setting.parameter.apply.kind == "file"])
+    _files(name, rendered, image, [setting for setting in settings if setting.parameter.apply.kind == "file"])
     return rendered
+
+
+def _passed(setting: Setting) -> Passed:
+    """Return what a container shows of a value that was written."""
+    apply, text = setting.parameter.apply, setting.text
+    if apply.kind == "file":
+        edit = next(edit for edit in apply.edits if "{value}" in edit.line)
+        return Passed("file", edit.path, edit.line.replace("{value}", text).strip())
+    filled = apply.template.replace("{value}", text)
+    if apply.kind == "flag":
+        return Passed("flag", "", " ".join(_fill(apply.template, text)))
+    return Passed(apply.kind, apply.name.split()[0] if apply.kind == "environment" else apply.name, filled)
 
 
 def _fill(template: str, text: str) -> list[str]:
@@ -89,13 +106,28 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _environment(entry: dict[str, Any], setting: Setting) -> None:
+def _environment(entry: dict[str, Any], setting: Setting, present: Mapping[str, str]) -> None:
+    """Set the variables of a parameter; ``present``: those that the service has, also from environment files."""
     if not setting.written:
         return
     apply = setting.parameter.apply
-    text = _escaped(apply.template.replace("{value}", setting.text))
+    item = apply.template.replace("{value}", setting.text)
     for variable in apply.name.split():
+        text = _escaped(item)
+        if apply.separator:
+            before = environment_of(entry).get(variable, present.get(variable, ""))
+            text = _with_item_of_list(before, text, apply)
         entry["environment"] = with_item(entry.get("environment"), variable, text)
+
+
+def _with_item_of_list(before: str, item: str, apply: Apply) -> str:
+    """Put an item into a variable that is a list: in the place of the one that it has, else behind all others."""
+    pattern = value_pattern(apply.template)
+    items = [item if pattern.fullmatch(old) else old for old in items_of(before, apply.separator)] if before else []
+    if item not in items:
+        return f"{before}{apply.separator}{item}" if before.strip() else item
+    quoted = apply.separator.isspace() and any(" " in old for old in items)
+    return shlex.join(items) if quoted else apply.separator.join(items)
 
 
 def with_item(items: Any, name: str, text: str) -> Any:
@@ -106,24 +138,16 @@ def with_item(items: Any, name: str, text: str) -> Any:
     return {**(items or {}), name: text}
 
 
-def _flag(name: str, entry: dict[str, Any], setting: Setting) -> None:
+def _flag(name: str, entry: dict[str, Any], setting: Setting, image: ImageFacts | None) -> None:
     if not setting.written:
         return
-    command = _command(entry, setting.parameter.apply)
-    if len(command) > 1 and command[0] in _SHELLS and command[1].startswith("-"):
+    command = Command.of(entry, setting.parameter.apply.name, image)
+    if command.reason:
         raise InputError(
-            f"{name}: {setting.parameter.name} is a flag, and the command is a line for {command[0]}, which flags "
-            f"cannot be appended to; write the server's own command, or `fixed: {{{setting.parameter.name}: default}}`"
+            f"{name}: {setting.parameter.name} is a flag, which cannot be appended to the command: {command.reason}; "
+            f"write the server's own command, or `fixed: {{{setting.parameter.name}: default}}`"
         )
-    entry["command"] = [*command, *(_escaped(word) for word in _fill(setting.parameter.apply.template, setting.text))]
-
-
-def _command(entry: Mapping[str, Any], apply: Apply) -> list[str]:
-    """Return the service's command: the compose file's, or the image's (none where the file sets an entry point)."""
-    command = entry.get("command")
-    if command is None:
-        return [] if entry.get("entrypoint") is not None else shlex.split(apply.name)
-    return shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    entry |= command.with_flag(setting.parameter.apply.template, _escaped(setting.text)).written()
 
 
 def _resource(entry: dict[str, Any], setting: Setting) -> None:
@@ -138,7 +162,7 @@ def _resource(entry: dict[str, Any], setting: Setting) -> None:
     at[last] = _escaped(setting.parameter.apply.template.replace("{value}", setting.text))
 
 
-def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
+def _files(name: str, rendered: Rendered, image: ImageFacts | None, settings: list[Setting]) -> None:
     """Edit every file that has a parameter; at the default it is rendered too, so that deployments can be compared."""
     volumes = list(rendered.entry.get("volumes") or [])
     texts: dict[str, str] = {}
@@ -154,7 +178,7 @@ def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
 
         for edit in parameter.apply.edits:
             if edit.path not in texts:
-                origins[edit.path] = mounted(name, volumes, edit.path)
+                origins[edit.path] = _file(name, volumes, image, edit)
                 texts[edit.path] = origins[edit.path].text
             after = edited(texts[edit.path], edit, setting.value, setting.text, complain)
             if setting.written:
@@ -166,16 +190,31 @@ def _files(name: str, rendered: Rendered, settings: list[Setting]) -> None:
         rendered.entry["volumes"] = volumes
 
 
-def _refuse_conflict(name: str, entry: Mapping[str, Any], setting: Setting) -> None:
-    """Raise InputError where the compose file sets a parameter itself: its default means that nobody sets it."""
+def _file(name: str, volumes: list[Any], image: ImageFacts | None, edit: Edit) -> Mounted:
+    """Return the file that an edit changes: mounted, inside the image, or new.  Raises InputError where it is none."""
+    try:
+        return mounted(name, volumes, edit.path)
+    except FileError:
+        raise
+    except InputError:
+        if image is not None and edit.path in image.files:
+            return Mounted(image.files[edit.path], len(volumes), inside=True, read_only=True)
+        if edit.create:
+            return Mounted("", len(volumes), inside=True, read_only=True)
+        raise
+
+
+def _refuse_conflict(
+    name: str, entry: Mapping[str, Any], setting: Setting, environment: Mapping[str, str], image: ImageFacts | None
+) -> None:
+    """Raise InputError where the user's files set a parameter to something that is not understood."""
     parameter = setting.parameter
     apply, conflict = parameter.apply, ""
     if apply.kind == "environment":
-        given = entry.get("environment") or {}
-        names = {str(item).partition("=")[0] for item in given}
+        names = {} if apply.separator else {**environment, **environment_of(entry)}
         conflict = next((variable for variable in apply.name.split() if variable in names), "")
     elif apply.kind == "flag":
-        conflict = _flag_given(_command(entry, apply), apply.template)
+        conflict = _flag_given(Command.of(entry, apply.name, image).words, apply.template)
     elif apply.kind == "resource":
         conflict = apply.name if _present(entry, apply.name.split(".")) else ""
     if conflict:
@@ -186,7 +225,7 @@ def _refuse_conflict(name: str, entry: Mapping[str, Any], setting: Setting) -> N
         )
 
 
-def _flag_given(command: list[str], template: str) -> str:
+def _flag_given(command: Sequence[str], template: str) -> str:
     """Return the flag of ``template`` in ``command``, empty if absent: the word before {value}, or its word's start."""
     words = shlex.split(template)
     at = next(index for index, word in enumerate(words) if "{value}" in word)

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, did_you_mean, load
-from framework.config.document import Document, read_document
+from framework.config.compose_files import read_compose, with_override
+from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories
+from framework.config.document import Document, KeyPath, read_document
 from framework.config.outcomes import outcome_constraint, quantity
-from framework.config.reading import APPLICATION_BYTES, CHUNK_BYTES, open_regular
-from framework.config.twin_file import twin_path
+from framework.config.reading import read_bytes
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
 FILE = "application.yaml"
+_KIND = re.compile(rb"(?m)^kind: *application\b")  # of a file that cannot be read as a document
 
 
-def load_application(directory: Path) -> Application:
-    """Read the application in ``directory`` (or the given ``application.yaml``).  Raises FileError.
+def load_application(directory: Path, reader: ComposeReader | None = None) -> Application:
+    """Read the application in ``directory`` (or the given ``application.yaml``).
+
+    ``reader``: compose, for compose files that are more than one complete file; None: there is none here.
+    Raises FileError, MissingPrerequisite where such files need a reader.
 
     Every service of the compose file becomes a Service; one that ``services`` does not list has no type (""), is not
     tuned, and belongs to the first host.
@@ -34,13 +41,14 @@ def load_application(directory: Path) -> Application:
         path = path / FILE
     document, file = load(path, ApplicationFile)
     root = path.parent
-    compose = _compose(root / file.compose, document)
-    services = compose["services"]
+    source = _source(document, file, root)
+    compose = _without(document, read_compose(source, reader), file.leave_out)
+    services = compose.document["services"]
     _check_services(document, file, services)
     return Application(
         name=file.name,
         directory=root,
-        compose=compose,
+        compose=compose.document,
         services=_services(file, services),
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root),
@@ -56,34 +64,59 @@ def load_application(directory: Path) -> Application:
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
         entry=_entry(document, file, services),
-        content_hash=content_hash(root, _data(services, root)),
+        environments=compose.environments,
+        unset=tuple(compose.unset),
+        compose_directory=None if source.directory == root else source.directory,
+        content_hash=content_hash(root, written_directories(services, root), _elsewhere(source, compose, root)),
     )
 
 
-def _compose(path: Path, application: Document) -> dict[str, Any]:
-    """Read the compose file as plain data.  Raises FileError."""
+def is_application(path: Path) -> bool:
+    """Return whether a file of this name is Tailor's: other software has an ``application.yaml`` too."""
+    try:
+        data = read_document(path).data
+    except FileError:
+        return _KIND.search(read_bytes(path)) is not None
+    return isinstance(data, dict) and data.get("kind") == "application"
+
+
+def _source(document: Document, file: ApplicationFile, root: Path) -> ComposeSource:
+    """Return the compose files that an application names.  Raises FileError."""
+    alone = isinstance(file.compose, str)
+    names = [file.compose] if isinstance(file.compose, str) else file.compose
+    paths = [
+        _existing(document, ("compose",) if alone else ("compose", at), root, name) for at, name in enumerate(names)
+    ]
+    env_files = [_existing(document, ("env_files", at), root, name) for at, name in enumerate(file.env_files)]
+    files = with_override(paths[0]) if alone else tuple(paths)
+    return ComposeSource(files, files[0].parent, tuple(env_files), tuple(file.profiles))
+
+
+def _without(document: Document, compose: ResolvedCompose, names: Sequence[str]) -> ResolvedCompose:
+    """Leave services out, and every dependency on them.  Raises FileError for one that there is not."""
+    services = compose.document["services"]
+    for at, name in enumerate(names):
+        _known(document, ("leave_out", at), name, services)
+    kept = {name: _without_others(entry, names) for name, entry in services.items() if name not in names}
+    return replace(compose, document={**compose.document, "services": kept}) if names else compose
+
+
+def _without_others(entry: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    kept = dict(entry)
+    for key in ("depends_on", "links"):
+        given = entry.get(key)
+        if isinstance(given, Mapping):
+            kept[key] = {name: how for name, how in given.items() if name not in names}
+        elif isinstance(given, list):
+            kept[key] = [item for item in given if str(item).partition(":")[0] not in names]
+    return kept
+
+
+def _existing(document: Document, key: KeyPath, root: Path, name: str) -> Path:
+    path = Path(os.path.normpath(root / name))
     if not path.is_file():
-        raise application.error(("compose",), path.name, "a compose file in the application's directory")
-    document = read_document(path)
-    data = document.data
-    if not isinstance(data, dict) or not isinstance(data.get("services"), dict) or not data["services"]:
-        raise document.error(("services",), "no services", "a compose file with services")
-    if "include" in data:
-        raise document.error(("include",), "include", "one compose file that is complete in itself")
-    for name, service in data["services"].items():
-        key = ("services", name)
-        if not isinstance(service, dict):
-            raise document.error(key, service, "a mapping with image or build")
-        if "extends" in service:
-            raise document.error(
-                (*key, "extends"), "extends", "a service that is complete in itself (use YAML anchors)"
-            )
-        if not isinstance(service.get("image") or service.get("build"), str | dict):
-            raise document.error(key, "neither image nor build", "a service with image or build")
-        for part, forms in (("environment", dict | list), ("labels", dict | list), ("volumes", list)):
-            if not isinstance(service.get(part), forms | None):
-                raise document.error((*key, part), service[part], "a list" if forms is list else "a mapping or a list")
-    return data
+        raise document.error(key, name, f"a file; there is none at {path}")
+    return path
 
 
 def _check_services(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> None:
@@ -94,7 +127,7 @@ def _check_services(document: Document, file: ApplicationFile, services: Mapping
             raise document.error(("services", name, "host"), entry.host, allowed)
 
 
-def _known(document: Document, key: tuple[str, ...], name: str, services: Mapping[str, Any]) -> None:
+def _known(document: Document, key: KeyPath, name: str, services: Mapping[str, Any]) -> None:
     if name not in services:
         raise document.error(
             key, name, f"a service of the compose file{did_you_mean(name, services) or ': ' + ', '.join(services)}"
@@ -110,7 +143,17 @@ def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Servi
         if entry is None:
             listed.append(Service(name, type="", host=first, tuned=False))
         else:
-            listed.append(Service(name, entry.type, entry.host or first, entry.tuned, dict(entry.fixed)))
+            listed.append(
+                Service(
+                    name,
+                    entry.type,
+                    entry.host or first,
+                    entry.tuned,
+                    dict(entry.fixed),
+                    dict(entry.baseline),
+                    dict(entry.arguments),
+                )
+            )
     return tuple(listed)
 
 
@@ -149,13 +192,17 @@ def load_workload_document(path: Path) -> dict[str, Any]:
     return data
 
 
-def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing:
+def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing | None:
     entry = file.tracing
+    if entry is None:
+        return None
     _known(document, ("tracing", "service"), entry.service, services)
     counters = entry.counters.model_dump() if entry.counters is not None else {}
     for pattern, name in entry.peers.items():
         _known(document, ("tracing", "peers", pattern), name, services)
-    return Tracing(entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers)
+    return Tracing(
+        entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers, tuple(entry.propagation)
+    )
 
 
 def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Hooks:
@@ -183,60 +230,8 @@ def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any
     return host
 
 
-def _data(services: Mapping[str, Any], root: Path) -> frozenset[Path]:
-    """Return the directories below ``root`` that a service mounts and may write: data, which change as it runs."""
-    directories = set()
-    for mount in (mount for service in services.values() for mount in service.get("volumes") or []):
-        if isinstance(mount, Mapping):
-            source, read_only = str(mount.get("source", "")), mount.get("read_only") in (True, "true")
-        else:
-            source, _, rest = str(mount).partition(":")
-            read_only = "ro" in rest.partition(":")[2].split(",")
-        path = Path(os.path.normpath(root / source))
-        if source and "/" in source and not read_only and path != root and path.is_relative_to(root) and path.is_dir():
-            directories.add(path)
-    return frozenset(directories)
-
-
-def content_hash(directory: Path, data: Collection[Path] = ()) -> str:
-    """Hash path, length and content of every file below ``directory``, in the order of paths, to 16 hex digits.
-
-    Hidden files, caches of interpreters, the application's twin and the directories of ``data`` are left out: they
-    change while the application stays as it is.
-    """
-    digest = hashlib.sha256()
-    for path in _files(directory, data):
-        name = path.relative_to(directory).as_posix().encode()
-        if path.is_symlink():
-            target = os.fsencode(path.readlink())
-            digest.update(b"%d %b %d " % (len(name), name, len(target)) + target)
-        else:
-            _add_content(digest, path, name)
-    return digest.hexdigest()[:16]
-
-
-def _add_content(digest: hashlib._Hash, path: Path, name: bytes) -> None:
-    """Hash a file's name, length and content, in pieces: it may be larger than memory.  Raises FileError."""
-    with open_regular(path, APPLICATION_BYTES) as file:
-        left = os.fstat(file.fileno()).st_size
-        digest.update(b"%d %b %d " % (len(name), name, left))
-        try:
-            while part := file.read(min(left, CHUNK_BYTES)):
-                digest.update(part)
-                left -= len(part)
-            left -= len(file.read(1))
-        except OSError as error:
-            raise FileError(path, "", error.strerror or "unreadable", "a readable file") from None
-    if left:
-        raise FileError(path, "", "a file that changed while it was read", "files that stay as they are")
-
-
-def _files(directory: Path, data: Collection[Path]) -> list[Path]:
-    paths: list[Path] = []
-    for folder, folders, names in os.walk(directory):
-        left_out = {path.name for path in data if path.parent == Path(folder)} | {"__pycache__"}
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in left_out]
-        paths += [Path(folder, name) for name in names if not name.startswith(".")]
-        paths += [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]
-    kept = (path for path in paths if path != twin_path(directory))
-    return sorted(kept, key=lambda path: path.relative_to(directory).as_posix())
+def _elsewhere(source: ComposeSource, compose: ResolvedCompose, root: Path) -> Elsewhere | None:
+    """Return what an application's deployment takes from outside its directory; None where compose files are inside."""
+    if source.directory == root:
+        return None
+    return Elsewhere(compose.document, mounted_files(compose.document, source.directory))

@@ -23,6 +23,14 @@ def _relative(path: str) -> str:
     return path
 
 
+def _starts_here(path: str) -> str:
+    if path.startswith(("/", "~")):
+        raise refuse(
+            "a path that starts from the application's directory; it may lead out of it, as in ../compose.yaml"
+        )
+    return path
+
+
 def _quantity(name: str) -> str:
     if not is_quantity(name):
         raise refuse(QUANTITIES)
@@ -40,6 +48,8 @@ def _outcome(text: str) -> str:
 Quantity = Annotated[str, AfterValidator(_quantity)]
 InsidePath = Annotated[str, Field(min_length=1), AfterValidator(_relative)]
 
+RelativePath = Annotated[str, Field(min_length=1), AfterValidator(_starts_here)]
+
 
 class ServiceEntry(Strict):
     """One service of the compose file that may be tuned."""
@@ -50,6 +60,14 @@ class ServiceEntry(Strict):
     fixed: dict[Name, Value] = Field(
         default_factory=dict,
         description="parameter -> value that it is held at, or the word default: not rendered, read back or tuned",
+    )
+    baseline: dict[Name, Value] = Field(
+        default_factory=dict,
+        description="parameter -> value that it has today, where the compose files do not show it (set in the image)",
+    )
+    arguments: dict[Name, Value] = Field(
+        default_factory=dict,
+        description="what its type's probes have to know, such as port, where the compose file does not show it",
     )
 
 
@@ -85,6 +103,11 @@ class TracingEntry(Strict):
     otlp_port: Port = 4318
     api: Literal["jaeger"] = "jaeger"
     counters: Counters | None = None
+    propagation: list[Literal["w3c", "b3", "b3-multi", "jaeger"]] = Field(
+        default_factory=list,
+        description="formats in which the load generator sends the trace's context (traceparent, b3, X-B3-*, "
+        "uber-trace-id); default: w3c",
+    )
     peers: dict[LinePattern, Name] = Field(
         default_factory=dict,
         description="regular expression -> service: whom calls of such an operation reach, where spans name no peer",
@@ -153,7 +176,18 @@ class ApplicationFile(Strict):
     version: Literal[1]
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=40)
     description: str = ""
-    compose: InsidePath = "compose.yaml"
+    compose: RelativePath | Annotated[list[RelativePath], Field(min_length=1)] = Field(
+        "compose.yaml",
+        description="the compose file, read with the override beside it; or a list of files, in the order of -f",
+    )
+    env_files: list[RelativePath] = Field(
+        default_factory=list, description="files of variables, as compose's --env-file; default: .env"
+    )
+    profiles: list[Name] = Field(default_factory=list, description="compose profiles that are started")
+    leave_out: list[Name] = Field(
+        default_factory=list,
+        description="services of the compose file that a study runs without: load generators, dashboards",
+    )
     hosts: list[Name] = Field(default_factory=lambda: ["local"], min_length=1)
     entry: Name | None = Field(
         None, description="the service that clients call; default: the host name in workload.target"
@@ -161,7 +195,9 @@ class ApplicationFile(Strict):
     services: dict[Name, ServiceEntry] = Field(min_length=1)
     workload: WorkloadEntry
     load: LoadEntry = Field(LoadEntry(generator="tailor"), description="what drives the workload")
-    tracing: TracingEntry
+    tracing: TracingEntry | None = Field(
+        None, description="source of the spans; without it, latencies are the load generator's, and no critical path"
+    )
     objective: Annotated[dict[Quantity, float], Field(min_length=1), AfterValidator(_objective)] = Field(
         default_factory=lambda: {"p95": 1.0}, description="quantity -> weight; minimised"
     )

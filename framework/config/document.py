@@ -8,8 +8,8 @@ second document and a reference that contains itself are errors that name the li
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,10 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _REAL = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+# What other readers take for something else than text: 0777, 0b11, 1_000, 2024-01-01.
+_DISPUTED = re.compile(
+    r"[-+]?(0[0-9_]+|0b[01_]+|0[xo][0-9a-fA-F]*_[0-9a-fA-F_]*|[0-9][0-9_]*_[0-9_.]*)|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*"
+)
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 # Tags that the library gives to plain scalars.  They are ignored; any other tag was written by hand.
@@ -41,11 +45,17 @@ _IMPLICIT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file as plain dictionaries, lists, strings, numbers, booleans and None.  ``lines``: key path -> line."""
+    """One file as plain dictionaries, lists, strings, numbers, booleans and None.
+
+    ``lines``: key path -> line.  ``tagged``: key path -> tag, of values with a tag that the caller allowed, read as if
+    they had none.  ``disputed``: key paths of plain text that other readers take for a number or a date.
+    """
 
     path: Path
     data: Any
     lines: Mapping[KeyPath, int]
+    tagged: Mapping[KeyPath, str] = field(default_factory=dict)
+    disputed: tuple[KeyPath, ...] = ()
 
     def error(self, key: KeyPath, found: object, allowed: str) -> FileError:
         """Make a FileError at ``key``, with the line of ``key`` or of the nearest key above it that the file has."""
@@ -66,8 +76,8 @@ def key_text(key: KeyPath) -> str:
     return text
 
 
-def read_document(path: Path) -> Document:
-    """Read a file of one YAML 1.2 document.  Raises FileError on anything else."""
+def read_document(path: Path, tags: Collection[str] = ()) -> Document:
+    """Read a file of one YAML 1.2 document, with no tags but ``tags``.  Raises FileError on anything else."""
     text = read_text(path)
     # A directive changes what the text means (%YAML 1.1 turns yes into true); the first line of content ends them.
     for number, line in enumerate(text.splitlines(), 1):
@@ -76,12 +86,12 @@ def read_document(path: Path) -> Document:
         if line.strip() and not line.startswith("#"):
             break
     try:
-        return _built(path, text)
+        return _built(path, text, tags)
     except RecursionError:
         raise FileError(path, "", "values nested hundreds deep", "a flatter file") from None
 
 
-def _built(path: Path, text: str) -> Document:
+def _built(path: Path, text: str, tags: Collection[str]) -> Document:
     try:
         library = YAML(typ="safe", pure=True)
         library.composer.warn_double_anchors = False  # YAML allows an anchor twice; the last one before an alias counts
@@ -94,9 +104,9 @@ def _built(path: Path, text: str) -> Document:
         raise FileError(path, "", str(error).splitlines()[0], "one YAML 1.2 document") from None
     if node is None:
         raise FileError(path, "", "nothing", "one YAML document")
-    builder = _Builder(path)
+    builder = _Builder(path, tags)
     data = builder.build(node, ())
-    return Document(path, data, builder.lines)
+    return Document(path, data, builder.lines, builder.tagged, tuple(builder.disputed))
 
 
 def _problem(error: MarkedYAMLError) -> str:
@@ -106,9 +116,12 @@ def _problem(error: MarkedYAMLError) -> str:
 class _Builder:
     """Turns the library's nodes into plain data and notes their lines."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tags: Collection[str] = ()) -> None:
         self.path = path
         self.lines: dict[KeyPath, int] = {}
+        self.tagged: dict[KeyPath, str] = {}
+        self.disputed: list[KeyPath] = []
+        self._tags = tags
         self._open: set[int] = set()
         self._count = 0
 
@@ -158,11 +171,13 @@ class _Builder:
         for source in sources:
             if not isinstance(source, MappingNode):
                 raise self._error(node, key, "'<<' with something else", "'<<' with an alias of a mapping")
-            inner = _Builder(self.path)
+            inner = _Builder(self.path, self._tags)
             inner._open, inner._count = self._open, self._count
             for name, value in inner.build(source, key).items():
                 merged.setdefault(name, value)
             self._count = inner._count
+            self.tagged |= inner.tagged
+            self.disputed += inner.disputed
             for place, line in inner.lines.items():
                 self.lines.setdefault(place, line)
 
@@ -172,8 +187,12 @@ class _Builder:
         if node.style is not None:
             self._plain_tag(node, key, "tag:yaml.org,2002:str")
             return text
-        if tag not in _IMPLICIT:
+        if tag in self._tags:
+            self.tagged[key] = tag
+        elif tag not in _IMPLICIT:
             raise self._error(node, key, _written_tag(tag), "no tags")
+        elif _DISPUTED.fullmatch(text):
+            self.disputed.append(key)
         try:
             return _plain_value(text)
         except ValueError:  # Python reads no integer of more than some thousand digits
@@ -188,7 +207,9 @@ class _Builder:
         return text
 
     def _plain_tag(self, node: Node, key: KeyPath, expected: str) -> None:
-        if str(node.tag) != expected:
+        if str(node.tag) in self._tags:
+            self.tagged[key] = str(node.tag)
+        elif str(node.tag) != expected:
             raise self._error(node, key, _written_tag(str(node.tag)), "no tags")
 
     def _error(self, node: Node, key: KeyPath, found: str, allowed: str) -> FileError:

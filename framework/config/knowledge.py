@@ -47,7 +47,32 @@ def load_service_types(directories: Iterable[Path] = ()) -> dict[str, ServiceTyp
             if name in types:
                 raise FileError(path, "name", name, f"a name that {origin[name]} does not have already")
             types[name], origin[name] = service_type, path
-    return types
+    return {name: _whole(name, types, origin, ()) for name in types}
+
+
+def _whole(
+    name: str, types: Mapping[str, ServiceType], origin: Mapping[str, Path], below: tuple[str, ...]
+) -> ServiceType:
+    """Return a type with what the type that it builds on has; its own definitions come before that one's.
+
+    ``below``: the types that build on it.  Raises FileError where there is no such type, or a circle.
+    """
+    own = types[name]
+    if not own.builds_on:
+        return own
+    if own.builds_on not in types or own.builds_on in (*below, name):
+        known = ", ".join(sorted(types.keys() - {name, *below}))
+        raise FileError(origin[name], "builds_on", own.builds_on, f"another type, without a circle: {known}")
+    other = _whole(own.builds_on, types, origin, (*below, name))
+    mine = {parameter.name for parameter in own.parameters}
+    return replace(
+        own,
+        parameters=(*(parameter for parameter in other.parameters if parameter.name not in mine), *own.parameters),
+        ready=own.ready or other.ready,
+        reset=own.reset or other.reset,
+        statistics={**other.statistics, **own.statistics},
+        arguments={**other.arguments, **own.arguments},
+    )
 
 
 def load_service_type(path: Path) -> ServiceType:
@@ -122,9 +147,12 @@ def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinitio
 
 
 def image_version(image: str) -> tuple[int, ...] | None:
-    """Read the version from an image's tag, ``redis:7.0-alpine`` -> (7, 0); None where it begins with no number."""
+    """Read the version from an image's tag, ``redis:7.0-alpine`` -> (7, 0); None where it begins with no number.
+
+    A hash that begins with digits is no version.
+    """
     tag = image.split("@")[0].rpartition("/")[2].partition(":")[2]
-    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", tag)
+    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)(?![0-9A-Za-z])", tag)
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 

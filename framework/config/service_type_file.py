@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from framework.config.checked import Arithmetic, LinePattern, Pattern, Port, Strict, Text, Value, refuse
+from framework.config.checked import Arithmetic, LinePattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
-from framework.model import Apply, Edit, ParameterDefinition, Probe, ServiceType
+from framework.config.service_type_probes import ArgumentEntry, ProbeEntry, ResetEntry, Template, Variable, Words
+from framework.model import Apply, Edit, ParameterDefinition, ServiceType, Signs
 from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
@@ -18,23 +19,6 @@ Role = Literal[
     "queue", "io", "cpu_time", "inert",
 ]  # fmt: skip
 Identifier = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
-Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-def _with_value(template: str) -> str:
-    if "{value}" not in template:
-        raise refuse("text with {value}")
-    return template
-
-
-def _splittable(template: str) -> str:
-    try:
-        words = shlex.split(template)
-    except ValueError as error:
-        raise refuse(f"words as a shell reads them ({error})") from None
-    if not words:
-        raise refuse("at least one word")
-    return template
 
 
 def _versions(text: str) -> str:
@@ -51,83 +35,7 @@ def _expression(value: float | str) -> float | str:
     return value
 
 
-Template = Annotated[str, AfterValidator(_with_value)]
-Words = Annotated[str, AfterValidator(_with_value), AfterValidator(_splittable)]
 Bound = Annotated[int | float | str, AfterValidator(_expression)]
-
-
-# --------------------------------------------------------------------------- probes
-
-
-class Tcp(Strict):
-    """Send a text, read until a regular expression matches."""
-
-    port: Port
-    send: str = ""
-    until: LinePattern
-    pattern: Pattern
-
-
-class Http(Strict):
-    """Get a path."""
-
-    port: Port
-    path: str = Field(pattern="^/")
-    pattern: Pattern
-
-
-class ProbeEntry(Strict):
-    """Reading of a number or word from a running service."""
-
-    command: Annotated[list[Text], Field(min_length=1)] | None = None
-    pattern: Pattern | None = None
-    tcp: Tcp | None = None
-    http: Http | None = None
-    multiply: float = 1.0
-    words: dict[str, Value] = Field(default_factory=dict)
-    absent: Value | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> ProbeEntry:
-        if sum(form is not None for form in (self.command, self.tcp, self.http)) != 1:
-            raise refuse("exactly one of command, tcp, http")
-        if (self.command is None) != (self.pattern is None):
-            raise refuse("pattern beside command, and inside tcp or http")
-        if self.multiply == 0:
-            raise refuse("multiply other than 0")
-        return self
-
-    def probe(self) -> Probe:
-        common: dict[str, Any] = {"multiply": self.multiply, "words": dict(self.words), "absent": self.absent}
-        if self.tcp is not None:
-            tcp = self.tcp
-            return Probe("tcp", tcp.pattern, port=tcp.port, send=tcp.send, until=tcp.until, **common)
-        if self.http is not None:
-            return Probe("http", self.http.pattern, port=self.http.port, path=self.http.path, **common)
-        return Probe("command", self.pattern or "", command=tuple(self.command or ()), **common)
-
-
-class SendTcp(Strict):
-    """Send a text and wait for any reply."""
-
-    port: Port
-    send: Text
-
-
-class ResetEntry(Strict):
-    """One step that empties a cache in place."""
-
-    command: Annotated[list[Text], Field(min_length=1)] | None = None
-    tcp: SendTcp | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> ResetEntry:
-        if (self.command is None) == (self.tcp is None):
-            raise refuse("exactly one of command, tcp")
-        return self
-
-    def step(self) -> tuple[str, ...]:
-        return ("tcp", str(self.tcp.port), self.tcp.send) if self.tcp is not None else tuple(self.command or ())
 
 
 # --------------------------------------------------------------------------- how a value is applied
@@ -141,6 +49,7 @@ class EditEntry(Strict):
     line: Text
     after: LinePattern = ""
     unless: Value | None = None
+    create: bool = Field(False, description="a file that is neither mounted nor in the image is made")
 
 
 class Named(Strict):
@@ -148,6 +57,9 @@ class Named(Strict):
 
     name: Text
     template: Template = "{value}"
+    separator: str = Field(
+        "", description="of an environment variable that is a list of items, such as ' ' of JAVA_TOOL_OPTIONS"
+    )
 
 
 class ApplyEntry(Strict):
@@ -159,6 +71,12 @@ class ApplyEntry(Strict):
     resource: Named | None = None
     live: Words | None = None
     words: dict[str, str] = Field(default_factory=dict)
+    number: Literal["decimal", "hexadecimal"] = "decimal"
+    units: dict[str, float] = Field(
+        default_factory=dict,
+        description="unit that the server accepts, or '' for none -> its size in the parameter's unit, to read what "
+        "the user has; sizes (k, MB, GiB: powers of 1,024) and times (ms, s, min) are known",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> ApplyEntry:
@@ -171,20 +89,25 @@ class ApplyEntry(Strict):
 
     def apply(self, command: list[str]) -> Apply:
         """Convert to the model.  ``command``: the image's own command, which flags are appended to."""
-        words = dict(self.words)
+        common: dict[str, Any] = {"words": dict(self.words), "number": self.number, "units": dict(self.units)}
         if self.flag is not None:
-            return Apply("flag", name=shlex.join(command), template=self.flag, words=words)
+            return Apply("flag", name=shlex.join(command), template=self.flag, **common)
         if self.live is not None:
-            return Apply("live", template=self.live, words=words)
+            return Apply("live", template=self.live, **common)
         if self.file is not None:
-            edits = tuple(Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless) for edit in self.file)
-            return Apply("file", edits=edits, words=words)
+            edits = tuple(
+                Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless, edit.create) for edit in self.file
+            )
+            return Apply("file", edits=edits, **common)
         if self.resource is not None:
-            return Apply("resource", name=self.resource.name, template=self.resource.template, words=words)
+            return Apply("resource", name=self.resource.name, template=self.resource.template, **common)
         if isinstance(self.environment, Named):
-            return Apply("environment", name=self.environment.name, template=self.environment.template, words=words)
+            named = self.environment
+            # Options of a program: several share such a variable, and the user may have others in it.
+            separator = named.separator or (" " if named.template.startswith("-") else "")
+            return Apply("environment", named.name, named.template, separator=separator, **common)
         names = [self.environment] if isinstance(self.environment, str) else self.environment or []
-        return Apply("environment", name=" ".join(names), words=words)
+        return Apply("environment", name=" ".join(names), **common)
 
 
 # --------------------------------------------------------------------------- the type
@@ -242,7 +165,9 @@ class ParameterEntry(Strict):
     versions: Annotated[str, AfterValidator(_versions)] | None = None
     source: Text
     apply: ApplyEntry
-    read_back: ProbeEntry
+    read_back: ProbeEntry | None = Field(
+        None, description="how the server tells the value; without it, the value is only seen to have been passed"
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ParameterEntry:
@@ -291,7 +216,7 @@ class ParameterEntry(Strict):
             kind=self.kind,
             default=self.default,
             apply=self.apply.apply(command),
-            read_back=self.read_back.probe(),
+            read_back=self.read_back.probe() if self.read_back is not None else None,
             role=self.role,
             low=self.low,
             high=self.high,
@@ -311,6 +236,22 @@ class ParameterEntry(Strict):
         )
 
 
+class SignsEntry(Strict):
+    """Signs by which `tailor init` recognises a service of this type."""
+
+    images: list[LinePattern] = Field(
+        default_factory=list, description="regular expressions of image names, without registry and tag"
+    )
+    programs: list[Text] = Field(
+        default_factory=list, description="programs of its command, entry point or health check"
+    )
+    variables: list[Variable] = Field(default_factory=list, description="variables that it, or its image, has")
+    ports: list[Port] = Field(default_factory=list, description="ports that it listens on")
+
+    def signs(self) -> Signs:
+        return Signs(tuple(self.images), tuple(self.programs), tuple(self.variables), tuple(self.ports))
+
+
 class ServiceTypeFile(Strict):
     """``search_spaces/<name>.yaml``: a kind of server and what can be tuned about it."""
 
@@ -318,10 +259,17 @@ class ServiceTypeFile(Strict):
     version: Literal[1]
     name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
     description: Text
+    builds_on: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")] | None = Field(
+        None, description="the type whose parameters, arguments and statistics it has too, as spring-boot has jvm's"
+    )
+    signs: SignsEntry = Field(SignsEntry(), description="by what `tailor init` recognises a service of this type")
     measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
     command: list[Text] = Field(
         default_factory=list,
         description="what the image runs by itself; flags are appended to it where the compose file has no command",
+    )
+    arguments: dict[Identifier, ArgumentEntry] = Field(
+        default_factory=dict, description="name -> what stands for {name} in the probes of a service"
     )
     ready: ProbeEntry | None = None
     reset: list[ResetEntry] = Field(default_factory=list)
@@ -354,6 +302,19 @@ class ServiceTypeFile(Strict):
             raise refuse(f"derived without a circle; {' -> '.join(circle)} is one")
         return self
 
+    @model_validator(mode="after")
+    def _shared_variables_are_lists(self) -> ServiceTypeFile:
+        whole: dict[str, str] = {}
+        for name, entry in self.parameters.items():
+            variable = entry.apply.environment
+            variables = [variable] if isinstance(variable, str) else variable if isinstance(variable, list) else []
+            for variable_name in variables:
+                if variable_name in whole:
+                    both = f"both {whole[variable_name]} and {name} set all of it"
+                    raise refuse(f"one parameter that sets {variable_name}: {both}")
+                whole[variable_name] = name
+        return self
+
     def service_type(self) -> ServiceType:
         return ServiceType(
             name=self.name,
@@ -363,4 +324,7 @@ class ServiceTypeFile(Strict):
             reset=tuple(entry.step() for entry in self.reset),
             statistics={name: entry.probe() for name, entry in self.statistics.items()},
             measured=self.measured,
+            arguments={name: entry.argument() for name, entry in self.arguments.items()},
+            signs=self.signs.signs(),
+            builds_on=self.builds_on or "",
         )

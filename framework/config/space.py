@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from framework.config.knowledge import available, resolved
 from framework.errors import InputError, UnknownName
-from framework.model import Application, ParameterDefinition, Service, ServiceTime, ServiceType
+from framework.model import Application, ParameterDefinition, Present, Service, ServiceTime, ServiceType
 from optimizer.analysis.changes import RISK, RISKS
 from optimizer.base import PATH_ORDER
 from optimizer.errors import InvalidSpace, InvalidValue
@@ -35,9 +35,10 @@ def image_of(application: Application, service: str) -> str:
 def parameters_of(
     application: Application, types: Mapping[str, ServiceType], service: Service
 ) -> tuple[ParameterDefinition, ...]:
-    """Return the parameters of a service: of its type, for the version of its image, not fixed at ``default``.
+    """Return the parameters of a service: of its type, for the version of its image, settable and not ``default``.
 
-    A service without a type has none.  Raises UnknownName on a type or a fixed parameter that does not exist.
+    The default of one that the user's files set is what they set (``application.present``).  A service without a type
+    has none.  Raises UnknownName on a type or a fixed parameter that does not exist.
     """
     if not service.type:
         return ()
@@ -49,7 +50,27 @@ def parameters_of(
         if name not in known:
             raise UnknownName(f"fixed parameter of {application.name}'s {service.name} ({service.type}):", name, known)
     candidates = available(service_type, image_of(application, service.name))
-    return tuple(parameter for parameter in candidates if service.fixed.get(parameter.name) != DEFAULT)
+    return tuple(
+        _with_present(parameter, application.present.get(f"{service.name}.{parameter.name}"))
+        for parameter in candidates
+        if service.fixed.get(parameter.name) != DEFAULT
+        and f"{service.name}.{parameter.name}" not in application.unsettable
+    )
+
+
+def _with_present(parameter: ParameterDefinition, present: Present | None) -> ParameterDefinition:
+    """Return a parameter whose default is the value that the user's deployment has, which its range then includes."""
+    if present is None:
+        return parameter
+    value = present.value
+    if parameter.kind == "categorical":
+        choices = parameter.choices if value in parameter.choices else (*parameter.choices, value)
+        return replace(parameter, default=value, choices=choices)
+    if isinstance(parameter.low, str) or isinstance(parameter.high, str) or isinstance(value, str):
+        return replace(parameter, default=value)  # not resolved for a host: nobody asks for its range
+    if parameter.low is None or parameter.high is None or value in parameter.special:
+        return replace(parameter, default=value)
+    return replace(parameter, default=value, low=min(parameter.low, value), high=max(parameter.high, value))
 
 
 def search_space(

@@ -14,6 +14,7 @@ from framework.config.document import Document
 _BOUND = 2**53  # integers beyond it are not exact in every JSON reader
 _TEXT = 2**20  # characters of one text and of one {word:N}
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
+_SET_BY_GENERATOR = ("traceparent", "tracestate", "content-length", "transfer-encoding", "connection")
 _REFERENCE = re.compile(r"([a-z][a-z0-9_]*)(?:([+-])[0-9]{1,15}|:([0-9]{1,7}))?")
 
 Integer = Annotated[int, Field(ge=-_BOUND, le=_BOUND)]
@@ -29,7 +30,7 @@ def _own(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_|~-]+", name) or re.search(r"[\r\n\x00]", value):
             raise refuse(f"valid HTTP headers, not {name!r}")
-        if name.lower() in ("traceparent", "tracestate", "content-length", "transfer-encoding", "connection"):
+        if name.lower() in _SET_BY_GENERATOR:
             raise refuse(f"other headers than {name}, which the generator sets itself")
     return headers
 

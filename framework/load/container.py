@@ -7,7 +7,7 @@ processor, because a generator that waits for the processor measures its own del
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite
@@ -19,7 +19,7 @@ from framework.ports.load import LoadGenerator
 from framework.ports.side_containers import SideContainers
 from framework.ports.testbed import Progress
 
-IMAGE = "tailor/loadgen:1"
+IMAGE = "tailor/loadgen:2"
 PLAN = "/plan.json"
 
 CPU_SHARES = 262_144
@@ -58,7 +58,8 @@ class ContainerLoad:
         beyond a run's warm-up, window and time to answer.
         """
         tracing = application.tracing
-        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}"
+        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}" if tracing is not None else ""
+        self._propagation = tracing.propagation if tracing is not None else ()
         self._containers = containers
         self._image = image
         self._cpuset = cpuset
@@ -92,8 +93,9 @@ class ContainerLoad:
             name=f"{deployment.project}-loadgen",
             project=deployment.project,
             network=running.network,
+            also=running.also,
             labels={**deployment.labels, "tailor.role": "loadgen"},
-            files={PLAN: _document(plan, self._otlp_endpoint)},
+            files={PLAN: _document(plan, self._otlp_endpoint, self._propagation)},
             cpus=plan.cpus or chosen,
             cpu_shares=CPU_SHARES,
             capabilities=("SYS_NICE",),
@@ -163,8 +165,8 @@ def _timeout_s(plan: LoadPlan) -> float:
     return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
-def _document(plan: LoadPlan, otlp_endpoint: str) -> bytes:
-    """Return the plan as the JSON that the generator reads."""
+def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = ()) -> bytes:
+    """Return the plan as the JSON that the generator reads; ``propagation``: formats of the trace's context."""
     document = {
         "workload": plan.workload.document,
         "rate_rps": plan.rate_rps,
@@ -175,6 +177,7 @@ def _document(plan: LoadPlan, otlp_endpoint: str) -> bytes:
         "target": plan.workload.target,
         "otlp_endpoint": otlp_endpoint if plan.trace else "",
         "trace": plan.trace,
+        "propagation": list(propagation),
     }
     return json.dumps(document).encode()
 

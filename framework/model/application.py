@@ -19,6 +19,27 @@ class Service:
     host: str
     tuned: bool = True
     fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters with a constant value
+    baseline: Mapping[str, Value] = field(default_factory=dict)  # values that it has today, as the application says
+    arguments: Mapping[str, Value] = field(default_factory=dict)  # of its type, such as its port
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """The facts of an image: its entry point and command, its variables, and files that parameters stand in."""
+
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # path -> text
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The value that a parameter has in the user's deployment today, and where that stands."""
+
+    value: Value
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +95,7 @@ class Tracing:
     api: Literal["jaeger"] = "jaeger"
     counters: Mapping[str, Any] = field(default_factory=dict)  # {"port": 9100, "path": "/spans"}: exporters' counters
     peers: Mapping[str, str] = field(default_factory=dict)  # pattern of an operation -> the service that it calls
+    propagation: tuple[str, ...] = ()  # formats in which the load generator sends the trace's context; none: w3c
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +171,7 @@ class Application:
     services: tuple[Service, ...]
     hosts: tuple[str, ...]
     workload: Workload
-    tracing: Tracing
+    tracing: Tracing | None  # None: latencies are the load generator's, and there is no critical path
     objective: Objective
     hooks: Hooks = Hooks()
     limits: Limits = Limits()
@@ -157,4 +179,32 @@ class Application:
     derived: Mapping[str, str] = field(default_factory=dict)  # service.parameter -> text that its value follows from
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
+    images: Mapping[str, ImageFacts] = field(default_factory=dict)  # service -> what its image does, where it is here
+    unsettable: Mapping[str, str] = field(
+        default_factory=dict
+    )  # service.parameter -> why its files have no place for it
+    present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
+    unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
+    compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
+
+    def environment_of(self, service: str) -> Mapping[str, str]:
+        """Return the variables that a service has today: its image's, and those that the compose files set."""
+        facts = self.images.get(service)
+        return {**(facts.environment if facts is not None else {}), **self.environments.get(service, {})}
+
+    @property
+    def peers(self) -> Mapping[str, str]:
+        """Pattern of an operation -> the service that it calls, where spans name no peer."""
+        return self.tracing.peers if self.tracing is not None else {}
+
+    @property
+    def base(self) -> Path:
+        """The directory from which relative paths of the compose files start."""
+        return self.compose_directory or self.directory
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The directories whose files the compose files may name."""
+        return tuple(dict.fromkeys((self.directory, self.base)))

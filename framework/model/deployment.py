@@ -7,18 +7,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from framework.model.knowledge import Probe
+from framework.model.knowledge import Probe, ServiceType
 from optimizer.space import Configuration, Value
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """Text that a container shows where a value was written to it.
+
+    It is an item of the variable ``name``, words of its command, or a line of the file ``name``.
+    """
+
+    kind: Literal["environment", "flag", "file", "resource", "live"]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expectation:
-    """A parameter that has to read back as ``value`` after the deployment."""
+    """A parameter that has to read back as ``value`` after the deployment.
+
+    ``probe``: asks the server; None: nothing can.  ``passed``: what the container shows; None: nothing was written.
+    """
 
     service: str
     parameter: str
     value: Value
-    probe: Probe
+    probe: Probe | None
+    passed: Passed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer of a server about a parameter.
+
+    ``value``: None where it tells nothing, and then ``reason`` says why.  ``seen``: a value that was written is seen in
+    its container.
+    """
+
+    value: Value | None
+    reason: str
+    seen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +55,9 @@ class Deployment:
     """The application rendered for one configuration and one placement.
 
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
-    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``directory``: the
-    application's, whose files the documents may mount; None: they mount only ``files``.
+    (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``roots``:
+    directories whose files the documents may mount, besides ``files``.  ``reached``: services that the load generator
+    calls, the entry first.  ``types``: service -> its type, with the service's own arguments.
     """
 
     application: str
@@ -39,12 +69,17 @@ class Deployment:
     live: tuple[tuple[str, tuple[str, ...]], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     fresh: Literal["all", "changed"] = "all"
-    directory: Path | None = None
+    roots: tuple[Path, ...] = ()
+    reached: tuple[str, ...] = ()
+    types: Mapping[str, ServiceType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The container of one service, as the engine reports it."""
+    """The container of one service, as the engine reports it.
+
+    ``restarts``: how often it had restarted when the deployment was ready.  ``others``: further replicas.
+    """
 
     service: str
     id: str
@@ -55,16 +90,30 @@ class Container:
     pid: int
     started_at: str
     standin: bool = False
+    restarts: int = 0
+    others: tuple[Container, ...] = ()
+
+    @property
+    def replicas(self) -> tuple[Container, ...]:
+        """All containers of the service."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A deployment that is up and healthy, with every parameter read back."""
+    """A deployment that is up and healthy, with every parameter read back.
+
+    ``network``: the network of the entry, which the load generator joins; ``also``: those of the other services that
+    it calls.  ``passed``: parameters (service.parameter) that were written and seen in their container, but that no
+    server told.
+    """
 
     deployment: Deployment
     network: str
     containers: Mapping[str, Container]
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds: remove, restore, start, healthy, read back
+    also: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

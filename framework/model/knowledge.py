@@ -23,13 +23,29 @@ class Probe:
     kind: Literal["command", "tcp", "http", "cpus"]
     pattern: str
     command: tuple[str, ...] = ()
-    port: int | None = None
+    port: int | str | None = None  # text: "{port}", an argument of the service type
     send: str = ""
     until: str = ""
     path: str = ""
     multiply: float = 1.0
     words: Mapping[str, Value] = field(default_factory=dict)
     absent: Value | None = None
+    optional: bool = False  # what it needs may be missing in a container
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Something that the probes of a service type have to know of a service, such as its password.
+
+    It is read from the command's ``flag`` (a template with {value}), from a variable of ``environment``, or from a file
+    that a variable of ``files`` names.  ``text``: what stands for it in a probe, where it is not empty.
+    """
+
+    default: str = ""
+    flag: str = ""
+    environment: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    text: str = "{value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +54,7 @@ class Edit:
 
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
-    parameter's value.  Where ``unless`` equals the value, the edit is left out.
+    parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
     """
 
     path: str
@@ -46,22 +62,31 @@ class Edit:
     line: str
     after: str = ""
     unless: Value | None = None
+    create: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
     """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
-    environment: variable ``name`` = ``template``.  flag: ``template`` split as a shell would and appended to the
-    command.  file: ``edits``.  resource: compose key path ``name`` (dots) = ``template``.  live: ``template`` is
-    run in the container once it is healthy.
+    environment: variable ``name`` = ``template``; with a ``separator`` it is a list of such items and others.  flag:
+    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: compose key path
+    ``name`` (dots) = ``template``.  live: ``template`` is run in the container once it is healthy.
+
+    ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server accepts ("": none) -> its
+    size in the parameter's unit.
     """
 
     kind: Literal["environment", "flag", "file", "resource", "live"]
     name: str = ""
     template: str = "{value}"
     edits: tuple[Edit, ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)  # value (as text) -> text used instead of it
+    words: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    number: Literal["decimal", "hexadecimal"] = "decimal"
+    units: Mapping[str, float] = field(
+        default_factory=dict
+    )  # unit that the server knows -> its size in the parameter's
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +97,7 @@ class ParameterDefinition:
     kind: Literal["integer", "real", "categorical", "boolean"]
     default: Value | str  # a string may be an expression such as "host.cores"
     apply: Apply
-    read_back: Probe
+    read_back: Probe | None  # None: nothing tells; that the value was passed is seen in the container
     role: str
     low: float | str | None = None
     high: float | str | None = None
@@ -92,6 +117,21 @@ class ParameterDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class Signs:
+    """Signs by which a service of this type is recognised in a compose file.
+
+    ``images``: regular expressions of image names without registry and tag.  ``programs``: base names of programs in
+    its command, entry point or health check.  ``variables``: names of variables that it or its image has.  ``ports``:
+    ports that it listens on.
+    """
+
+    images: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceType:
     """A type of server: one file of the knowledge base."""
 
@@ -102,3 +142,6 @@ class ServiceType:
     reset: tuple[tuple[str, ...], ...]  # commands, or ("tcp", port, text), that empty a cache in place
     statistics: Mapping[str, Probe]
     measured: bool = True
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    signs: Signs = Signs()
+    builds_on: str = ""  # the type whose parameters and arguments it has too

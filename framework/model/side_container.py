@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 class SideContainer:
     """A container to run on the network of a deployment.
 
-    ``files``: path in the container -> content.  ``cpus``: a list of CPUs, empty for all; ``cpu_shares``: its CPU
-    weight (a service has 1,024).  ``capabilities``: in addition to a container's defaults.  ``limit_s``: it is killed
-    after so many seconds.
+    ``also``: further networks that it joins.  ``files``: path in the container -> content.  ``cpus``: a list of CPUs,
+    empty for all; ``cpu_shares``: its CPU weight (a service has 1,024).  ``capabilities``: in addition to a container's
+    defaults.  ``limit_s``: it is killed after so many seconds.
     """
 
     image: str
@@ -20,6 +20,7 @@ class SideContainer:
     name: str
     project: str
     network: str
+    also: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     cpus: str = ""

@@ -58,6 +58,7 @@ class Trial:
     phases: Mapping[str, float] = field(default_factory=dict)
     images: Mapping[str, str] = field(default_factory=dict)  # service -> image@digest
     standins: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()  # parameters that were seen to be passed, but that no server told
     documents: str = ""  # artefact: the rendered compose documents and files, as JSON
     pair: int | None = None  # verdict: number of the pair
     label: str = ""  # "default", "best", or the name of a configuration compared with the best

@@ -11,6 +11,7 @@ from framework.model.identity import StudyId
 from framework.model.options import Option
 
 DEFAULT_OPTIMIZER = "tailor"  # the winner of the benchmark: experiments/bench/optimizers
+BY_TRACES = ("critical-path", "variability", "path+variability", "soft")  # reductions that need spans
 REDUCTIONS = ("none", "critical-path", "variability", "bottlenecks", "path+variability", "soft", "screening")
 PLACEMENTS = ("none", "also", "only")
 PRIORS = ("none", "twin")

@@ -42,7 +42,8 @@ def evaluate(
     made.  A repetition that is invalid or infeasible has no value.
     Raises InputError for an unknown quantity of the objective.
     """
-    window, machine = window_of(load), machine_of(load, application.tracing.service)
+    window = window_of(load)
+    machine = machine_of(load, application.tracing.service if application.tracing is not None else "")
     roots = root_latency_ms(spans)
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
     latency = roots if traced and len(roots) else window.latency_ms

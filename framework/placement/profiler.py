@@ -171,7 +171,7 @@ class Profiler:
     def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:
         application = self._bench.application
         calls: dict[str, dict[str, float]] = {}
-        for edge in edges(spans, charged(spans, application.entry, application.tracing.peers)):
+        for edge in edges(spans, charged(spans, application.entry, application.peers)):
             calls.setdefault(edge.caller, {})[edge.callee] = edge.per_request
         return calls
 

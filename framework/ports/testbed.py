@@ -8,10 +8,12 @@ from typing import Protocol
 from framework.model import (
     Application,
     Deployment,
+    Expectation,
     Finding,
     Hook,
     Machine,
     Running,
+    Told,
     Usage,
 )
 
@@ -64,3 +66,10 @@ class Testbed(Protocol):
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """Return what this machine offers this testbed and these applications, what is missing, and its remedy."""
+
+
+class Prover(Testbed, Protocol):
+    """A testbed that can say what servers tell of their parameters, whatever was wanted."""
+
+    def values(self, running: Running, expectations: Sequence[Expectation]) -> Mapping[str, Told]:
+        """Return ``service.parameter`` -> what its server tells now."""

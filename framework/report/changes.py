@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from framework.model import Application, ServiceType
 from optimizer.space import Configuration, Value
@@ -15,6 +16,7 @@ class Change:
     """One parameter that the best configuration sets differently from the default.
 
     ``follows``: the text that its value follows from, so that it is no change of its own; empty where it was searched.
+    ``proof``: "proven": the server told the value; "passed": it was seen in the container only.
     """
 
     service: str
@@ -25,6 +27,7 @@ class Change:
     description: str
     role: str
     follows: str = ""
+    proof: Literal["proven", "passed"] = "proven"
 
 
 def changes(
@@ -33,10 +36,12 @@ def changes(
     application: Application,
     types: Mapping[str, ServiceType],
     dependent: Mapping[str, str] = MappingProxyType({}),
+    passed: Collection[str] = (),
 ) -> tuple[Change, ...]:
     """Return the parameters in which two configurations differ, in the order of the application.
 
-    ``dependent``: parameters whose values follow from others -> from what (``Dependents.texts``).
+    ``dependent``: parameters whose values follow from others -> from what (``Dependents.texts``).  ``passed``: those
+    that no server told.
     """
     # Changes of a type that is not known here (TAILOR_SEARCH_SPACES of another shell) have no explanation.
     known = {
@@ -51,5 +56,8 @@ def changes(
             service, _, parameter = name.rpartition(".")
             definition = known.get(name)
             explanation = (definition.unit, definition.description, definition.role) if definition else ("", "", "")
-            changed.append(Change(service, parameter, default[name], value, *explanation, dependent.get(name, "")))
+            proof: Literal["proven", "passed"] = "passed" if name in passed else "proven"
+            changed.append(
+                Change(service, parameter, default[name], value, *explanation, dependent.get(name, ""), proof)
+            )
     return tuple(changed)

@@ -27,7 +27,7 @@ class RecommendedChange:
     ``expected``: gain as a fraction of the value without the change, predicted by a model of the trials (``count`` is
     the number of parameters); None where nothing was predicted.  ``shown``: the comparison of fresh runs with and
     without the change; None where it was not made.  ``risk``: "none", "data" or "memory".  ``derived``: the value
-    follows from other parameters.
+    follows from other parameters.  ``passed``: the value was seen in the containers, but no server told it.
     """
 
     parameter: str
@@ -39,11 +39,13 @@ class RecommendedChange:
     shown: Verdict | None = None
     risk: str = "none"
     derived: bool = False
+    passed: bool = False
 
     @property
     def label(self) -> str:
-        """The parameter's name, marked where it is derived."""
-        return f"{self.parameter} (derived)" if self.derived else self.parameter
+        """The parameter's name, marked where it is derived, and where no server told its value."""
+        marks = [mark for mark, applies in (("derived", self.derived), ("passed", self.passed)) if applies]
+        return f"{self.parameter} ({', '.join(marks)})" if marks else self.parameter
 
     @property
     def where(self) -> str:
@@ -111,6 +113,7 @@ def document(lines: Sequence[RecommendedChange]) -> list[Mapping[str, object]]:
             else {"gain": line.expected.value, "low": line.expected.low, "high": line.expected.high},
             "shown": line.shown,
             "risk": line.risk,
+            "proof": "passed" if line.passed else "proven",
         }
         for line in lines
     ]
@@ -130,6 +133,7 @@ def _line(study: Study, members: Sequence[Change], default: str, value: str) -> 
         None if predicted is None else study.rivals.get(without(predicted)),
         "none" if predicted is None else predicted.risk,
         bool(first.follows),
+        any(change.proof == "passed" for change in members),
     )
 
 

@@ -174,7 +174,7 @@ def _changes(
     study: Study, best: Trial, application: Application, types: Mapping[str, ServiceType]
 ) -> tuple[Change, ...]:
     dependent = SearchSpace.from_dict(study.space).dependents.texts
-    return changes(_default_of(study, best), best.configuration, application, types, dependent)
+    return changes(_default_of(study, best), best.configuration, application, types, dependent, best.passed)
 
 
 def _made_smaller(study: Study, best: Trial) -> str:

@@ -117,7 +117,7 @@ def service_graph(analysis: Analysis) -> str:
     share = {service.name: service.share.value for service in analysis.services}
     graph.add_nodes_from(share)
     graph.add_edges_from((edge.caller, edge.callee) for edge in analysis.edges if edge.caller != edge.callee)
-    layers = _layers(graph)
+    layers = layers_of(graph)
     place = {}
     for layer, members in layers.items():
         for number, name in enumerate(sorted(members, key=lambda name: -share.get(name, 0.0))):
@@ -143,7 +143,7 @@ def service_graph(analysis: Analysis) -> str:
     return svg(drawing)
 
 
-def _layers(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
+def layers_of(graph: networkx.DiGraph[str]) -> Mapping[int, Sequence[str]]:
     """Group services by their distance from the entry; services that call each other share a layer."""
     import networkx
 

@@ -65,6 +65,7 @@ trials = Table(
     Column("phases", JSON, nullable=False),
     Column("images", JSON, nullable=False),
     Column("standins", JSON, nullable=False),
+    Column("passed", JSON, nullable=False),
     Column("documents", String(64), nullable=False),
     Column("started_at", String(40), nullable=False),
     Column("finished_at", String(40), nullable=False),

@@ -21,7 +21,8 @@ from framework.config.reading import CONFIGURATION_BYTES, MIB
 from framework.errors import InputError
 from framework.model.identity import is_plain_name
 
-FORMAT, VERSION = "tailor study", 1
+FORMAT, VERSION = "tailor study", 2
+OLDER_VERSIONS = (1,)  # which are read too
 MOST_PARTS = 100_000
 MOST_DIRECTORY_BYTES = 8 * MIB  # of the list of parts, which the zip library reads at once
 MOST_BYTES = 4096 * MIB  # of all parts that are read, unpacked
@@ -37,6 +38,12 @@ TABLES = ("trials.parquet", "measurements.parquet", "latencies.parquet")
 APPLICATION, ARTEFACTS = "application/", "artefacts/"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _BRACKETS = (b"[", b"{", b",")
+_GO_SERVICE = re.compile(rb"^(\s*(?:-\s+)?type:\s*)([\"']?)go\2(?=\s|$)", re.MULTILINE)
+
+
+def _of_version_1(application: bytes) -> bytes:
+    """Return an application.yaml of version 1, where the type of our own services, go-service, was called go."""
+    return _GO_SERVICE.sub(rb"\1\2go-service\2", application)
 
 
 class _Bounded:
@@ -59,6 +66,7 @@ class Parts:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
         self._bytes_left = MOST_BYTES
+        self._known_version: int | None = None
         try:
             self._zip = zipfile.ZipFile(_Bounded(file))
             parts = self._zip.infolist()
@@ -114,8 +122,14 @@ class Parts:
         return b"".join(self._chunks(name, most))
 
     def description_file(self, name: str) -> bytes:
-        """Return a file of the application's description.  Raises InputError."""
-        return self.read(f"{APPLICATION}{name}", CONFIGURATION_BYTES)
+        """Return a file of the application's description, in today's words.  Raises InputError."""
+        data = self.read(f"{APPLICATION}{name}", CONFIGURATION_BYTES)
+        return _of_version_1(data) if name == "application.yaml" and self._version() == 1 else data
+
+    def _version(self) -> int:
+        if self._known_version is None:
+            self.document()
+        return self._known_version or VERSION
 
     def artefact(self, digest: str) -> bytes:
         """Return an artefact.  Raises InputError where its content has another digest."""
@@ -165,8 +179,10 @@ class Parts:
             raise self._error(f"study.json: {f'{error}'[:300]}") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise self._error("not a study; allowed: a file that `tailor export` wrote")
-        if document.get("version") != VERSION:
-            raise self._error(f"version {str(document.get('version'))[:50]}; allowed: {VERSION}")
+        version = document.get("version")
+        if version not in (VERSION, *OLDER_VERSIONS):
+            raise self._error(f"version {str(version)[:50]}; allowed: {VERSION}, {', '.join(map(str, OLDER_VERSIONS))}")
+        self._known_version = version
         self._check_values(document)
         return document
 

@@ -16,7 +16,7 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,11 +29,12 @@ from framework.compose.secrets import documents_artefact, without_secrets
 from framework.config.application import FILE
 from framework.config.application_file import ApplicationFile
 from framework.config.checked import load
+from framework.config.compose_files import DEFAULT_NAMES
 from framework.config.document import read_document
 from framework.config.reading import STUDY_BYTES, open_regular
 from framework.config.writing import to_yaml
 from framework.errors import InputError, NotFound, StoreError
-from framework.model import EXTERNAL, Study, Trial
+from framework.model import EXTERNAL, Application, Study, Trial
 from framework.model.documents import encode
 from framework.model.plan_document import study_document
 from framework.ports.store import ArtefactStore, StudyArchive, StudyStore
@@ -45,12 +46,16 @@ from framework.study.imported import description, staged_description
 
 @dataclass(frozen=True)
 class StudyExport:
-    """Exports and imports studies.  ``home``: directory below which descriptions of imported applications lie."""
+    """Exports and imports studies.
+
+    ``home``: directory below which descriptions of imported applications lie.  ``read``: reads an application.
+    """
 
     store: StudyStore
     archive: StudyArchive
     artefacts: ArtefactStore
     home: Path
+    read: Callable[[Path], Application]
 
     def pack(self, study_id: str) -> bytes:
         """Return the file of a study.  Raises NotFound, and InputError where its application cannot be read."""
@@ -75,7 +80,7 @@ class StudyExport:
             for digest, data in sorted(artefacts.items()):
                 file.writestr(f"artefacts/{digest}", data)
             if directory is not None:
-                for name, text in _description_files(directory).items():
+                for name, text in _description_files(self.read(directory)).items():
                     file.writestr(f"application/{name}", text)
         return buffer.getvalue()
 
@@ -167,11 +172,16 @@ def _shareable(study: Study) -> Study:
     return replace(study, plan=plan, machine=replace(study.machine, hostname=""))
 
 
-def _description_files(directory: Path) -> dict[str, str]:
-    """Return name -> text of the files of an application that reports need, without secrets.  Raises FileError."""
-    _, about = load(directory / FILE, ApplicationFile)
-    names = [FILE, about.compose, about.workload.file]
-    return {name: to_yaml(without_secrets(read_document(directory / name).data)) for name in names}
+def _description_files(application: Application) -> dict[str, str]:
+    """Return name -> text of the files of an application that reports need, without secrets: one compose file.
+
+    Raises FileError.
+    """
+    document, about = load(application.directory / FILE, ApplicationFile)
+    own = {key: value for key, value in document.data.items() if key not in ("compose", "env_files", "profiles")}
+    workload = read_document(application.directory / about.workload.file).data
+    files = {FILE: own, DEFAULT_NAMES[0]: application.compose, about.workload.file: workload}
+    return {name: to_yaml(without_secrets(data)) for name, data in files.items()}
 
 
 def _located(study: Study, directory: Path) -> Study:

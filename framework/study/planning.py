@@ -30,7 +30,7 @@ from framework.model import (
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
 from framework.model.options import options_of
 from framework.model.topology import Topology
-from framework.model.tune_request import MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
+from framework.model.tune_request import BY_TRACES, MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
 from framework.objective.rates import Rates
 from framework.placement.space import (
     domains_of,
@@ -137,6 +137,11 @@ def check_request(request: TuneRequest, application: Application) -> None:
         for name in names:
             if name not in known:
                 raise UnknownName(noun, name, known, field=field)
+    if application.tracing is None and request.reduce in BY_TRACES:
+        raise InputError(
+            FieldName("reduce"), f" {request.reduce}: {application.name} has no tracing, so there is no critical path; "
+            "allowed: none, bottlenecks:FILE, screening:STUDY (importance from an earlier study)",
+        )  # fmt: skip
     if request.prior not in PRIORS:
         raise UnknownName("prior", request.prior, PRIORS, field="prior")
     if request.prior != "none" and not twin_path(application.directory).exists():
@@ -255,7 +260,7 @@ def study_plan(
         time_limit_s=request.time_limit_s,
         drift_every=request.drift_every,
         quick=request.quick,
-        trace=request.trace,
+        trace=request.trace and application.tracing is not None,
         rivals=_rivals(request.rivals, space),
         limits=dict(request.limits),
         reduce=request.reduce,

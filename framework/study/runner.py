@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from framework.bench import Backends, Bench, Watch
-from framework.config.application import load_application
 from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
 from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
@@ -68,7 +67,7 @@ class StudyRunner:
         Raises InputError where the study cannot go on, Interrupted, Transient, StoreError, and what ``work`` raises.
         """
         self.check_runnable(study)
-        application = load_application(study.directory)
+        application = self._backends.application(study.directory)
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
         if self._backends.kind(study.testbed).digest(application).items() - study.versions.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
-from framework.config.application import load_application
 from framework.errors import FieldName, InputError
 from framework.model import EXTERNAL, Application, Objective, Study, StudyId, TrialState
 from framework.model.decisions import ImportedResults, Transfer, TransferSource
@@ -19,12 +19,17 @@ from optimizer.transfer import carried
 
 
 def transferred(
-    sources: Sequence[StudyId], application: Application, space: SearchSpace, store: StudyStore
+    sources: Sequence[StudyId],
+    application: Application,
+    space: SearchSpace,
+    store: StudyStore,
+    read: Callable[[Path], Application],
 ) -> Transfer | None:
     """Return the effects that studies of other applications tell of ``space``; None without sources.
 
-    Values are computed anew from the studies' measurements, by this application's objective.  Raises InputError where
-    a study has too few results, or shares no parameter of a type of server with ``space``; NotFound.
+    Values are computed anew from the studies' measurements, by this application's objective.  ``read``: reads the
+    application in a directory.  Raises InputError where a study has too few results, or shares no parameter of a type
+    of server with ``space``; NotFound.
     """
     if not sources:
         return None
@@ -32,12 +37,14 @@ def transferred(
     learnt = []
     for source in dict.fromkeys(sources):
         study = store.get(source)
-        effects = _shared(study, _effects(study, application.objective, store), space, types)
+        effects = _shared(study, _effects(study, application.objective, store, read), space, types)
         learnt.append(TransferSource(display_name(study), study.application_name, effects))
     return Transfer(types, tuple(learnt))
 
 
-def _effects(study: Study, objective: Objective, store: StudyStore) -> tuple[Effect, ...]:
+def _effects(
+    study: Study, objective: Objective, store: StudyStore, read: Callable[[Path], Application]
+) -> tuple[Effect, ...]:
     """Return the effects in the application of a study."""
     if study.testbed == EXTERNAL:
         raise InputError(
@@ -45,7 +52,7 @@ def _effects(study: Study, objective: Objective, store: StudyStore) -> tuple[Eff
             "servers; allowed: studies of applications",
         )  # fmt: skip
     try:
-        types = _types(load_application(study.directory))
+        types = _types(read(study.directory))
     except InputError as error:  # it names a file, which only `tailor show` may say
         raise InputError(
             FieldName("transfer"), f": study {study.id}: the description of its application {study.application_name} "

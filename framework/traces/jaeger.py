@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from framework.errors import TracesMissing
+from framework.errors import InputError, TracesMissing
 from framework.model import Application, Running
 from framework.model.spans import SpanTable, only_traces
 from framework.traces.columns import SpanColumns
@@ -58,6 +58,8 @@ class JaegerReader:
         sleep: Callable[[float], None] = time.sleep,
         timeout_s: float = 30.0,
     ) -> None:
+        if application.tracing is None:
+            raise InputError(f"{application.name} has no tracing: there are no spans to read")
         self._tracing = application.tracing
         self._counted = tuple(counted)
         self._limit = limit

@@ -31,4 +31,4 @@ def modelled_times(
         outcome, operations, [traced[operation.service] for operation in operations], np.isfinite(outcome.latency_s),
         generator=GENERATOR, origin_ns=0,
     )  # fmt: skip
-    return tuple(service_times(spans, application.entry, application.tracing.peers))
+    return tuple(service_times(spans, application.entry, application.peers))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.bench import Backends
-from framework.config.application import load_application
+from framework.config.application import FILE, is_application
 from framework.errors import UnknownName
 from framework.model import Application, ServiceType, TuneRequest
 from framework.study.planning import space_of
@@ -34,8 +34,12 @@ class Catalogue:
         return [types[name]] if name else list(types.values())
 
     def applications(self, directory: Path) -> Sequence[Mapping[str, Any]]:
-        """Describe the applications below a directory.  Raises InputError for a file that cannot be used."""
-        applications = [load_application(path) for path in sorted(directory.glob("**/application.yaml"))]
+        """Describe the applications below a directory.  Raises InputError for a file that cannot be used.
+
+        Files of this name that other software has (Spring's) are passed by.
+        """
+        paths = (path for path in sorted(directory.glob(f"**/{FILE}")) if is_application(path))
+        applications = [self._backends.application(path) for path in paths]
         return [
             {
                 "name": application.name,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from framework.bench import Backends
-from framework.config.application import load_application
 from framework.model import Finding
 
 
 def examine(backends: Backends, applications: Sequence[Path]) -> Sequence[Finding]:
     """Examine this machine and every other testbed that these applications can use.  Raises InputError."""
-    loaded = [load_application(path) for path in applications]
+    loaded = [backends.application(path) for path in applications]
     findings = list(backends.manager(backends.types_on(backends.machine())).examine(loaded))
     for application in loaded:
         for kind in backends.kinds[1:]:

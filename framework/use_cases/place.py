@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from framework.bench import Backends
-from framework.config.application import load_application
 from framework.config.writing import to_yaml, write_text
 from framework.model import Application, Study, TuneRequest
 from framework.placement.space import baselines
@@ -31,14 +30,14 @@ class Placements:
         Its verdict compares the suggestion, the load spread evenly and random placements with everything on all CPUs.
         Raises InputError, MissingPrerequisite.
         """
-        application = load_application(request.application)
+        application = self._backends.application(request.application)
         testbed = self._backends.choose(request.testbed, application).name
         placements = baselines(self._catalogue.space(application, request, testbed), request.seed)
         return self._studies.create(replace(request, rivals=self._write_baselines(application, placements)))
 
     def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
         """Draw the machine with the services of a placement on it; returns the picture's file."""
-        application = load_application(study.directory)
+        application = self._backends.application(study.directory)
         topology = self._backends.kind(study.testbed).topology(application)
         placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}
         picture = machine_picture(topology, placement, f"{application.name} on {described(topology)}")

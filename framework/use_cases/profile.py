@@ -7,7 +7,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from framework.bench import Backends, Watch
-from framework.config.application import load_application
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
@@ -43,7 +42,7 @@ class Profiles:
 
     def unfinished(self, request: ProfileRequest) -> bool:
         """Return whether the profile kept by default is missing, or was interrupted in this very request."""
-        application = load_application(request.application)
+        application = self._backends.application(request.application)
         path = self.path(application)
         if not path.exists():
             return True
@@ -67,7 +66,7 @@ class Profiles:
         Whatever happens, nothing of it is left running.
         """
         backends = self._backends
-        application = load_application(request.application)
+        application = self._backends.application(request.application)
         _check(request, application)
         application = replace(application, limits=replace(application.limits, **request.limits))
         kind = next((kind for kind in backends.kinds if kind.colocation is not None), None)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from framework.bench import Backends
-from framework.config.application import load_application
 from framework.config.writing import write_text
 from framework.errors import InputError
 from framework.model import EXTERNAL, Study, Trial
@@ -25,13 +24,14 @@ class Results:
     """Measured results of the studies in a store."""
 
     def __init__(self, backends: Backends, catalogue: Catalogue) -> None:
+        self._backends = backends
         self._store = backends.store
         self._home = backends.home
         self._catalogue = catalogue
 
     def summary(self, study: Study, trials: Sequence[Trial] | None = None, *, with_model: bool = True) -> Summary:
         """Summarise a study so far (``trials``: those at hand).  Raises InputError without its application."""
-        application = planned(load_application(study.directory), study.plan)
+        application = planned(self._backends.application(study.directory), study.plan)
         trials = self._store.trials(study.id) if trials is None else trials
         return summarise(study, trials, application, self._catalogue.service_types(), with_model=with_model)
 
@@ -62,7 +62,7 @@ class Results:
         if summary.best is None:
             raise InputError(f"study {study.id} has no finished trial yet")
         best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)
-        application = load_application(study.directory)
+        application = self._backends.application(study.directory)
         space = SearchSpace.from_dict(study.space)
         types, dependent = self._catalogue.service_types(), space.dependents.texts
         lines = lines_as_text(summary.recommended)

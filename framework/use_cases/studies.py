@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from framework.bench import Backends, Watch
-from framework.config.application import load_application
 from framework.model import Study, StudyState, TuneRequest
 from framework.model.events import SpaceEdited
 from framework.model.job import ENGINE
@@ -38,16 +37,17 @@ class Studies:
 
     def prepared(self, request: TuneRequest) -> Study:
         """Return a new study, checked and not recorded yet.  Raises InputError, MissingPrerequisite."""
-        application = load_application(request.application)
+        application = self._backends.application(request.application)
         check_request(request, application)
         kind = self._backends.choose(request.testbed, application)
         if request.quick and kind.modelled:
             request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
+        application = self._backends.application(request.application)  # its images are here now, and say more
         space = self._catalogue.space(application, request, kind.name)
         known = history(request.history, application.objective, space, self._store)
-        transfer = transferred(request.transfer, application, space, self._store)
+        transfer = transferred(request.transfer, application, space, self._store, self._backends.application)
         inert = kind.inert(application, self._backends.types_on(testbed.machine()))
         decisions = first_decisions(request, space, known, transfer, inert)
         plan = study_plan(request, application, space, service_importance(request, self._store))
@@ -73,7 +73,7 @@ class Studies:
         Bounds and defaults come from the knowledge base as it is now.  Raises InputError, NotFound.
         """
         study = self._runner.idle(self._store.get(study_id))
-        space = self._catalogue.space(load_application(study.directory), request, study.testbed)
+        space = self._catalogue.space(self._backends.application(study.directory), request, study.testbed)
         last = max((trial.number for trial in self._store.trials(study.id)), default=0)
         self._store.set_space(study.id, space.to_dict(), edited(study, space, request, last))
         self._store.add_event(study.id, SpaceEdited(last, len(space)))

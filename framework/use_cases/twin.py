@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from framework.bench import Backends
-from framework.config.application import load_application
 from framework.config.configuration_file import nearest
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
@@ -88,7 +87,7 @@ class Twins:
 
     def evidence(self, path: Path, sources: Sequence[str]) -> CalibrationData:
         """Read the evidence of studies (ids) and of files.  Raises InputError, NotFound."""
-        application = load_application(path)
+        application = self._backends.application(path)
         files = [name for name in sources if Path(name).is_file()]
         studies = [name for name in sources if name not in files]
         parts = [read_evidence(Path(name)) for name in files]
@@ -126,7 +125,7 @@ class Twins:
 
         ``progress`` is told each step; ``steps``: of the fit.  Raises InputError, NotFound.
         """
-        application = load_application(path)
+        application = self._backends.application(path)
         data = self.evidence(path, sources)
         types = resolved(
             load_service_types(self._backends.spaces), cores=data.evidence.cores, memory_mib=data.evidence.memory_mib
@@ -154,7 +153,7 @@ class Twins:
 
     def write_twin(self, twin: Twin, path: Path, output: Path | None = None) -> Path:
         """Write ``twin.json``, by default beside the application.  Raises InputError."""
-        return write_text(output or twin_path(load_application(path).directory), twin_text(twin))
+        return write_text(output or twin_path(self._backends.application(path).directory), twin_text(twin))
 
     def rehosted(self, path: Path, *, cores: int, nodes: int, memory_mib: int, profile: Path | None = None) -> Twin:
         """Return an application's twin on another machine whose cores are as fast, with its services' profile if given.
@@ -233,7 +232,7 @@ class Twins:
         )
 
     def _twin(self, path: Path) -> tuple[Application, Mapping[str, ServiceType], Twin]:
-        application = load_application(path)
+        application = self._backends.application(path)
         file = twin_path(application.directory)
         if not file.exists():
             raise MissingPrerequisite(f"{application.directory} has no twin.json", "make one: `tailor twin calibrate`")

@@ -99,7 +99,7 @@ def test_two_clicks_launch_one_study(browser: Browser, here: Here) -> None:
 
 
 def test_stop_and_resume(browser: Browser, here: Here) -> None:
-    study = here.launch(iterations=40)
+    study = here.launch(iterations=500)  # more than it can do before it is stopped, however slow the browser is
     page, wrong = page_of(browser, here)
     page.goto(f"/studies/{study}")
     expect(page.locator("#phase")).to_have_text(re.compile("trial"))

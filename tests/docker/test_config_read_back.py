@@ -79,6 +79,7 @@ def read_back(deployment: Deployment, directory: Path, patience_s: float = 60.0)
     deadline = time.monotonic() + patience_s
     for wanted in deployment.expectations:
         container, address = containers[wanted.service]
+        assert wanted.probe is not None
         while True:
             try:
                 value: Value = parse(wanted.probe, ask(engine, container, address, wanted.probe), wanted.value)
@@ -133,7 +134,7 @@ def test_ready_and_statistics(application: Application, types: dict[str, Service
     assert read_back(deployment, directory) == []
     engine = Engine()
     for listed in engine.containers(f"com.docker.compose.project={PROJECT}"):
-        service_type = types[listed.service]
+        service_type = deployment.types[listed.service]
         address = next(iter(listed.addresses.values()))
         assert service_type.ready is not None
         assert parse(service_type.ready, ask(engine, listed.id, address, service_type.ready), "")

@@ -88,7 +88,7 @@ def test_a_mount_that_is_not_there_is_named(testbed: DockerTestbed, project: str
     source = document()
     source["services"]["cache"]["volumes"] = [f"{tmp_path}/no-such-place:/x:ro"]
     with pytest.raises(InputError, match=r"services\.cache\.volumes: .*no-such-place .there is no such file"):
-        testbed.deploy(replace(deployment(project, source), directory=tmp_path), quiet)
+        testbed.deploy(replace(deployment(project, source), roots=(tmp_path,)), quiet)
     assert not (tmp_path / "no-such-place").exists()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from framework.client import Client as ApiClient
-from framework.config.application import content_hash
+from framework.config.content import content_hash
 from framework.model import StudyState
 from framework.study.imported import IMPORTED
 from tests.serving import JOB, PATIENCE_S, Here, serving

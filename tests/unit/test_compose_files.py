@@ -50,7 +50,7 @@ def test_a_file_without_the_anchor_is_refused_whatever_the_value() -> None:
         with pytest.raises(
             InputError, match=r"no line of /etc/x.conf matches .* after which 'size \{value\};' belongs"
         ):
-            edit("block { }\n", value)
+            edit("other { }\n", value)
 
 
 @settings(deadline=None)

@@ -20,7 +20,7 @@ GUIDE = (ROOT / "docs" / "guides" / "add-a-server-type.md").read_text()
 
 def test_the_guide_shows_the_tested_file() -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    assert blocks == [(EXAMPLE / "search_spaces" / "haproxy.yaml").read_text()]
+    assert blocks == [(EXAMPLE / "search_spaces" / "haproxy-stats.yaml").read_text()]
 
 
 def test_no_code_mentions_it() -> None:

@@ -164,10 +164,13 @@ def test_flags_follow_the_users_command(content: dict[str, Any], command: list[s
     )
 
 
-def test_flags_cannot_follow_a_shell_line() -> None:
+def test_flags_follow_a_shell_line_where_they_reach_the_server() -> None:
     application = changed("orders-cache", command=["sh", "-c", "exec memcached"])
-    with pytest.raises(InputError, match="flags cannot be appended to"):
-        shop({"orders-cache.memory_mib": 128}, application)
+    command = entry(shop({"orders-cache.memory_mib": 128}, application), "orders-cache")["command"]
+    assert command == ["sh", "-c", "exec memcached -m 128"]
+    piped = changed("orders-cache", command=["sh", "-c", "memcached | tee log"])
+    with pytest.raises(InputError, match="cannot be appended to the command: it is a line that pipes its output"):
+        shop({"orders-cache.memory_mib": 128}, piped)
 
 
 @pytest.mark.parametrize("given", [None, {"A": "1"}, ["A=1"]])
@@ -231,7 +234,7 @@ def test_the_other_flags_of_a_server_are_no_conflict() -> None:
 def test_a_fixed_value_is_written_whatever_the_file_says() -> None:
     services = [replace(s, fixed={"memory_mib": 256}) if s.name == "orders-cache" else s for s in SHOP.services]
     application = replace(changed("orders-cache", command="memcached -m 1024"), services=tuple(services))
-    assert entry(shop({}, application), "orders-cache")["command"] == ["memcached", "-m", "1024", "-m", "256"]
+    assert entry(shop({}, application), "orders-cache")["command"] == ["memcached", "-m", "256"]
     wrong = [replace(s, fixed={"memory_mib": "much"}) if s.name == "orders-cache" else s for s in SHOP.services]
     with pytest.raises(
         InputError, match=r"orders-cache: fixed.memory_mib: found 'much'; allowed: a value of kind integer"

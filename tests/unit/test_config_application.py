@@ -41,13 +41,16 @@ def test_everything_that_an_application_says() -> None:
     shop = load_application(GOOD / "shop")
     assert shop.hosts == ("frontend", "logic", "backend", "monitoring")
     services = {service.name: service for service in shop.services}
-    assert services["orders"] == Service("orders", "go", "logic", True, {"fanout_workers": "default"})
+    assert services["orders"] == Service(
+        "orders", "go-service", "logic", True, {"memory_limit_mib": "default", "fanout_workers": "default"}
+    )
     assert services["seed"] == Service("seed", "", "frontend", tuned=False), "not listed: untuned, on the first host"
     assert shop.objective.terms == (Term("p95", 0.8), Term("p50", 0.2), Term("throughput", -0.01))
     assert shop.hooks.seed == Hook("seed", (), 60.0)
     assert shop.hooks.check_after == Hook("seed", ("verify",))
     assert shop.hooks.prepare is None
     assert shop.limits == Limits(errors=0.002)
+    assert shop.tracing is not None
     assert shop.tracing.counters == {"port": 9100, "path": "/spans"}
     assert shop.tracing.peers == {"^mc_": "orders-cache"}
     assert shop.entry == "web"

@@ -61,7 +61,7 @@ def test_what_weakens_is_tuned_only_by_name() -> None:
     assert "orders-db.synchronous_commit" not in space()
     assert "orders-db.synchronous_commit" in space(allow_weaker=["synchronous_commit"])
     assert "orders-db.synchronous_commit" in space(allow_weaker=["orders-db.synchronous_commit"])
-    with pytest.raises(UnknownName, match=r"jit.*known: orders-db.synchronous_commit"):
+    with pytest.raises(UnknownName, match=r"jit.*known: .*orders-db.synchronous_commit"):
         space(allow_weaker=["jit"])
 
 

@@ -59,7 +59,20 @@ def test_services_volumes_and_their_users() -> None:
     assert want.document["volumes"]["data"] == {"external": True, "name": "tailor-s_data"}
     assert want.document["volumes"]["named"] == {"external": True, "name": "tailor-s_named"}
     assert want.holders == {"data": ("db", "migrate"), "named": ("db",)}
-    assert want.finite == {"migrate"}
+    assert want.finite == {"web", "db", "migrate", "app", "seed"}, "nothing restarts them, and nobody asks them"
+
+
+def test_what_is_asked_or_restarted_has_to_go_on() -> None:
+    document = source(
+        web={"image": "nginx:1.22", "restart": "always"}, app={"image": "app", "expose": ["80"]},
+        db={"image": "postgres:15", "healthcheck": {"test": ["CMD", "true"]}},
+    )  # fmt: skip
+    asked = replace(deployment(document), reached=("migrate",))
+    want = wanted_of(asked)
+    assert want.finite == {"seed"}
+    assert want.restarted == {"web"}
+    assert want.replicas == {}
+    assert wanted_of(deployment(source(web={"image": "a", "deploy": {"replicas": 3}}))).replicas == {"web": 3}
 
 
 def test_the_definition_is_the_same_in_another_trial_only() -> None:

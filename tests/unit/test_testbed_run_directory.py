@@ -98,5 +98,5 @@ def test_data_are_named_by_what_determines_them(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     own = document()
     own["services"]["store"]["volumes"] = [f"{tmp_path}/data:/data"]
-    copied = wanted_of(replace(deployment("p", own), directory=tmp_path))
+    copied = wanted_of(replace(deployment("p", own), roots=(tmp_path,)))
     assert identity(app, copied, ids, "p") != identity(app, copied, ids, "q"), "a copy is as old as its study"

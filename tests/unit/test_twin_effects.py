@@ -35,7 +35,7 @@ def counted(count: int, noise: float) -> list[Point]:
 def test_the_law_is_found_and_no_other() -> None:
     points = counted(60, 0.02)
     effects, slower = learnt_effects(SLICE, TYPES, points)
-    assert effects["go"]["gomaxprocs"] == pytest.approx(0.5, abs=0.03)
+    assert effects["go-service"]["gomaxprocs"] == pytest.approx(0.5, abs=0.03)
     others = [
         abs(exponent) for kind, ones in effects.items() for name, exponent in ones.items() if name != "gomaxprocs"
     ]
@@ -54,7 +54,7 @@ def test_nothing_is_learnt_from_little() -> None:
 
 def test_an_effect_scales_computing_and_the_background() -> None:
     default = SPACE.default()
-    twin = replace(TWIN, effects={"go": {"gomaxprocs": 1.0}})
+    twin = replace(TWIN, effects={"go-service": {"gomaxprocs": 1.0}})
     scale = [
         dict(zip(((op.service, op.operation) for op in operations), program.scale.tolist(), strict=True))
         for program, operations in (

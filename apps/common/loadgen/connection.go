@@ -3,6 +3,7 @@ package loadgen
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -29,14 +30,15 @@ const readBuffer = 16 << 10
 // being idle; the service decides about that.
 type connections struct {
 	address string
+	secured *tls.Config // nil: not encrypted
 	lock    sync.Mutex
 	idle    []*connection
 	open    map[*connection]struct{}
 	stopped bool
 }
 
-func newConnections(address string) *connections {
-	return &connections{address: address, open: map[*connection]struct{}{}}
+func newConnections(address string, secured *tls.Config) *connections {
+	return &connections{address: address, secured: secured, open: map[*connection]struct{}{}}
 }
 
 var errStopped = errors.New("stopped")
@@ -80,6 +82,13 @@ func (pool *connections) dial(ctx context.Context, deadline time.Time) (*connect
 	raw, err := dialled.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, dialled.Close())
+	}
+	if pool.secured != nil {
+		encrypted := tls.Client(dialled, pool.secured)
+		if err := errors.Join(dialled.SetDeadline(deadline), encrypted.HandshakeContext(ctx)); err != nil {
+			return nil, errors.Join(err, dialled.Close())
+		}
+		dialled = encrypted
 	}
 	made := &connection{Conn: dialled, raw: raw, reader: bufio.NewReaderSize(dialled, readBuffer)}
 	pool.lock.Lock()

@@ -16,6 +16,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,9 +29,10 @@ type Plan struct {
 	WarmupS      float64         `json:"warmup_s"`
 	WindowS      float64         `json:"window_s"`
 	Seed         uint64          `json:"seed"`
-	Target       string          `json:"target"`        // http://host[:port][/path before every request's]
+	Target       string          `json:"target"`        // http(s)://host[:port][/path before every request's]
 	OTLPEndpoint string          `json:"otlp_endpoint"` // http://host:4318; needed when Trace
 	Trace        bool            `json:"trace"`
+	Propagation  []string        `json:"propagation"` // formats of the trace's context; none: w3c
 	target       *url.URL
 }
 
@@ -69,9 +71,14 @@ func (plan *Plan) check() error {
 	if expected := plan.RateRPS * (plan.WarmupS + plan.WindowS); expected > maxRequests {
 		return fmt.Errorf("about %.0f requests; allowed: at most %d", expected, maxRequests)
 	}
+	for _, name := range plan.Propagation {
+		if _, known := propagators[name]; !known {
+			return fmt.Errorf("propagation: found %q; allowed: w3c, b3, b3-multi, jaeger", name)
+		}
+	}
 	var err error
-	if plan.target, err = checkURL("target", plan.Target); err == nil && plan.Trace {
-		_, err = checkURL("otlp_endpoint", plan.OTLPEndpoint)
+	if plan.target, err = checkURL("target", plan.Target, "http", "https"); err == nil && plan.Trace {
+		_, err = checkURL("otlp_endpoint", plan.OTLPEndpoint, "http")
 	}
 	return err
 }
@@ -82,11 +89,11 @@ func (plan *Plan) Window() time.Duration { return seconds(plan.WindowS) }
 
 func seconds(value float64) time.Duration { return time.Duration(math.Round(value * 1e9)) }
 
-// checkURL accepts plain HTTP only: inside the application's own network there is nothing else.
-func checkURL(key, text string) (*url.URL, error) {
+// checkURL accepts an address of one of these schemes, without user, query and fragment.
+func checkURL(key, text string, schemes ...string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
-	if err != nil || parsed.Scheme != "http" || parsed.Hostname() == "" || parsed.User != nil {
-		return nil, fmt.Errorf("%s: found %q; allowed: http://host:port", key, text)
+	if err != nil || !slices.Contains(schemes, parsed.Scheme) || parsed.Hostname() == "" || parsed.User != nil {
+		return nil, fmt.Errorf("%s: found %q; allowed: %s://host:port", key, text, strings.Join(schemes, " or "))
 	}
 	if parsed.RawQuery != "" || parsed.Fragment != "" || strings.HasSuffix(parsed.Path, "/") {
 		return nil, fmt.Errorf("%s: found %q; allowed: no query, no fragment, no slash at the end", key, text)

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -48,7 +49,7 @@ func newSender(plan *Plan, workload *Workload) *sender {
 	s := &sender{
 		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
 		traces: newTraceIDs(len(requests)), wires: make([][]byte, len(requests)), limit: maxInFlight,
-		host: host, pool: newConnections(address(plan.target)),
+		host: host, pool: newConnections(address(plan.target), secured(plan.target)),
 	}
 	for index := range requests {
 		s.wires[index] = s.wire(index)
@@ -60,10 +61,21 @@ func newSender(plan *Plan, workload *Workload) *sender {
 // address is where to connect to, with HTTP's port unless another is given.
 func address(target *url.URL) string {
 	port := target.Port()
-	if port == "" {
+	if port == "" && target.Scheme == "https" {
+		port = "443"
+	} else if port == "" {
 		port = "80"
 	}
 	return net.JoinHostPort(target.Hostname(), port)
+}
+
+// secured is how a connection to the target is encrypted, nil where it is not.  Certificates are not checked: inside the
+// application's own network a service is called by a name that its certificate does not have.
+func secured(target *url.URL) *tls.Config {
+	if target.Scheme != "https" {
+		return nil
+	}
+	return &tls.Config{ServerName: target.Hostname(), InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} //nolint:gosec // see above
 }
 
 // run sends everything and returns when the last reply is there, has timed out, or the context is cancelled.
@@ -192,6 +204,7 @@ func (s *sender) wire(index int) []byte {
 	if request.Body != "" || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
 		fmt.Fprintf(&lines, "Content-Length: %d\r\n", len(request.Body))
 	}
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailor-loadgen\r\nTraceparent: %s\r\nTracestate: %s\r\n%s\r\n%s",
-		method, request.Path, host, s.traces[index].parent(s.plan.Trace), state, lines.String(), request.Body)
+	carried := s.traces[index].context(s.plan.Propagation, s.plan.Trace, state)
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailor-loadgen\r\n%s%s\r\n%s",
+		method, request.Path, host, carried, lines.String(), request.Body)
 }

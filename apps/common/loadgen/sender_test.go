@@ -305,3 +305,24 @@ func TestPhasesComeInOrder(t *testing.T) {
 		t.Errorf("phases: %s", found)
 	}
 }
+
+func TestEncryptedConnectionsAreKept(t *testing.T) {
+	var connections atomic.Int64
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(reply http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(reply, "good") // a broken reply shows as a failed request
+	}))
+	target.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	target.StartTLS()
+	t.Cleanup(target.Close)
+	_, result, _ := runPlan(t, t.Context(), oneClass(2000, `, "expect": {"body": "good"}`), target.URL, nil)
+	if len(result.Errors) != 0 {
+		t.Fatalf("failed: %v", result.Errors)
+	}
+	if made := connections.Load(); made > 10 {
+		t.Errorf("%d connections for 50 requests, one after the other", made)
+	}
+}

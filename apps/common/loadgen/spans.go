@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -40,11 +41,46 @@ func newTraceIDs(count int) []traceID {
 
 // parent is the W3C traceparent header; services leave a request that is not sampled out of their spans.
 func (id *traceID) parent(sampled bool) string {
-	flags := "00"
+	return "00-" + hex.EncodeToString(id.trace[:]) + "-" + hex.EncodeToString(id.span[:]) + "-0" + sampling(sampled)
+}
+
+// propagators write a trace's context as header lines, by the name of the format.
+var propagators = map[string]func(id *traceID, sampled bool, state string) string{
+	// W3C Trace Context
+	"w3c": func(id *traceID, sampled bool, state string) string {
+		return fmt.Sprintf("Traceparent: %s\r\nTracestate: %s\r\n", id.parent(sampled), state)
+	},
+	// B3, in one header
+	"b3": func(id *traceID, sampled bool, _ string) string {
+		return fmt.Sprintf("b3: %x-%x-%s\r\n", id.trace, id.span, sampling(sampled))
+	},
+	// B3, in several headers
+	"b3-multi": func(id *traceID, sampled bool, _ string) string {
+		return fmt.Sprintf("X-B3-TraceId: %x\r\nX-B3-SpanId: %x\r\nX-B3-Sampled: %s\r\n", id.trace, id.span, sampling(sampled))
+	},
+	// Jaeger's own: trace, span, parent (always 0), flags
+	"jaeger": func(id *traceID, sampled bool, _ string) string {
+		return fmt.Sprintf("uber-trace-id: %x:%x:0:%s\r\n", id.trace, id.span, sampling(sampled))
+	},
+}
+
+func sampling(sampled bool) string {
 	if sampled {
-		flags = "01"
+		return "1"
 	}
-	return "00-" + hex.EncodeToString(id.trace[:]) + "-" + hex.EncodeToString(id.span[:]) + "-" + flags
+	return "0"
+}
+
+// context is the header lines that carry a trace's context in each of the formats; none: W3C's.
+func (id *traceID) context(formats []string, sampled bool, state string) string {
+	if len(formats) == 0 {
+		formats = []string{"w3c"}
+	}
+	var lines strings.Builder
+	for _, format := range formats {
+		lines.WriteString(propagators[format](id, sampled, state))
+	}
+	return lines.String()
 }
 
 // spanCount says how many root spans of the window were made, and how many the collector took.

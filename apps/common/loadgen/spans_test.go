@@ -75,3 +75,23 @@ func TestLostSpansAreNotCountedAsExported(t *testing.T) {
 		t.Errorf("%d, %d, %q", result.SpansCreated, result.SpansExported, result.SpansProblem)
 	}
 }
+
+func TestTheContextIsSentInTheFormatsThatAreAskedFor(t *testing.T) {
+	id := &traceID{trace: [16]byte{1}, span: [8]byte{2}}
+	trace, span := "01"+strings.Repeat("0", 30), "02"+strings.Repeat("0", 14)
+	for format, expected := range map[string]string{
+		"":         "Traceparent: 00-" + trace + "-" + span + "-01\r\nTracestate: tailor=m\r\n",
+		"w3c":      "Traceparent: 00-" + trace + "-" + span + "-01\r\nTracestate: tailor=m\r\n",
+		"b3":       "b3: " + trace + "-" + span + "-1\r\n",
+		"b3-multi": "X-B3-TraceId: " + trace + "\r\nX-B3-SpanId: " + span + "\r\nX-B3-Sampled: 1\r\n",
+		"jaeger":   "uber-trace-id: " + trace + ":" + span + ":0:1\r\n",
+	} {
+		var formats []string
+		if format != "" {
+			formats = []string{format}
+		}
+		if found := id.context(formats, true, "tailor=m"); found != expected {
+			t.Errorf("%s: found %q, expected %q", format, found, expected)
+		}
+	}
+}

@@ -74,7 +74,8 @@ func TestMalformedPlansAreRefused(t *testing.T) {
 		{`"seed": 1`, `"seed": -1`, "seed"},
 		{`http://a`, `a:80`, "target"},
 		{`http://a`, `http://a/`, "slash"},
-		{`http://a`, `https://a`, "http://host:port"},
+		{`http://a`, `ftp://a`, "http or https://host:port"},
+		{`"seed": 1`, `"seed": 1, "propagation": ["x"]`, "b3-multi"},
 		{`"trace": false`, `"trace": true`, "otlp_endpoint"},
 		{`"trace"`, `"tracing"`, "tracing"},
 	} {

@@ -36,14 +36,20 @@ class Wanted:
     volumes: Mapping[str, str]  # key in the document -> name on the engine
     holders: Mapping[str, tuple[str, ...]]  # volume's key -> services that mount it
     needs: Mapping[str, tuple[str, ...]]  # service -> services that it depends on
-    finite: frozenset[str]  # services that others wait for to complete: they may exit with 0
+    finite: frozenset[str]  # services that may exit with 0: others wait for them to complete, or nothing restarts them
+    restarted: frozenset[str]  # services that the engine starts again where they fail, as their file says
+    replicas: Mapping[str, int]  # service -> number of its containers, where it is not 1
     labels: Mapping[str, str]  # of networks and volumes, which outlive a trial
     data: Mapping[str, Copied]  # volume's key -> the user's data that it starts as a copy of
     files: Mapping[str, Path]  # path below the deployment's directory -> the file that is copied there
 
 
 def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
-    """Return the desired state of ``deployment``; ``admitted``: the part of its document that may run."""
+    """Return the desired state of ``deployment``; ``admitted``: the part of its document that may run.
+
+    A service that parameters are read back from, or that the load generator calls, has to go on running.
+    """
+    lasting_services = {expected.service for expected in deployment.expectations} | set(deployment.reached)
     source = admitted.document
     services = {name: dict(body) for name, body in source["services"].items()}
     ours = {key: f"{deployment.project}_{key}" for key in source.get("volumes", {})}
@@ -63,7 +69,10 @@ def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
         volumes=ours,
         holders={key: tuple(n for n, body in services.items() if key in _mounted(body)) for key in ours},
         needs={name: tuple(body.get("depends_on") or ()) for name, body in services.items()},
-        finite=frozenset(name for body in services.values() for name in _completed(body)),
+        finite=frozenset(name for body in services.values() for name in _completed(body))
+        | frozenset(name for name, body in services.items() if name not in lasting_services and _may_end(body)),
+        restarted=frozenset(name for name, body in services.items() if _restarts(body)),
+        replicas={name: count for name, body in services.items() if (count := _replicas(body)) != 1},
         labels=lasting,
         data=admitted.data,
         files=admitted.files,
@@ -104,6 +113,24 @@ def _shared_files(shared: Mapping[str, Any]) -> list[str]:
 def _mounted(body: Mapping[str, Any]) -> list[str]:
     """Return the keys of the volumes that a service mounts."""
     return [str(mount.get("source", "")) for mount in body.get("volumes") or [] if mount["type"] == "volume"]
+
+
+def _restarts(body: Mapping[str, Any]) -> bool:
+    """Return whether the engine starts a service's container again after it failed."""
+    policy = str(body.get("restart") or "no")
+    condition = ((body.get("deploy") or {}).get("restart_policy") or {}).get("condition")
+    return policy.partition(":")[0] in ("always", "unless-stopped", "on-failure") or condition in ("any", "on-failure")
+
+
+def _may_end(body: Mapping[str, Any]) -> bool:
+    """Return whether a service may be a one-shot: nothing restarts it, and it neither listens nor is asked."""
+    return not (_restarts(body) or body.get("expose") or body.get("healthcheck"))
+
+
+def _replicas(body: Mapping[str, Any]) -> int:
+    """Return the number of containers of a service; a number that compose would refuse counts as one."""
+    wanted = body.get("scale", (body.get("deploy") or {}).get("replicas", 1))
+    return int(wanted) if str(wanted).isdigit() else 1
 
 
 def _completed(body: Mapping[str, Any]) -> list[str]:

@@ -93,6 +93,11 @@ class Engine:
             raise DeploymentFailed(f"its container is gone; could not run {' '.join(command)}")
         return answer
 
+    def archive(self, container: str, path: str) -> bytes | None:
+        """Return a file of a container as a tar archive; None where there is none."""
+        answer = self._ask(f"copy {path}", lambda api: api.get_archive(container, path))
+        return b"".join(answer[0]) if answer is not None else None
+
     # ------------------------------------------------------------------ images
 
     def image(self, name: str) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from framework.compose.safety import Admitted
 from framework.errors import MissingPrerequisite, TestbedUnavailable
-from framework.model import Finding
+from framework.model import Application, Finding
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.inventory import STANDIN
@@ -29,6 +29,13 @@ def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
             yield Finding(f"{name}: {refusal.place}", "missing", f"refused: {refusal.why}", refusal.remedy, needed=True)
         for note in admission.notes:
             yield Finding(f"{name} in a study", "limited", note, "")
+
+
+def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
+    """Yield the parameters that cannot be set in files of these applications, and are left alone."""
+    for application in applications:
+        for name, why in application.unsettable.items():
+            yield Finding(f"{application.name}: {name}", "limited", f"left alone: {why}", "add such a line to tune it")
 
 
 def _engine(engine: Engine, images: Sequence[str]) -> Iterator[Finding]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from framework.errors import DeploymentFailed, MissingPrerequisite
 from framework.model import Application
+from framework.testbeds.docker.builds import BUILT, Build, build_missing
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.document import Wanted
 from framework.testbeds.docker.engine import Engine
 
+logger = logging.getLogger(__name__)
 OWN = "tailor/"  # built here only: never pulled, since anyone could offer this name in a registry
 
 
 def check_images(engine: Engine, application: Application, document: Mapping[str, Any]) -> None:
-    """Pull the images of ``document`` that are missing.
+    """Build the images of ``document`` that are missing and have sources, and pull the others.
 
     Raises MissingPrerequisite, naming every image that is not here and cannot be pulled.
     """
@@ -28,6 +31,14 @@ def check_images(engine: Engine, application: Application, document: Mapping[str
             )
         users.setdefault(image, service)
     missing = [image for image in users if engine.image(image) is None]
+    built = {
+        users[image]: (image, Build.of(users[image], build, application.base))
+        for image in missing
+        if (build := application.compose["services"][users[image]].get("build"))
+        and (image.startswith(BUILT) or engine.pull(image))
+    }
+    build_missing(built, application.roots, (), logger.info)
+    missing = [image for image in missing if image not in {name for name, _ in built.values()}]
     problems = in_parallel(lambda image: "built here" if image.startswith(OWN) else engine.pull(image), missing)
     absent = [f"{image} (service {users[image]})" for image, problem in zip(missing, problems, strict=True) if problem]
     if absent:

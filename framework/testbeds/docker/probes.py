@@ -29,11 +29,15 @@ INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
 _FALSE = frozenset({"false", "off", "no", "0", "disabled"})
 
-Request = tuple[str, str, tuple[str, ...], int | None, str, str, str]
+Request = tuple[str, str, tuple[str, ...], int | str | None, str, str, str]
 
 
 class NoAnswer(Exception):
     """A probe without an answer, or with one that its pattern does not match.  The caller decides what that means."""
+
+
+class NoTool(NoAnswer):
+    """A command that a container does not have: an image without a shell, or without the server's own tool."""
 
 
 def request(service: str, probe: Probe) -> Request:
@@ -71,15 +75,18 @@ def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: f
     if not address:
         raise NoAnswer("the container has no address")
     if probe.kind == "tcp":
-        return send(address, probe.port, probe.send, probe.until, timeout_s)
-    return _get(address, probe.port, probe.path, timeout_s)
+        return send(address, int(probe.port), probe.send, probe.until, timeout_s)
+    return _get(address, int(probe.port), probe.path, timeout_s)
 
 
 def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
     try:
         code, output = engine.execute(container, command)
     except DeploymentFailed as error:
-        raise NoAnswer(error.reason) from error
+        missing = "executable file not found" in error.reason or "no such file or directory" in error.reason
+        raise (NoTool if missing else NoAnswer)(error.reason) from error
+    if code in (126, 127):
+        raise NoTool(f"{command[0]} is not in the container: {output.strip()[-200:]}")
     if code != 0:
         raise NoAnswer(f"{' '.join(command)} ended with {code}: {output.strip()[-300:]}")
     return output

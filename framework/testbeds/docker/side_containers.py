@@ -54,6 +54,8 @@ class DockerSideContainers:
         try:
             with _translated(wanted.name):
                 self._connection.client().put_archive(container, "/", _archive(wanted.files))
+                for network in wanted.also:
+                    self._connection.client().connect_container_to_network(container, network)
             return _Attached(self._connection, container, wanted).run(each)
         finally:
             self._engine.remove([container], owner)

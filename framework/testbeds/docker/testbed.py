@@ -16,17 +16,19 @@ from pathlib import Path
 from framework.compose.allow_list import TYPE_LABEL
 from framework.compose.gate import CLOSED, Gate
 from framework.compose.interpolation import escaped
-from framework.errors import DeploymentFailed, MissingPrerequisite, ParameterNotApplied, TestbedUnavailable, TrialFailed
+from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable, TrialFailed
 from framework.model import (
     Application,
     Container,
     Deployment,
+    Expectation,
     Finding,
     Hook,
     Machine,
     Probe,
     Running,
     ServiceType,
+    Told,
     Usage,
 )
 from framework.ports.testbed import Progress
@@ -36,18 +38,19 @@ from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.examination import differences, examine
+from framework.testbeds.docker.examination import differences, examine, left_alone
 from framework.testbeds.docker.images import check_images, image_ids
-from framework.testbeds.docker.inventory import describe_containers
+from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.owner import PROJECT, Owner
+from framework.testbeds.docker.read_back import read_back, read_statistics, values_of
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
-GENERATOR = "tailor/loadgen:1"
+GENERATOR = "tailor/loadgen:2"
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
 STOP_S = 30  # for services that hold data to stop gracefully
 
@@ -103,7 +106,6 @@ class DockerTestbed:
         self._volumes = WorkingVolumes(self._engine, overlays)
         self._datasets = Datasets(self._engine)
         self._counters = CpuCounters(self._engine)
-        self._applications: dict[str, Application] = {}
         self._loaded: dict[str, Dataset] = {}  # application -> the dataset that each repetition starts from
 
     # ------------------------------------------------------------------ before the first trial
@@ -128,11 +130,11 @@ class DockerTestbed:
         check_images(self._engine, application, admitted.document)
         if self._engine.image(GENERATOR) is None:
             raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
-        self._applications[application.name] = application
 
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
-        return self._gate.admitted(application).notes
+        left = [f"{name} is left alone: {why}" for name, why in application.unsettable.items()]
+        return [*self._gate.admitted(application).notes, *left]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
@@ -140,7 +142,6 @@ class DockerTestbed:
         Raises TrialFailed.
         """
         name, hook = application.name, application.hooks.seed
-        self._applications[name] = application
         self._loaded.pop(name, None)
         want = self._wanted(default)
         if hook is None and not want.data:
@@ -174,8 +175,9 @@ class DockerTestbed:
         """End a deployment and leave its data complete: kill services without data, then stop the others gracefully."""
         owner = Owner.project(running.deployment.project)
         holders = {service for services in want.holders.values() for service in services}
-        self._engine.remove((c.id for c in running.containers.values() if c.service not in holders), owner)
-        holding = [c.id for c in running.containers.values() if c.service in holders]
+        every = [c for first in running.containers.values() for c in first.replicas]
+        self._engine.remove((c.id for c in every if c.service not in holders), owner)
+        holding = [c.id for c in every if c.service in holders]
         self._engine.stop(holding, STOP_S, owner)
 
     # ------------------------------------------------------------------ a repetition
@@ -202,18 +204,22 @@ class DockerTestbed:
             self._start(project, compose_file(directory))
         with phases.phase("healthy", progress):
             ready = {name: self._ready(deployment, want, name) for name in want.services}
-            listed = Readiness(self._engine, project, want.finite).wait(ready, self._ready_timeout_s, progress)
-            network, containers = describe_containers(self._engine, listed, want)
+            readiness = Readiness(self._engine, project, want.finite, want.restarted, want.replicas)
+            listed = readiness.wait(ready, self._ready_timeout_s, progress)
+            networks = networks_of(listed, deployment.reached)
+            containers = describe_containers(self._engine, listed, want, networks.entry)
         with phases.phase("reset", progress):
             self._reset(deployment, want, {name: containers[name] for name in unchanged if name in containers})
         with phases.phase("live", progress):
             self._run_live(deployment, containers)
         with phases.phase("read back", progress):
-            self._read_back(deployment, containers)
+            passed = read_back(self._engine, deployment.expectations, containers)
         # The load generator and stressors bear these labels too; clean-up recognises them by their project.
         added = {PROJECT: deployment.project, "tailor.restored": method, "tailor.fresh": deployment.fresh}
         labels = {**deployment.labels, **added}
-        return Running(replace(deployment, labels=labels), network, containers, phases.seconds)
+        return Running(
+            replace(deployment, labels=labels), networks.entry, containers, phases.seconds, networks.also, passed
+        )
 
     def _start(self, project: str, file: Path) -> None:
         try:
@@ -226,7 +232,12 @@ class DockerTestbed:
         """Remove the containers that must not go on; returns the services whose containers go on."""
         owner = Owner.project(deployment.project)
         containers = self._engine.containers(str(owner))
-        kept = {c.service: c for c in containers if deployment.fresh == "changed" and _unchanged(c, want, ids)}
+        single = {service for service in want.services if want.replicas.get(service, 1) == 1}
+        kept = {
+            c.service: c
+            for c in containers
+            if deployment.fresh == "changed" and c.service in single and _unchanged(c, want, ids)
+        }
         # A service may look up addresses of others only at its start (nginx does), so it goes with those that it needs.
         while stale := [name for name in kept if set(want.needs[name]) - want.finite - kept.keys()]:
             for name in stale:
@@ -263,21 +274,6 @@ class DockerTestbed:
         if code != 0:
             raise DeploymentFailed(f"{' '.join(command)} ended with {code}", service, output)
 
-    def _read_back(self, deployment: Deployment, containers: Mapping[str, Container]) -> None:
-        """Read every parameter back.  Raises ParameterNotApplied for the first that did not take effect."""
-        answers = probes.answers(self._engine, containers, ((e.service, e.probe) for e in deployment.expectations))
-        for expected in deployment.expectations:
-            answer = answers[probes.request(expected.service, expected.probe)]
-            try:
-                if isinstance(answer, probes.NoAnswer):
-                    raise answer
-                value = probes.parse(expected.probe, answer, expected.value)
-            except probes.NoAnswer as error:
-                answered = f"nothing: {error}"
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, answered) from error
-            if not probes.agrees(expected.value, value):
-                raise ParameterNotApplied(expected.service, expected.parameter, expected.value, value)
-
     # ------------------------------------------------------------------ while it runs
 
     def run_hook(self, running: Running, hook: Hook) -> str:
@@ -307,31 +303,30 @@ class DockerTestbed:
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         """Read the statistics that service types define: service -> name -> number.  Raises DeploymentFailed."""
         want = self._wanted(running.deployment)
-        asked: list[tuple[str, str, Probe]] = []
-        for service in running.containers:
-            kind = self._type(running.deployment, want, service)
-            asked += [(service, name, probe) for name, probe in (kind.statistics if kind else {}).items()]
-        answers = probes.answers(self._engine, running.containers, ((service, probe) for service, _, probe in asked))
-        result: dict[str, dict[str, float]] = {}
-        for service, name, probe in asked:
-            answer = answers[probes.request(service, probe)]
-            try:
-                if isinstance(answer, probes.NoAnswer):
-                    raise answer
-                result.setdefault(service, {})[name] = float(probes.parse(probe, answer, 0.0))
-            except (probes.NoAnswer, ValueError) as error:
-                raise DeploymentFailed(f"cannot read its statistic {name}: {error}", service) from error
-        return result
+        kinds = {service: self._type(running.deployment, want, service) for service in running.containers}
+        known = {service: kind for service, kind in kinds.items() if kind is not None}
+        return read_statistics(self._engine, known, running.containers)
+
+    def values(self, running: Running, expectations: Sequence[Expectation]) -> Mapping[str, Told]:
+        """Return ``service.parameter`` -> what its server tells now, whatever was wanted."""
+        return values_of(self._engine, expectations, running.containers)
 
     def alive(self, running: Running) -> None:
         """Check that all containers run.  Raises DeploymentFailed, with the last lines of one that does not."""
         by_id = {c.id: c for c in self._engine.containers(f"{PROJECT}={running.deployment.project}")}
-        for service, container in running.containers.items():
+        every = [(service, c) for service, first in running.containers.items() for c in first.replicas]
+        for service, container in every:
             listed = by_id.get(container.id)
             if listed is None:
                 raise DeploymentFailed("its container is gone", service)
             if listed.state != "running":
                 raise DeploymentFailed(f"its container is {ended(listed)}", service, self._engine.logs(listed.id))
+        for service, container in every:
+            if service in self._wanted(running.deployment).restarted:
+                about = self._engine.inspect(container.id)
+                if about is not None and about["State"]["StartedAt"] != container.started_at:
+                    log = self._engine.logs(container.id)
+                    raise DeploymentFailed("its container failed and was started again", service, log)
 
     # ------------------------------------------------------------------ clean-up and examination
 
@@ -354,7 +349,7 @@ class DockerTestbed:
         admitted = {application.name: self._gate.admitted(application) for application in applications}
         bodies = [body for admission in admitted.values() for body in admission.document["services"].values()]
         images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
-        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted)]
+        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted), *left_alone(applications)]
 
     # ------------------------------------------------------------------ inside
 
@@ -372,11 +367,10 @@ class DockerTestbed:
         return self._compose_command
 
     def _type(self, deployment: Deployment, want: Wanted, service: str) -> ServiceType | None:
-        """Return a service's type: by its label in the document, else by the application that was checked."""
+        """Return a service's type: the deployment's, else by its label in the document."""
+        if service in deployment.types:
+            return deployment.types[service]
         name = (want.document["services"].get(service) or {}).get("labels", {}).get(TYPE_LABEL)
-        application = self._applications.get(deployment.application)
-        if name is None and application is not None:
-            name = next((s.type for s in application.services if s.name == service), None)
         return self._types.get(name) if name else None
 
     def _ready(self, deployment: Deployment, want: Wanted, service: str) -> Probe | None:

@@ -31,11 +31,11 @@ class CpuCounters:
         cpu_s: dict[str, float] = {}
         remote: list[str] = []
         for service, container in containers.items():
-            seconds = self._from_file(container)
-            if seconds is None:
+            seconds = [self._from_file(replica) for replica in container.replicas]
+            if None in seconds:
                 remote.append(service)
             else:
-                cpu_s[service] = seconds
+                cpu_s[service] = sum(filter(None, seconds))
         seconds_of_remote = in_parallel(lambda name: self._from_engine(name, containers[name]), remote)
         cpu_s.update(zip(remote, seconds_of_remote, strict=True))
         busy, stolen = host_cpu(self._proc)
@@ -63,6 +63,9 @@ class CpuCounters:
             return None
 
     def _from_engine(self, service: str, container: Container) -> float:
+        return sum(self._replica_from_engine(service, replica) for replica in container.replicas)
+
+    def _replica_from_engine(self, service: str, container: Container) -> float:
         stats = self._engine.stats(container.id) or {}
         total = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
         if not total:

@@ -105,7 +105,7 @@ def recorded(
         application=application.name,
         sources=tuple(dict.fromkeys(window.study.id for window in windows)),
         rate_rps=lowest.rate_rps,
-        structure=structure(spans, application.entry, application.tracing.peers),
+        structure=structure(spans, application.entry, application.peers),
         evidence=_evidence(application, types, lowest, windows),
         path_ms={time.service: time.path_ms.value for time in lowest.measurement.services},
         points=_points(windows, _tick_us(windows)),

@@ -1,0 +1,201 @@
+"""The proposal of `tailor init`: what was understood of an application, and the files that say it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from framework.adopt.grades import Proof
+from framework.adopt.recognition import Recognised, recognise
+from framework.adopt.requests import Request
+from framework.adopt.roles import Entry, Part, entry_of, parts_of, tracing_of
+from framework.config.writing import to_yaml
+from framework.model import Application, ServiceType
+
+LEFT_OUT = ("load generator", "monitoring")
+RATE_RPS = 10.0
+"""Rate of a first study where nobody told another; `tailor sweep` finds what the application can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An application as it was understood.
+
+    ``parts``: service -> its role and calls.  ``types``: service -> its type, of those that were recognised.
+    ``tracing``: kind of back-end -> service.  ``requests``: the workload; ``stand_in``: it is only the front page.
+    ``doubts``: what a person has to look at, a sentence each.
+    """
+
+    application: Application
+    parts: Mapping[str, Part]
+    types: Mapping[str, Recognised]
+    entry: Entry | None
+    tracing: Mapping[str, str]
+    requests: tuple[Request, ...]
+    stand_in: bool
+    doubts: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The services that a study does not need."""
+        return tuple(name for name, part in self.parts.items() if part.role in LEFT_OUT)
+
+    @property
+    def jaeger(self) -> str:
+        """The service that spans are read from; empty without one."""
+        return self.tracing.get("jaeger", "")
+
+
+def propose(application: Application, types: Mapping[str, ServiceType], requests: Sequence[Request] = ()) -> Proposal:
+    """Say what an application is.  ``requests``: of a workload that the user has; none: the front page stands in."""
+    parts = parts_of(application)
+    recognised = {
+        name: match
+        for name, part in parts.items()
+        if part.role == "service" and (match := recognise(application, name, types)) is not None
+    }
+    databases = frozenset(name for name, match in recognised.items() if match.type in _NO_ENTRIES)
+    entry = entry_of(application, parts, databases)
+    tracing = tracing_of(application, parts)
+    made = tuple(requests) or (Request("front-page", "GET", "/"),)
+    doubts = tuple(_doubts(parts, recognised, entry, tracing, stand_in=not requests))
+    return Proposal(application, parts, recognised, entry, tracing, made, not requests, doubts)
+
+
+_NO_ENTRIES = frozenset(
+    {
+        "postgresql",
+        "mysql",
+        "mariadb",
+        "mongodb",
+        "redis",
+        "valkey",
+        "memcached",
+        "kafka",
+        "rabbitmq",
+        "pgbouncer",
+        "celery",
+    }
+)  # types that speak no HTTP
+
+
+def _doubts(
+    parts: Mapping[str, Part],
+    recognised: Mapping[str, Recognised],
+    entry: Entry | None,
+    tracing: Mapping[str, str],
+    *,
+    stand_in: bool,
+) -> list[str]:
+    doubts = []
+    if entry is None:
+        doubts.append("No service was found that clients call: set workload.target.")
+    elif not entry.certain:
+        doubts.append(f"Clients seem to call {entry.service} ({entry.reason}): check workload.target.")
+    for name, match in recognised.items():
+        if match.certainty == "a guess":
+            doubts.append(f"{name} may be {match.type}: {match.reason}.")
+    unknown = [name for name, part in parts.items() if part.role == "service" and name not in recognised]
+    if unknown:
+        doubts.append(f"The type of {', '.join(unknown)} is not known: they run, and are not tuned.")
+    if stand_in:
+        doubts.append("The workload is a stand-in, one GET of the front page: say what your users do (--from).")
+    if "jaeger" not in tracing:
+        others = ", ".join(f"{name} is {kind}" for kind, name in tracing.items())
+        doubts.append(
+            f"There is no Jaeger{f' ({others})' if others else ''}: latencies are the load generator's, and no "
+            "critical path is known."
+        )
+    return doubts
+
+
+# --------------------------------------------------------------------------- files
+
+
+def application_text(
+    proposal: Proposal,
+    compose: Sequence[str],
+    env_files: Sequence[str],
+    profiles: Sequence[str],
+    proof: Proof | None = None,
+) -> str:
+    """Return the text of application.yaml, with the reasons as comments.
+
+    ``proof``: what the first deployments showed, from which it gets baselines and parameters to leave alone.
+    """
+    lines = ["# Made by `tailor init`; the compose files stay as they are.  Change what is wrong, and run it again."]
+    for doubt in proposal.doubts:
+        lines += [f"# {line}" for line in textwrap.wrap(f"? {doubt}", 110)]
+    lines += ["kind: application", "version: 1", f"name: {proposal.application.name}"]
+    files = compose[0] if len(compose) == 1 else list(compose)
+    lines += _entry("compose", files)
+    for key, values in (("env_files", env_files), ("profiles", profiles), ("leave_out", proposal.left_out)):
+        if values:
+            lines += _entry(key, list(values))
+    lines.append("services:")
+    width = max(map(len, proposal.parts), default=0)
+    for name, part in proposal.parts.items():
+        match = proposal.types.get(name)
+        if match is not None:
+            said = f"{{{', '.join([f'type: {match.type}', *_proven(name, proof)])}}}"
+            lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {match.certainty}: {match.reason}")
+        elif name not in proposal.left_out:
+            why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"
+            lines.append(f"  # {name}: {why}")
+    if not proposal.types:
+        lines[-1:] = [*lines[-1:], "  # no type was recognised: nothing can be tuned yet; see `tailor spaces`"]
+    target = f"{proposal.entry.scheme}://{proposal.entry.service}:{proposal.entry.port}" if proposal.entry else ""
+    reason = f"  # {proposal.entry.reason}" if proposal.entry else "  # ? which service do clients call?"
+    lines += ["workload:", "  file: workload.yaml", f"  rate_rps: {RATE_RPS:g}"]
+    lines.append(f"  target: {target or 'http://SERVICE:PORT'}{reason}")
+    if proposal.jaeger:
+        lines += ["tracing:", f"  service: {proposal.jaeger}"]
+    return "\n".join(lines) + "\n"
+
+
+def _proven(service: str, proof: Proof | None) -> list[str]:
+    """Return the keys of a service that a proof adds: its baseline, and parameters that are left alone."""
+    if proof is None:
+        return []
+    baseline = {n.rpartition(".")[2]: v for n, v in proof.baseline.items() if n.rpartition(".")[0] == service}
+    fixed = [name.rpartition(".")[2] for name in proof.left_alone if name.rpartition(".")[0] == service]
+    kept = {name: value for name, value in baseline.items() if name not in fixed}
+    texts = [f"baseline: {{{', '.join(f'{n}: {json.dumps(v)}' for n, v in kept.items())}}}"] if kept else []
+    return texts + ([f"fixed: {{{', '.join(f'{name}: default' for name in fixed)}}}"] if fixed else [])
+
+
+def workload_text(proposal: Proposal) -> str:
+    """Return the text of workload.yaml."""
+    document = {
+        "kind": "workload",
+        "version": 1,
+        "timeout_ms": 10_000,
+        "requests": [_request(request) for request in proposal.requests],
+    }
+    head = "# A stand-in: one GET of the front page.  Say here what your users do.\n" if proposal.stand_in else ""
+    return head + to_yaml(document)
+
+
+def _request(request: Request) -> dict[str, object]:
+    path, _, query = request.path.partition("#")[0].partition("?")
+    made: dict[str, object] = {"name": request.name, "weight": request.weight, "method": request.method}
+    made["path"] = _literal(path or "/")
+    if query:
+        made["query"] = {name: _literal(text) for name, text in parse_qsl(query, keep_blank_values=True)}
+    if request.headers:
+        made["headers"] = {name: _literal(text) for name, text in request.headers.items()}
+    if request.body:
+        made["body"] = _literal(request.body)
+    return made
+
+
+def _literal(text: str) -> str:
+    """Double the braces of a text, which stand for variables in a workload."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _entry(key: str, value: object) -> list[str]:
+    return to_yaml({key: value}).rstrip().split("\n")

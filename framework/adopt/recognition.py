@@ -1,0 +1,114 @@
+"""Recognition of service types by image, command, health check, variables and ports, with certainty and reason."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from framework.compose.command import words_of
+from framework.model import Application, ImageFacts, ServiceType, Signs
+
+Certainty = Literal["certain", "likely", "a guess"]
+_ORDER: Mapping[Certainty, int] = {"certain": 0, "likely": 1, "a guess": 2}
+_SEPARATORS = re.compile(r"[\s;&|()'\"=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """The type of a service.  ``reason``: the sign that it was recognised by."""
+
+    type: str
+    certainty: Certainty
+    reason: str
+
+
+def recognise(application: Application, service: str, types: Mapping[str, ServiceType]) -> Recognised | None:
+    """Return the type of a service, by its strongest sign; None where there is no sign of any type.
+
+    Of two types with equally strong signs, the one that builds on the other is meant.
+    """
+    entry = application.compose["services"][service]
+    facts = application.images.get(service)
+    environment = application.environments.get(service, {})
+    candidates = [
+        Recognised(name, certainty, reason)
+        for name, kind in types.items()
+        for certainty, reason in _signs_of(kind.signs, entry, environment, facts)
+    ]
+    candidates.sort(key=lambda seen: (_ORDER[seen.certainty], -_depth(types, seen.type), seen.type))
+    return candidates[0] if candidates else None
+
+
+def _signs_of(
+    signs: Signs, entry: Mapping[str, Any], environment: Mapping[str, str], facts: ImageFacts | None
+) -> Iterator[tuple[Certainty, str]]:
+    image = image_path(str(entry.get("image") or ""))
+    name = posixpath.basename(image)
+    for pattern in signs.images:
+        if re.fullmatch(pattern, name) or re.fullmatch(pattern, image):
+            yield "certain", f"its image is {entry['image']}"
+    programs = set(_programs(entry, facts))
+    for program in signs.programs:
+        if program in programs:
+            yield "certain", f"it runs {program}"
+    for variable in signs.variables:
+        if facts is not None and variable in facts.environment:
+            yield "likely", f"its image sets {variable}"
+        elif variable in environment:
+            yield "likely", f"its environment has {variable}"
+    for pattern in signs.images:
+        if re.search(rf"(^|[-_./])({pattern})($|[-_.])", name):
+            yield "likely", f"its image is called {entry['image']}"
+    ports = {*(facts.ports if facts is not None else ()), *listening(entry)}
+    for port in signs.ports:
+        if port in ports:
+            yield "a guess", f"it listens on port {port}"
+
+
+def image_path(image: str) -> str:
+    """Return an image's name without registry, tag and digest: ``bitnami/redis`` of ``docker.io/bitnami/redis:7``."""
+    name = image.partition("@")[0]
+    head, _, tail = name.rpartition("/")
+    name = f"{head}/{tail.partition(':')[0]}".lstrip("/")
+    first, separator, rest = name.partition("/")
+    return rest if separator and ("." in first or ":" in first or first == "localhost") else name
+
+
+def listening(entry: Mapping[str, Any]) -> set[int]:
+    """Return the ports that a compose entry says a service listens on: of ``ports`` and ``expose``."""
+    ports: set[int] = set()
+    for port in entry.get("ports") or []:
+        text = (
+            str(port.get("target", "")) if isinstance(port, Mapping) else str(port).partition("/")[0].rpartition(":")[2]
+        )
+        if text.isdigit():
+            ports.add(int(text))
+    return ports | {
+        int(str(port).partition("/")[0]) for port in entry.get("expose") or [] if str(port).partition("/")[0].isdigit()
+    }
+
+
+def _programs(entry: Mapping[str, Any], facts: ImageFacts | None) -> Iterator[str]:
+    """Yield the base names of the words of command, entry point and health check."""
+    given = [words_of(entry.get("command")), words_of(entry.get("entrypoint"))]
+    if facts is not None:
+        given[0] = given[0] if given[0] is not None else list(facts.command)
+        given[1] = given[1] if given[1] is not None else list(facts.entrypoint)
+    test = (entry.get("healthcheck") or {}).get("test")
+    given.append(words_of(test))
+    for words in given:
+        for word in words or ():
+            for piece in _SEPARATORS.split(word):
+                if piece:
+                    yield posixpath.basename(piece)
+
+
+def _depth(types: Mapping[str, ServiceType], name: str) -> int:
+    """Return how many types a type builds on."""
+    depth = 0
+    while name in types and types[name].builds_on and depth < len(types):
+        name, depth = types[name].builds_on, depth + 1
+    return depth

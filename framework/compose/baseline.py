@@ -1,0 +1,173 @@
+"""The values that parameters have in the user's deployment today: in variables, flags, files and compose keys.
+
+They are the default that gains are counted from.  What no file of the user's shows (a value inside the image) is not
+found here; ``baseline`` in application.yaml says it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from framework.compose.amounts import plain_text, read, unit_after_value
+from framework.compose.command import Command
+from framework.compose.files import fitting, mounted, with_absolute_paths
+from framework.config.space import parameters_of
+from framework.errors import FileError, InputError
+from framework.model import Application, Edit, ParameterDefinition, Present, Service, ServiceType
+from optimizer.space import Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The text that stands for a value, with the template that it fits and where it stands."""
+
+    text: str
+    template: str
+    where: str
+
+
+def present_values(application: Application, types: Mapping[str, ServiceType]) -> dict[str, Present]:
+    """Return ``service.parameter`` -> the value that the user set, of each parameter that the user set.
+
+    A value that is not understood is left out; rendering then refuses to overwrite it.  Raises UnknownName.
+    """
+    values: dict[str, Present] = {}
+    for service in application.services:
+        if not service.tuned:
+            continue
+        for parameter in parameters_of(application, types, service):
+            if parameter.name in service.fixed:
+                continue
+            name = f"{service.name}.{parameter.name}"
+            if parameter.name in service.baseline:
+                values[name] = Present(_declared(name, parameter, service.baseline[parameter.name]), "application.yaml")
+                continue
+            text = _text_of(application, service, parameter)
+            value = read(parameter, text.text, text.template) if text is not None else None
+            if text is not None and value is not None:
+                values[name] = Present(value, text.where)
+    return values
+
+
+def without_place(application: Application, types: Mapping[str, ServiceType]) -> dict[str, str]:
+    """Return ``service.parameter`` -> why it cannot be set: the file that it stands in has no place for it.
+
+    A file that is neither mounted nor in an image that is here says nothing: rendering refuses it, or the image comes.
+    """
+    reasons: dict[str, str] = {}
+    for service in application.services:
+        for parameter in parameters_of(application, types, service) if service.tuned else ():
+            name = f"{service.name}.{parameter.name}"
+            if parameter.apply.kind != "file" or parameter.name in service.fixed:
+                continue
+            texts = {edit.path: _file_text(application, service.name, edit.path) for edit in parameter.apply.edits}
+            for edit in parameter.apply.edits:
+                text = texts[edit.path]
+                if text is not None and not _fits(text, edit):
+                    reasons[name] = f"no line of {edit.path} matches {edit.after!r}, after which it would stand"
+    return reasons
+
+
+def _fits(text: str, edit: Edit) -> bool:
+    lines = fitting(text, edit).splitlines()
+    return not edit.after or any(re.search(edit.pattern, line) or re.search(edit.after, line) for line in lines)
+
+
+def _file_text(application: Application, service: str, path: str) -> str | None:
+    """Return the text of a file that a service sees: mounted, or inside its image; None where it is not known."""
+    entry = with_absolute_paths(application.compose["services"][service], application.base)
+    try:
+        return mounted(service, list(entry.get("volumes") or []), path).text
+    except FileError:
+        return None
+    except InputError:
+        facts = application.images.get(service)
+        return facts.files.get(path) if facts is not None else None
+
+
+def _declared(name: str, parameter: ParameterDefinition, value: Value) -> Value:
+    """Return a value that application.yaml declares, in the parameter's kind.  Raises InputError."""
+    read_value = read(parameter, plain_text(value), "{value}")
+    if read_value is None:
+        raise InputError(f"{name}: baseline: found {value!r}; allowed: a value of kind {parameter.kind}")
+    return read_value
+
+
+def _text_of(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
+    entry = application.compose["services"][service.name]
+    apply = parameter.apply
+    if apply.kind == "environment":
+        return _in_environment(application.environment_of(service.name), parameter)
+    if apply.kind == "flag":
+        match = Command.of(entry, apply.name, application.images.get(service.name)).find(apply.template)
+        return _Text(match.text, apply.template, f"command: {match.shown}") if match is not None else None
+    if apply.kind == "resource":
+        at: Any = entry
+        for key in apply.name.split("."):
+            at = at.get(key) if isinstance(at, Mapping) else None
+        return _Text(str(at), apply.template, f"compose file: {apply.name}: {at}") if at is not None else None
+    if apply.kind == "file":
+        return _in_file(application, service, parameter)
+    return None
+
+
+def _in_environment(environment: Mapping[str, str], parameter: ParameterDefinition) -> _Text | None:
+    apply = parameter.apply
+    for variable in apply.name.split():
+        text = environment.get(variable)
+        if text is None or "$" in text.replace("$$", ""):
+            continue
+        text = text.replace("$$", "$")
+        if not apply.separator:
+            match = value_pattern(apply.template).fullmatch(text.strip())
+            return _Text(match["value"], apply.template, f"environment: {variable}={text}") if match else None
+        for item in items_of(text, apply.separator):
+            if match := value_pattern(apply.template).fullmatch(item):
+                return _Text(match["value"], apply.template, f"environment: {item} in {variable}")
+    return None
+
+
+def _in_file(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
+    edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
+    text = _file_text(application, service.name, edit.path) or ""
+    pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
+    lines = fitting(text, edit).splitlines()
+    texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}
+    if len(texts) != 1:
+        return None
+    return _Text(texts.pop(), edit.line, f"{edit.path}")
+
+
+def items_of(text: str, separator: str) -> list[str]:
+    """Split a variable that is a list of items; a separator of spaces splits as a shell does."""
+    if separator.isspace():
+        try:
+            return shlex.split(text)
+        except ValueError:
+            return text.split()
+    return [item.strip() for item in text.split(separator)]
+
+
+def value_pattern(template: str) -> re.Pattern[str]:
+    """Return the pattern of text that a template makes, with the group ``value``: the value with its unit.
+
+    Blanks in the template fit any number of blanks.
+    """
+    unit = unit_after_value(template)
+    before, _, behind = template.partition("{value}")
+    after = behind.removeprefix(unit)
+    most = "+?" if after else "+"  # all of it, where nothing follows
+    return re.compile(rf"{_flexible(before)}(?P<value>[^\s;\"']{most}){_flexible(after)}")
+
+
+def _flexible(text: str) -> str:
+    return "".join(_pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for piece in re.split(r"(\s+)", text):
+        yield r"\s+" if piece.isspace() else re.escape(piece)

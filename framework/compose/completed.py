@@ -1,0 +1,77 @@
+"""An application completed by what its sources and images say: names of built images, image facts, present values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from framework.compose.baseline import present_values, without_place
+from framework.compose.files import mounted, with_absolute_paths
+from framework.errors import FileError, InputError
+from framework.model import Application, ImageFacts, Service, ServiceType
+from framework.ports.builds import Builds
+from framework.ports.images import ImageReader
+
+
+def completed(
+    application: Application, types: Mapping[str, ServiceType], builds: Builds | None, images: ImageReader | None
+) -> Application:
+    """Return the application with images, what they do by themselves, and the values that parameters have today.
+
+    ``builds``, ``images``: None where they cannot be asked.  Raises UnknownName, InputError, FileError.
+    """
+    named = with_built_images(application, builds)
+    known = replace(named, images=_facts(named, types, images)) if images is not None else named
+    placed = replace(known, unsettable=without_place(known, types))
+    return replace(placed, present=present_values(placed, types))
+
+
+def with_built_images(application: Application, builds: Builds | None) -> Application:
+    """Name the images of services that are built and have no image of their own, by their content."""
+    services = application.compose["services"]
+    built = {name: service for name, service in services.items() if not service.get("image")}
+    if builds is None or not built:
+        return application
+    named = {
+        name: {**service, "image": builds.image_name(application.name, name, service["build"], application.base)}
+        for name, service in built.items()
+    }
+    return replace(application, compose={**application.compose, "services": {**services, **named}})
+
+
+def _facts(application: Application, types: Mapping[str, ServiceType], images: ImageReader) -> dict[str, ImageFacts]:
+    """Return service -> what its image does by itself, of the services with a type whose images are here."""
+    facts: dict[str, ImageFacts] = {}
+    for service in application.services:
+        image = str(application.compose["services"][service.name].get("image") or "")
+        if not image or service.type not in types or "$" in image:
+            continue
+        answer = images.facts(image)
+        if answer is not None:
+            paths = _edited_paths(application, types[service.type], service)
+            files = {path: text for path in paths if (text := images.text(image, path)) is not None}
+            facts[service.name] = replace(answer, files=files)
+    return facts
+
+
+def facts_of(application: Application, images: ImageReader) -> dict[str, ImageFacts]:
+    """Return service -> what its image does by itself, of all services whose images are here; without files."""
+    names = {name: str(entry.get("image") or "") for name, entry in application.compose["services"].items()}
+    answer = {name: images.facts(image) for name, image in names.items() if image and "$" not in image}
+    return {name: facts for name, facts in answer.items() if facts is not None}
+
+
+def _edited_paths(application: Application, kind: ServiceType, service: Service) -> list[str]:
+    """Return the paths of files that the type's parameters stand in and that the compose file does not mount."""
+    entry = with_absolute_paths(application.compose["services"][service.name], application.base)
+    volumes = list(entry.get("volumes") or [])
+    paths = {edit.path for parameter in kind.parameters for edit in parameter.apply.edits}
+    missing = []
+    for path in sorted(paths):
+        try:
+            mounted(service.name, volumes, path)
+        except FileError:
+            pass  # it is mounted, and cannot be read: rendering says so
+        except InputError:
+            missing.append(path)
+    return missing

@@ -1,0 +1,136 @@
+"""Images built from an application's own sources, tagged by a hash of all that they are built from.
+
+Docker's own command builds them.  An image that is here already is not built again; other tags are never touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.utils import exclude_paths
+
+from framework.config.reading import open_regular, read_text
+from framework.errors import InputError, MissingPrerequisite
+from framework.ports.testbed import Progress
+
+BUILT = "tailor-built/"
+LIMIT_S = 3600.0
+ALLOWED = frozenset({"context", "dockerfile", "args", "target", "labels", "no_cache", "pull", "platforms", "tags"})
+LAST_LINES = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """An image to build: the directory of its sources, its Dockerfile, build arguments and the wanted stage."""
+
+    context: Path
+    dockerfile: str = "Dockerfile"
+    arguments: tuple[tuple[str, str], ...] = ()
+    target: str = ""
+
+    @classmethod
+    def of(cls, service: str, build: str | Mapping[str, Any], base: Path) -> Build:
+        """Read ``build`` of a compose file.  Raises InputError for what Tailor does not build with."""
+        given = {"context": build} if isinstance(build, str) else dict(build)
+        for key, value in given.items():
+            if key not in ALLOWED and value and not key.startswith("x-"):
+                raise InputError(
+                    f"services.{service}.build.{key}: found {value!r}; allowed: {', '.join(sorted(ALLOWED))} "
+                    "(build the image yourself and name it in `image`)"
+                )
+        context = str(given.get("context") or ".").replace("$$", "$")
+        if "://" in context or context.startswith(("git@", "github.com/")):
+            raise InputError(
+                f"services.{service}.build.context: found {context!r}; allowed: a directory of this machine"
+            )
+        arguments = given.get("args") or {}
+        pairs = (
+            arguments.items()
+            if isinstance(arguments, Mapping)
+            else (str(argument).partition("=")[::2] for argument in arguments)
+        )
+        return cls(
+            Path(os.path.normpath(base / context)),
+            str(given.get("dockerfile") or "Dockerfile"),
+            tuple(sorted((str(name), str(value).replace("$$", "$")) for name, value in pairs if value is not None)),
+            str(given.get("target") or ""),
+        )
+
+    def digest(self) -> str:
+        """Hash the definition and the files of the context, without those of .dockerignore; 12 hex digits."""
+        if not self.context.is_dir():
+            raise InputError(f"{self.context}: found no such directory; allowed: the sources of an image")
+        digest = hashlib.sha256(json.dumps([self.dockerfile, self.arguments, self.target]).encode())
+        for name in sorted(exclude_paths(str(self.context), self._ignored(), self.dockerfile)):
+            path = self.context / name
+            if path.is_symlink():
+                digest.update(f"{name} -> {path.readlink()}\n".encode())
+            elif path.is_file():
+                mode = path.stat().st_mode & 0o111
+                digest.update(f"{name} {mode} {path.stat().st_size}\n".encode())
+                with open_regular(path, path.stat().st_size + 1) as file:
+                    while part := file.read(1 << 20):
+                        digest.update(part)
+        return digest.hexdigest()[:12]
+
+    def _ignored(self) -> list[str]:
+        for name in (f"{self.dockerfile}.dockerignore", ".dockerignore"):
+            path = self.context / name
+            if path.is_file():
+                lines = (line.strip() for line in read_text(path).splitlines())
+                return [line for line in lines if line and not line.startswith("#")]
+        return []
+
+    def command(self, image: str) -> list[str]:
+        """Return the command that builds the image."""
+        words = ["docker", "build", "-t", image, "-f", str(self.context / self.dockerfile)]
+        for name, value in self.arguments:
+            words += ["--build-arg", f"{name}={value}"]
+        return [*words, *(("--target", self.target) if self.target else ()), str(self.context)]
+
+
+class DockerBuilds:
+    """Names images by their content; implements ``framework.ports.builds.Builds``."""
+
+    def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
+        """Return ``tailor-built/<application>-<service>:<hash>``; see the port."""
+        return f"{BUILT}{application}-{service}".lower() + f":{Build.of(service, build, base).digest()}"
+
+
+def build_missing(
+    wanted: Mapping[str, tuple[str, Build]], roots: Sequence[Path], allowed: Collection[str], progress: Progress
+) -> None:
+    """Build images: service -> (name, build).
+
+    ``roots``: directories whose files may be built from; ``allowed``: other directories that the operator allows.
+    Raises InputError for sources elsewhere, MissingPrerequisite, with the last lines, where a build fails.
+    """
+    for service, (image, build) in wanted.items():
+        inside = any(build.context.resolve().is_relative_to(root.resolve()) for root in roots)
+        if not inside and str(build.context) not in allowed:
+            raise InputError(
+                f"services.{service}.build: found {str(build.context)!r}; allowed: a directory below "
+                f"{', '.join(map(str, roots))}"
+            )
+        progress(f"building the image of {service}")
+        try:
+            ended = subprocess.run(
+                build.command(image), capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                timeout=LIMIT_S, check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise MissingPrerequisite(f"docker cannot be run: {error.strerror}", "install Docker's command") from error
+        except subprocess.TimeoutExpired:
+            raise MissingPrerequisite(
+                f"the image of {service} was not built within {LIMIT_S:g} s", f"build it yourself: {build.context}"
+            ) from None
+        if ended.returncode != 0:
+            log = "\n".join(f"  | {line}" for line in (ended.stdout + ended.stderr).splitlines()[-LAST_LINES:])
+            raise MissingPrerequisite(f"the image of {service} cannot be built:\n{log}", f"mend {build.context}")

@@ -1,0 +1,77 @@
+"""Images of this machine's engine: what they do by themselves, and the text of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cachetools import TTLCache
+
+from framework.errors import TailorError
+from framework.model import ImageFacts
+from framework.testbeds.docker.container_files import text_of
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.owner import Owner
+
+KEPT_S = 5.0  # after so long, an image that was pulled or built is noticed
+OWNER = Owner.project("tailor-image-reader")
+
+
+class DockerImages:
+    """Reads images of the engine; implements ``framework.ports.images.ImageReader``."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine or Engine(attempts=1)
+        self._facts: TTLCache[str, tuple[str, ImageFacts] | None] = TTLCache(256, KEPT_S)
+        self._texts: dict[tuple[str, str], str | None] = {}  # of an image's id, which never changes
+        self._silent: TTLCache[str, bool] = TTLCache(1, KEPT_S)
+
+    def facts(self, image: str) -> ImageFacts | None:
+        """Return the facts of an image; None where it is not here, or no engine answers."""
+        known = self._known(image)
+        return known[1] if known is not None else None
+
+    def text(self, image: str, path: str) -> str | None:
+        """Return the text of a file inside an image; None where there is no such text file."""
+        known = self._known(image)
+        if known is None:
+            return None
+        key = known[0], path
+        if key not in self._texts:
+            self._texts[key] = self._read(image, path)
+        return self._texts[key]
+
+    def _known(self, image: str) -> tuple[str, ImageFacts] | None:
+        if "engine" in self._silent:
+            return None
+        if image not in self._facts:
+            try:
+                about = self._engine.image(image)
+            except TailorError:
+                self._silent["engine"] = True
+                return None
+            self._facts[image] = (str(about["Id"]), _facts(about)) if about is not None else None
+        return self._facts[image]
+
+    def _read(self, image: str, path: str) -> str | None:
+        """Copy a file out of a container of the image that is never started."""
+        try:
+            container = self._engine.create(image, ["none"], OWNER, {})
+            try:
+                return text_of(self._engine, container, path)
+            finally:
+                self._engine.remove([container], OWNER)
+        except TailorError:
+            return None
+
+
+def _facts(about: Mapping[str, Any]) -> ImageFacts:
+    config = about.get("Config") or {}
+    variables = (str(item).partition("=") for item in config.get("Env") or [])
+    ports = (str(port).partition("/") for port in config.get("ExposedPorts") or {})
+    return ImageFacts(
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        environment={name: text.replace("$", "$$") for name, _, text in variables},
+        ports=tuple(sorted(int(number) for number, _, kind in ports if number.isdigit() and kind in ("", "tcp"))),
+    )

@@ -1,0 +1,248 @@
+"""Adoption of an application that somebody else wrote: understand its compose files, write a proposal, prove it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from framework.adopt.grades import Knob, Proof, baseline_of, graded, others_of
+from framework.adopt.proposal import Proposal, application_text, propose, workload_text
+from framework.adopt.requests import requests_of
+from framework.bench import Backends
+from framework.compose import render
+from framework.compose.completed import facts_of, with_built_images
+from framework.config.application import FILE
+from framework.config.compose_files import DEFAULT_NAMES, read_compose, with_override
+from framework.config.knowledge import load_service_types
+from framework.config.space import search_space
+from framework.config.writing import write_text
+from framework.errors import FileError, InputError, LoadFailed, MeasurementInvalid, MissingPrerequisite, TrialFailed
+from framework.model import (
+    Application,
+    Deployment,
+    LoadPlan,
+    Objective,
+    Running,
+    Service,
+    ServiceType,
+    Told,
+    Workload,
+)
+from framework.ports.compose import ComposeSource
+from framework.ports.testbed import Prover
+from framework.report.adopt_page import adopt_page
+from optimizer.space import Configuration, SearchSpace
+
+PROJECT = "tailor-init"
+PAGE = "understood.html"
+RATE_RPS, SECONDS = 2.0, 3.0  # of the requests that prove the entry
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptRequest:
+    """The options of `tailor init`.
+
+    ``files``, ``env_files``, ``profiles``: as compose's -f, --env-file and --profile; no files: those that compose
+    finds in ``directory``.  ``output``: where the new files go.  ``source``: FORMAT:FILE of a workload.
+    """
+
+    directory: Path
+    files: tuple[Path, ...] = ()
+    env_files: tuple[Path, ...] = ()
+    profiles: tuple[str, ...] = ()
+    output: Path | None = None
+    source: str = ""
+
+    @property
+    def target(self) -> Path:
+        """The directory of the new files."""
+        return self.output or self.directory / "tailor"
+
+
+def understand(backends: Backends, request: AdoptRequest) -> Proposal:
+    """Read compose files, and say what the application is.  Raises FileError, InputError, MissingPrerequisite."""
+    requests = requests_of(request.source) if request.source else ()
+    types = load_service_types(backends.spaces)
+    return propose(_described(backends, request), types, requests)
+
+
+def write(request: AdoptRequest, proposal: Proposal, proof: Proof | None = None) -> tuple[Path, ...]:
+    """Write application.yaml and workload.yaml; return their paths.  Raises InputError where they cannot be written."""
+    target = request.target
+    source = _source(request)
+    names = [os.path.relpath(path, target) for path in source.files]
+    env_files = [os.path.relpath(path, target) for path in source.env_files]
+    text = application_text(proposal, names, env_files, request.profiles, proof)
+    return (
+        write_text(target / FILE, text),
+        write_text(target / "workload.yaml", workload_text(proposal)),
+    )
+
+
+def write_page(request: AdoptRequest, proposal: Proposal, proof: Proof | None) -> Path:
+    """Write what was understood and proven as one HTML page.  Raises InputError."""
+    return write_text(request.target / PAGE, adopt_page(proposal, proof))
+
+
+def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
+    """Deploy the application of ``directory`` as it is, and with other values; nothing of it stays.
+
+    Raises MissingPrerequisite without an engine, InputError for what a study would refuse, TrialFailed where the
+    application does not start as it is.
+    """
+    kind = backends.kinds[0]
+    if kind.prover is None:
+        raise MissingPrerequisite(f"the testbed {kind.name} runs no servers", "use the Docker Engine")
+    application = backends.application(directory)
+    types = backends.types_on(backends.machine())
+    prover = kind.prover(types)
+    prover.check(application)
+    application = backends.application(directory)  # its images are here now, and say more
+    machine = prover.machine()
+    try:
+        space = search_space(
+            application, load_service_types(backends.spaces), cores=machine.cores, memory_mib=machine.memory_mib
+        )
+    except InputError:
+        space = SearchSpace([])
+    try:
+        began = time.monotonic()
+        running, told = _deployed(prover, application, types, space.default(), progress)
+        ready_s = time.monotonic() - began
+        requests, failed, spans, problem = _requests(backends, application, running, progress)
+        baseline = baseline_of(space, told)
+        knobs = _tried(prover, application, types, space, progress)
+        return Proof(tuple(knobs), baseline, requests, failed, problem, spans, ready_s)
+    finally:
+        prover.clean(PROJECT, data=True)
+
+
+def _described(backends: Backends, request: AdoptRequest) -> Application:
+    """Return the compose files as an application without types."""
+    source = _source(request)
+    compose = read_compose(source, backends.compose)
+    services = tuple(Service(name, "", "local", tuned=False) for name in compose.document["services"])
+    described = Application(
+        name=_name(request.directory),
+        directory=source.directory,
+        compose=compose.document,
+        services=services,
+        hosts=("local",),
+        workload=Workload(RATE_RPS, "poisson", "", {}),
+        tracing=None,
+        objective=Objective(),
+        environments=compose.environments,
+        unset=tuple(compose.unset),
+    )
+    named = with_built_images(described, backends.builds)
+    return replace(named, images=facts_of(named, backends.images)) if backends.images is not None else named
+
+
+def _source(request: AdoptRequest) -> ComposeSource:
+    """Return the compose files that are meant.  Raises FileError where there are none."""
+    files = [path.absolute() for path in request.files]
+    if not files:
+        file = next((request.directory / name for name in DEFAULT_NAMES if (request.directory / name).is_file()), None)
+        if file is None:
+            raise FileError(request.directory, "", "no compose file", f"one of {', '.join(DEFAULT_NAMES)}, or -f FILE")
+        files = list(with_override(file.absolute()))
+    for path in (*files, *request.env_files):
+        if not path.is_file():
+            raise FileError(path, "", "no such file", "a file that exists")
+    env_files = tuple(path.absolute() for path in request.env_files)
+    return ComposeSource(tuple(files), files[0].parent, env_files, request.profiles)
+
+
+def _name(directory: Path) -> str:
+    """Return a name made of a directory's."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", directory.absolute().name.lower()).strip("-_")[:40]
+    return name or "application"
+
+
+# --------------------------------------------------------------------------- the proof
+
+
+def _deployed(
+    prover: Prover,
+    application: Application,
+    types: Mapping[str, ServiceType],
+    configuration: Configuration,
+    progress: Progress,
+) -> tuple[Running, Mapping[str, Told]]:
+    """Deploy, whatever the servers tell afterwards; return it with what they tell."""
+    wanted = _rendered(application, types, configuration)
+    running = prover.deploy(replace(wanted, expectations=()), progress)
+    progress("asking every server for its values")
+    return running, prover.values(running, wanted.expectations)
+
+
+def _rendered(application: Application, types: Mapping[str, ServiceType], configuration: Configuration) -> Deployment:
+    labels = {"tailor.application": application.name}
+    return render(application, types, configuration, project=PROJECT, labels=labels)
+
+
+def _requests(
+    backends: Backends, application: Application, running: Running, progress: Progress
+) -> tuple[int, int, int | None, str]:
+    """Send a few requests to the entry; return their number, those that failed, their spans and a problem."""
+    rig = backends.kinds[0].open(application, {})
+    progress(f"sending requests to {application.workload.target}")
+    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.tracing is not None)
+    try:
+        load = rig.load.run(plan, running, lambda: rig.testbed.usage(running), progress)
+        spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.tracing is not None else None
+    except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
+        return 0, 0, None, str(error)
+    failed = int((~load.ok).sum())
+    reasons = "; ".join(f"{count} x {reason}" for reason, count in load.errors.items())
+    return len(load.ok), failed, spans, reasons
+
+
+def _tried(
+    prover: Prover,
+    application: Application,
+    types: Mapping[str, ServiceType],
+    space: SearchSpace,
+    progress: Progress,
+) -> list[Knob]:
+    """Try another value of every parameter: all at once; service by service where that does not start; then singly."""
+    default = space.default()
+    names = [parameter.name for parameter in space.tuned]
+    groups = [names] if names else []
+    knobs: dict[str, Knob] = {}
+    while groups:
+        group = groups.pop(0)
+        other = space.canonical({**default, **{name: others_of(space)[name] for name in group}})
+        changed = {name: other[name] for name in group}
+        progress(f"trying other values of {len(group)} parameters")
+        try:
+            if not space.is_feasible(other):
+                raise InputError("these values break a constraint of the application")
+            _, told = _deployed(prover, application, types, other, progress)
+        except (TrialFailed, InputError) as error:
+            if len(group) == 1:
+                knobs[group[0]] = Knob(group[0], default[group[0]], changed[group[0]], "refused", _first_line(error))
+            else:
+                groups = [*_parts(group), *groups]
+            continue
+        for knob in graded(default, Configuration(changed), told):
+            knobs[knob.name] = knob
+    return [knobs[name] for name in names]
+
+
+def _parts(names: Sequence[str]) -> list[list[str]]:
+    """Split parameters by service, or those of one service one by one."""
+    services: dict[str, list[str]] = {}
+    for name in names:
+        services.setdefault(name.rpartition(".")[0], []).append(name)
+    return [list(group) for group in services.values()] if len(services) > 1 else [[name] for name in names]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200]

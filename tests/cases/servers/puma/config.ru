@@ -1,0 +1,1 @@
+run ->(_environment) { [200, { "content-type" => "text/plain" }, ["ok\n"]] }

@@ -1,0 +1,281 @@
+"""What `tailor init` understands of compose files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from framework.adopt.grades import baseline_of, graded, other_value, others_of, rounds_of
+from framework.adopt.proposal import Proposal, application_text, propose, workload_text
+from framework.adopt.recognition import image_path, recognise
+from framework.adopt.requests import SOURCES, requests_of
+from framework.config.application import load_application
+from framework.config.compose_files import read_compose
+from framework.config.knowledge import load_service_types
+from framework.errors import FieldError, FileError
+from framework.model import Application, ImageFacts, Objective, Service, Told, Workload
+from framework.ports.compose import ComposeSource
+from optimizer.space import Condition, Configuration, Parameter, SearchSpace
+
+SHOP = """\
+services:
+  frontend: {image: 'nginx:1.25', ports: ['8080:80'], depends_on: [api]}
+  api:
+    image: me/api
+    environment: {DATABASE_URL: 'postgres://u:p@db:5432/shop', CACHE: 'cache:6379'}
+  admin: {image: me/admin, ports: ['9000:9000'], environment: {API: 'http://api:8000'}}
+  db: {image: 'docker.io/library/postgres:16', healthcheck: {test: [CMD-SHELL, pg_isready -U u]}}
+  cache: {image: 'registry.example.org:5000/tools/redis:7'}
+  migrate: {image: me/api, command: [migrate], depends_on: [db]}
+  loadgenerator: {image: me/load, environment: {TARGET: 'frontend:80'}}
+  grafana: {image: grafana/grafana, ports: ['3000:3000']}
+  jaeger: {image: 'jaegertracing/all-in-one:1.60', ports: ['16686:16686']}
+"""
+
+
+def described(tmp_path: Path, text: str, images: Mapping[str, ImageFacts] | None = None) -> Application:
+    """Return the application of a compose file, as init describes it."""
+    path = tmp_path / "compose.yaml"
+    path.write_text(text)
+    compose = read_compose(ComposeSource((path,), tmp_path), None)
+    services = tuple(Service(name, "", "local", tuned=False) for name in compose.document["services"])
+    return Application(
+        name="shop", directory=tmp_path, compose=compose.document, services=services, hosts=("local",),
+        workload=Workload(1.0, "poisson", "", {}), tracing=None, objective=Objective(),
+        environments=compose.environments, images=images or {},
+    )  # fmt: skip
+
+
+def proposed(tmp_path: Path, text: str = SHOP, images: Mapping[str, ImageFacts] | None = None) -> Proposal:
+    return propose(described(tmp_path, text, images), load_service_types())
+
+
+def test_types_are_recognised_with_their_certainty(tmp_path: Path) -> None:
+    types = {name: (found.type, found.certainty) for name, found in proposed(tmp_path).types.items()}
+    assert types == {
+        "frontend": ("nginx", "certain"),
+        "db": ("postgresql", "certain"),
+        "cache": ("redis", "certain"),
+    }
+
+
+def test_what_an_image_says_counts(tmp_path: Path) -> None:
+    facts = ImageFacts(entrypoint=("docker-entrypoint.sh",), command=("redis-server",), ports=(6379,))
+    text = "services: {store: {image: me/store}, other: {image: me/other, expose: [6379]}}\n"
+    application = described(tmp_path, text, {"store": facts})
+    types = load_service_types()
+    found = recognise(application, "store", types)
+    assert found is not None
+    assert (found.type, found.certainty, found.reason) == ("redis", "certain", "it runs redis-server")
+    guess = recognise(application, "other", types)
+    assert guess is not None
+    assert (guess.type, guess.certainty) == ("redis", "a guess")
+
+
+@pytest.mark.parametrize(
+    ("image", "path"),
+    [
+        ("redis", "redis"),
+        ("redis:7@sha256:0", "redis"),
+        ("docker.io/library/redis:7", "library/redis"),
+        ("localhost:5000/redis", "redis"),
+        ("bitnami/redis:7.2", "bitnami/redis"),
+    ],
+)
+def test_an_image_s_path(image: str, path: str) -> None:
+    assert image_path(image) == path
+
+
+def test_roles_calls_and_entry(tmp_path: Path) -> None:
+    proposal = proposed(tmp_path)
+    roles = {name: part.role for name, part in proposal.parts.items() if part.role != "service"}
+    assert roles == {
+        "migrate": "one-shot",
+        "loadgenerator": "load generator",
+        "grafana": "monitoring",
+        "jaeger": "tracing",
+    }
+    assert proposal.parts["api"].calls == ("db", "cache")
+    assert proposal.parts["frontend"].calls == ("api",)
+    assert proposal.entry is not None
+    assert (proposal.entry.service, proposal.entry.port, proposal.entry.certain) == ("frontend", 80, False)
+    assert proposal.left_out == ("loadgenerator", "grafana")
+    assert proposal.jaeger == "jaeger"
+    assert any("frontend" in doubt for doubt in proposal.doubts), "admin publishes a port too"
+
+
+def test_one_published_port_leaves_no_doubt(tmp_path: Path) -> None:
+    entry = proposed(tmp_path, SHOP.replace("ports: ['9000:9000'], ", "")).entry
+    assert entry is not None
+    assert entry.certain
+
+
+def test_a_database_is_no_entry(tmp_path: Path) -> None:
+    proposal = proposed(tmp_path, "services: {db: {image: 'postgres:16', ports: ['5432:5432']}}\n")
+    assert proposal.entry is None
+    assert "No service was found that clients call: set workload.target." in proposal.doubts
+
+
+def test_the_files_that_are_written_can_be_read(tmp_path: Path) -> None:
+    proposal = proposed(tmp_path)
+    target = tmp_path / "tailor"
+    target.mkdir()
+    (target / "application.yaml").write_text(application_text(proposal, ["../compose.yaml"], [], []))
+    (target / "workload.yaml").write_text(workload_text(proposal))
+    application = load_application(target)
+    assert {s.name: s.type for s in application.services if s.type} == {
+        "frontend": "nginx", "db": "postgresql", "cache": "redis",
+    }  # fmt: skip
+    assert application.workload.target == "http://frontend:80"
+    assert "grafana" not in application.compose["services"]
+    assert application.tracing is not None
+    assert application.base == tmp_path
+
+
+# --------------------------------------------------------------------------- workloads
+
+FILES = {
+    "openapi": json.dumps({
+        "openapi": "3.0.0", "servers": [{"url": "http://x/v1"}],
+        "paths": {"/items/{id}": {"parameters": [{"name": "id", "in": "path", "schema": {"example": 7}}],
+                                  "get": {}, "delete": {}},
+                  "/items": {"get": {"parameters": [{"name": "page", "in": "query", "required": True}]},
+                             "post": {"requestBody": {"content": {"application/json": {"example": {"a": 1}}}}}}},
+    }),
+    "access-log": (
+        '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 5 "-" "x"\n' * 3
+        + '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "GET /style.css HTTP/1.1" 200 5\n'
+        + '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "GET /none HTTP/1.1" 404 5\n'
+        + '1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "POST /b HTTP/1.1" 201 5\n'
+    ),
+    "har": json.dumps({"log": {"entries": [
+        {"request": {"method": "GET", "url": "https://shop.example/a", "headers": []}},
+        {"request": {"method": "GET", "url": "https://shop.example/a.png", "headers": []}},
+        {"request": {"method": "POST", "url": "https://shop.example/b", "postData": {"text": "{}"},
+                     "headers": [{"name": "Content-Type", "value": "application/json"}]}},
+        {"request": {"method": "GET", "url": "https://cdn.example/x", "headers": []}},
+    ]}}),
+    "k6": "import http from 'k6/http';\nexport default () => {http.get(`${BASE}/a`); http.post('http://h/b', '') }\n",
+    "locust": (
+        "class U(HttpUser):\n    @task(3)\n    def a(self):\n        self.client.get('/a')\n"
+        "    @task\n    def b(self):\n        self.client.post(f'/b/{self.x}', json={})\n"
+    ),
+    "wrk2": 'wrk.method = "POST"\nrequest = function() return wrk.format("GET", "/a") end\nwrk.path = "/b"\n',
+    "jmeter": (
+        '<jmeterTestPlan><HTTPSamplerProxy><stringProp name="HTTPSampler.path">a</stringProp>'
+        '<stringProp name="HTTPSampler.method">POST</stringProp></HTTPSamplerProxy></jmeterTestPlan>'
+    ),
+    "vegeta": "GET http://h/a\nContent-Type: x\n\nPOST http://h/b\n",
+    "jaeger": json.dumps({"data": [{"spans": [
+        {"references": [], "tags": [{"key": "http.method", "value": "GET"}, {"key": "http.target", "value": "/a"}]},
+        {"references": [{}], "tags": [{"key": "http.method", "value": "GET"}, {"key": "http.target", "value": "/no"}]},
+    ]}]}),
+}  # fmt: skip
+EXPECTED = {
+    "openapi": {"GET /v1/items/7": 1, "DELETE /v1/items/7": 1, "GET /v1/items?page=1": 1, "POST /v1/items": 1},
+    "access-log": {"GET /a?b=1": 3, "POST /b": 1},
+    "har": {"GET /a": 1, "POST /b": 1},
+    "k6": {"GET /a": 1, "POST /b": 1},
+    "locust": {"GET /a": 3, "POST /b/1": 1},
+    "wrk2": {"GET /a": 1, "POST /b": 1},
+    "jmeter": {"POST /a": 1},
+    "vegeta": {"GET /a": 1, "POST /b": 1},
+    "jaeger": {"GET /a": 1},
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_requests_of_what_the_user_has(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(FILES[kind])
+    found = requests_of(f"{kind}:{path}")
+    assert {f"{request.method} {request.path}": request.weight for request in found} == EXPECTED[kind]
+    assert len({request.name for request in found}) == len(found)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_another_file_is_refused_by_its_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    path.write_text("<a/>" if kind == "jmeter" else "[]")
+    with pytest.raises(FileError):
+        requests_of(f"{kind}:{path}")
+
+
+def test_an_unknown_source_names_the_known_ones() -> None:
+    with pytest.raises(FieldError, match="openapi:FILE"):
+        requests_of("postman:x")
+
+
+def test_a_workload_from_a_file_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "spec").write_text(FILES["openapi"])
+    application = described(tmp_path, SHOP)
+    proposal = propose(application, load_service_types(), requests_of(f"openapi:{tmp_path / 'spec'}"))
+    target = tmp_path / "tailor"
+    target.mkdir()
+    (target / "application.yaml").write_text(application_text(proposal, ["../compose.yaml"], [], []))
+    (target / "workload.yaml").write_text(workload_text(proposal))
+    requests = load_application(target).workload.document["requests"]
+    assert {request["name"]: request.get("body") for request in requests}["post-v1-items"] == '{{"a": 1}}'
+
+
+# --------------------------------------------------------------------------- proof
+
+SPACE = SearchSpace([
+    Parameter("a.n", "integer", 10, low=1, high=100, group="a"),
+    Parameter("a.off", "integer", 0, low=64, high=1024, special=(0,), group="a"),
+    Parameter("a.flag", "boolean", False, group="a"),
+    Parameter("b.kind", "categorical", "x", choices=("x", "y"), group="b"),
+    Parameter("b.one", "real", 1.0, low=1.0, high=1.5, group="b"),
+])  # fmt: skip
+
+
+def test_every_parameter_gets_another_value() -> None:
+    other = others_of(SPACE)
+    assert all(other[name] != value for name, value in SPACE.default().items())
+    assert other["a.n"] in range(15, 26)
+    assert other_value(SPACE["b.kind"]) == "y"
+
+
+def test_values_that_have_no_meaning_beside_others_are_tried_in_a_further_round() -> None:
+    space = SearchSpace([
+        Parameter("j.gc", "categorical", "G1", choices=("G1", "Serial", "Z")),
+        Parameter("j.pause", "integer", 200, low=10, high=1000, condition=Condition("j.gc", ("G1",))),
+        Parameter("j.virtual", "boolean", False),
+        Parameter("j.threads", "integer", 8, low=1, high=64, condition=Condition("j.virtual", (False,))),
+        Parameter("j.cache", "boolean", False),
+        Parameter("j.cached", "integer", 10, low=1, high=64, condition=Condition("j.cache", (True,))),
+        Parameter("j.shards", "integer", 2, low=1, high=8, condition=Condition("j.cached", low=30)),
+        Parameter("j.z", "integer", 2, low=1, high=8, condition=Condition("j.gc", ("Z",))),
+    ])  # fmt: skip
+    rounds, default = rounds_of(space), space.default()
+    assert {name for other in rounds for name in space if other[name] != default[name]} == set(space)
+    assert len(rounds) <= 3
+    assert rounds_of(SPACE) == [others_of(SPACE)]
+
+
+def test_grades() -> None:
+    default = SPACE.default()
+    other = Configuration({**default, "a.n": 20, "a.flag": True, "b.kind": "y", "b.one": 1.5})
+    told = {
+        "a.n": Told(20, "", seen=True),
+        "a.flag": Told(False, "", seen=True),
+        "b.kind": Told(None, "no shell", seen=True),
+        "b.one": Told(None, "no shell", seen=False),
+    }
+    grades = {knob.name: knob.grade for knob in graded(default, other, told)}
+    assert grades == {
+        "a.n": "proven", "a.flag": "ineffective", "b.kind": "passed", "b.one": "ineffective", "a.off": "not tried",
+    }  # fmt: skip
+
+
+def test_what_the_server_has_today_is_the_baseline() -> None:
+    told = {
+        "a.n": Told(50, "", seen=False),
+        "a.flag": Told(False, "", seen=False),
+        "b.kind": Told(None, "gone", seen=False),
+        "b.one": Told(1.0001, "", seen=False),
+    }
+    assert baseline_of(SPACE, told) == {"a.n": 50}
