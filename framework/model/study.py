@@ -232,7 +232,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Steps of a sweep by rate.  ``knee_rps`` is the highest rate that held, None where none did."""
+    """Steps of a sweep by rate.  ``knee_rps`` is the highest rate that held, None where none did.
+
+    ``stopped``: it was ended before its end.
+    """
 
     application: str
     limit_ms: float
@@ -242,6 +245,7 @@ class Sweep:
     proposed_rps: float | None
     statement: str
     modelled: bool = False
+    stopped: bool = False
 
 
 def project_name(study: str) -> str:
