@@ -151,6 +151,7 @@ class StudyPlan:
     over: Literal["worst", "mean"] = "worst"  # the rates
     weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
+    prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 
     @property
     def measured_rates(self) -> tuple[float, ...]:

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 
+BUILT = "tailor-built/"
+"""Beginning of the names of images that Tailor builds because the compose file names none."""
+
+
 class Builds(Protocol):
     """Names the images of services that are built, for which no engine is needed, and removes those that were."""
 

@@ -267,6 +267,7 @@ def study_plan(
         rates=request.rates,
         over=request.over,
         weights=request.weights,
+        prepare_requests=application.prepare_requests,
     )
 
 

@@ -34,6 +34,7 @@ from framework.model import (
 )
 from framework.ports.compose import ComposeSource
 from framework.ports.testbed import Prover
+from framework.preparation import answered, sender
 from framework.report.adopt_page import adopt_page
 from optimizer.space import Configuration, SearchSpace
 
@@ -194,8 +195,9 @@ def _requests(
     rig = backends.kinds[0].open(application, {})
     progress(f"sending requests to {application.workload.target}")
     plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.tracing is not None)
+    send = sender(rig.load, running, lambda: rig.testbed.usage(running), progress)
     try:
-        load = rig.load.run(plan, running, lambda: rig.testbed.usage(running), progress)
+        load = answered(send, plan, backends.clock)
         spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.tracing is not None else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)

@@ -19,11 +19,11 @@ from docker.utils import exclude_paths
 
 from framework.config.reading import open_regular, read_text
 from framework.errors import InputError, MissingPrerequisite
+from framework.ports.builds import BUILT
 from framework.ports.testbed import Progress
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
-BUILT = "tailor-built/"
 OWNER = Owner("tailor.built", "true")
 LIMIT_S = 3600.0
 ALLOWED = frozenset({"context", "dockerfile", "args", "target", "labels", "no_cache", "pull", "platforms", "tags"})
@@ -102,6 +102,11 @@ class Build:
         for name, value in self.arguments:
             words += ["--build-arg", f"{name}={value}"]
         return [*words, *(("--target", self.target) if self.target else ()), str(self.context)]
+
+
+def is_built(image: str) -> bool:
+    """Return whether an image's name is one that Tailor gave it, because the compose file names none."""
+    return image.startswith(BUILT)
 
 
 class DockerBuilds:
