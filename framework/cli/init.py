@@ -17,7 +17,7 @@ from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
-from framework.use_cases.adopt import AdoptRequest, prove, understand, write, write_page
+from framework.use_cases.adopt import AdoptRequest, prove, remove, understand, write, write_page
 
 _COLOURS = {"proven": "green", "passed": "green", "ineffective": "yellow", "refused": "yellow", "not tried": "dim"}
 _CERTAINTY = {"certain": "green", "likely": "yellow", "a guess": "red"}
@@ -55,15 +55,21 @@ def init(
     if not as_json:
         _show(proposal)
     kept = (request.target / FILE).is_file()
+    written: tuple[Path, ...] = ()
     if kept:
         messages.print(f"[dim]{request.target / FILE} is there already and stays as it is[/]", soft_wrap=True)
     else:
-        for path in write(request, proposal):
+        written = write(request, proposal)
+        for path in written:
             messages.print(f"written: {path}", soft_wrap=True)
     shown = None
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
-        with messages.status("deploying") as status:
-            shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
+        try:
+            with messages.status("deploying") as status:
+                shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
+        except KeyboardInterrupt:
+            remove(written)
+            raise
         if not kept and (shown.baseline or shown.left_alone):
             write(request, proposal, shown)
     page = write_page(request, proposal, shown)

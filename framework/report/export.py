@@ -52,7 +52,8 @@ def export(
     files = _files(application.name, study, deployments["best"], documents, bundle)
     files["configuration.yaml"] = to_yaml(_configuration(default, best, dependent))
     files["changes.diff"] = difference(deployments["default"], deployments["best"], to_yaml)
-    files["README.md"] = _readme(application, study, changed, list(files), bundle)
+    where = "here or on another machine" if whole else "where the application's own files are"
+    files["README.md"] = _readme(application, study, where, changed, list(files), bundle)
     try:
         for name, text in files.items():
             write_text(directory / name, text)
@@ -88,7 +89,7 @@ def _comments(lines: Sequence[str]) -> str:
 
 
 def _readme(
-    application: Application, study: str, changed: Sequence[str], names: Sequence[str], bundle: Bundle
+    application: Application, study: str, where: str, changed: Sequence[str], names: Sequence[str], bundle: Bundle
 ) -> str:
     documents = [name for name in names if name.startswith("compose.")]
     there = [f"- `{name}`: the application with this configuration\n" for name in documents]
@@ -101,7 +102,7 @@ def _readme(
     lines = "".join(f"- {line}\n" for line in changed)
     return (
         f"# {application.name}: the best configuration of study {study}\n\n"
-        f"Deploy it, in this directory, here or on another machine:\n\n{commands}\n"
+        f"Deploy it, in this directory, {where}:\n\n{commands}\n"
         + (f"Before that:\n\n{first}\n" if first else "")
         + "".join(there)
         + "- `configuration.yaml`: what differs from the default, for `tailor tune --initial` or `--versus`\n"
