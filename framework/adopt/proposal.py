@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from framework.adopt.grades import Proof
+from framework.adopt.hosts import HOSTS, STORES, proposed_hosts
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
 from framework.adopt.roles import Entry, Part, entry_of, parts_of, tracing_of
@@ -48,6 +49,11 @@ class Proposal:
         """The service that spans are read from; empty without one."""
         return self.tracing.get("jaeger", "")
 
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Service -> the host that it would be on where there are several; empty for a small application."""
+        return proposed_hosts(self.parts, self.types)
+
 
 def propose(application: Application, types: Mapping[str, ServiceType], requests: Sequence[Request] = ()) -> Proposal:
     """Say what an application is.  ``requests``: of a workload that the user has; none: the front page stands in."""
@@ -65,21 +71,7 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
     return Proposal(application, parts, recognised, entry, tracing, made, not requests, doubts)
 
 
-_NO_ENTRIES = frozenset(
-    {
-        "postgresql",
-        "mysql",
-        "mariadb",
-        "mongodb",
-        "redis",
-        "valkey",
-        "memcached",
-        "kafka",
-        "rabbitmq",
-        "pgbouncer",
-        "celery",
-    }
-)  # types that speak no HTTP
+_NO_ENTRIES = (STORES - {"elasticsearch", "opensearch"}) | {"celery"}  # types that speak no HTTP
 
 
 def _doubts(
@@ -135,12 +127,20 @@ def application_text(
     for key, values in (("env_files", env_files), ("profiles", profiles), ("leave_out", proposal.left_out)):
         if values:
             lines += _entry(key, list(values))
+    hosts = proposal.hosts
+    if hosts:
+        used = [host for host in HOSTS if host in hosts.values()]
+        lines.append(f"hosts: [{', '.join(used)}]  # where there are several machines; on one they mean nothing")
     lines.append("services:")
     width = max(map(len, proposal.parts), default=0)
     for name, part in proposal.parts.items():
         match = proposal.types.get(name)
-        if match is not None:
-            said = f"{{{', '.join([f'type: {match.type}', *_proven(name, proof)])}}}"
+        host = [f"host: {hosts[name]}"] if name in hosts else []
+        if name == proposal.jaeger:
+            said = f"{{{', '.join(['type: jaeger', *host, 'tuned: false'])}}}"
+            lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {part.role}: {part.reason}")
+        elif match is not None:
+            said = f"{{{', '.join([f'type: {match.type}', *host, *_proven(name, proof)])}}}"
             lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {match.certainty}: {match.reason}")
         elif name not in proposal.left_out:
             why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"

@@ -115,7 +115,7 @@ def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
     prover = kind.prover(types)
     prover.check(application)
     application = backends.application(directory)  # its images are here now, and say more
-    project = _project(backends.home)
+    project = project_of(backends.home)
     with process_lock(backends.home, project):  # by which `tailor clean` knows what a killed one left
         prover.clean(project, data=True)
         try:
@@ -124,7 +124,7 @@ def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
             prover.clean(project, data=True)
 
 
-def _project(home: Path) -> str:
+def project_of(home: Path) -> str:
     """Return the compose project of the first deployments, which is another one in every TAILOR_HOME."""
     return f"tailor-init-{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
 

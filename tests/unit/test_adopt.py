@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from framework.model import Application, ImageFacts, Objective, Service, Told, W
 from framework.ports.compose import ComposeSource
 from optimizer.space import Configuration, Parameter, SearchSpace
 
+ROOT = Path(__file__).parents[2]
 SHOP = """\
 services:
   frontend: {image: 'nginx:1.25', ports: ['8080:80'], depends_on: [api]}
@@ -127,12 +129,34 @@ def test_the_files_that_are_written_can_be_read(tmp_path: Path) -> None:
     (target / "workload.yaml").write_text(workload_text(proposal))
     application = load_application(target)
     assert {s.name: s.type for s in application.services if s.type} == {
-        "frontend": "nginx", "db": "postgresql", "cache": "redis",
+        "frontend": "nginx", "db": "postgresql", "cache": "redis", "jaeger": "jaeger",
     }  # fmt: skip
+    assert application.hosts == ("local",)
     assert application.workload.target == "http://frontend:80"
     assert "grafana" not in application.compose["services"]
     assert application.tracing is not None
     assert application.base == tmp_path
+
+
+def test_the_social_network_is_understood_from_its_compose_file_alone(tmp_path: Path) -> None:
+    ours = ROOT / "apps" / "social-network"
+    shutil.copytree(ours, tmp_path / "shop", ignore=lambda where, names: ["application.yaml", "internal", "cmd"])
+    compose = tmp_path / "shop" / "compose.yaml"
+    proposal = proposed(tmp_path, compose.read_text())
+    target = tmp_path / "shop" / "tailor"
+    target.mkdir()
+    (target / "application.yaml").write_text(application_text(proposal, ["../compose.yaml"], [], []))
+    (target / "workload.yaml").write_text(workload_text(proposal))
+    understood, known = load_application(target), load_application(ours)
+    for field in ("hosts", "entry"):
+        assert getattr(understood, field) == getattr(known, field)
+    assert understood.workload.target == known.workload.target
+    assert understood.tracing is not None
+    assert known.tracing is not None
+    assert understood.tracing.service == known.tracing.service
+    assert [(s.name, s.type, s.host, s.tuned) for s in understood.services if s.type] == [
+        (s.name, s.type, s.host, s.tuned) for s in known.services if s.type
+    ]
 
 
 # --------------------------------------------------------------------------- workloads

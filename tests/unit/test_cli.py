@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from framework.cli.session import CLOSED
+
 ROOT = Path(__file__).resolve().parents[2]
 TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
 
@@ -55,3 +57,27 @@ def test_bad_input_is_one_clear_message(tmp_path: Path, arguments: list[str], sa
     assert done.returncode == (6 if arguments[0] == "compare" and len(arguments) > 1 else 2), said
     assert "Traceback" not in said
     assert says in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["spaces"], ["optimizers", "--json"], ["init", "--no-proof", "shop"], ["init", "--no-proof", "--json", "shop"]],
+)
+def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "shop").mkdir()
+    services = "".join(f"  web{number}: {{image: 'nginx:1.22', ports: [80]}}\n" for number in range(50))
+    (tmp_path / "shop" / "compose.yaml").write_text(f"services:\n{services}")
+    environment = {
+        "TAILOR_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT),
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [*TAILOR, *arguments], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert process.wait() == CLOSED
+    assert "Traceback" not in said
+    assert "Exception" not in said
