@@ -79,8 +79,13 @@ def init(
         return
     if shown is not None:
         _show_proof(shown)
-    output.print(f"next: tailor doctor {request.target}, then tailor sweep {request.target}, then tailor tune "
-                 f"{request.target} --quick", soft_wrap=True)  # fmt: skip
+    output.print("next:")
+    for command, why in (
+        (f"tailor doctor {request.target}", "what a study would copy, build, leave out or refuse"),
+        (f"tailor sweep {request.target}", "the rate at which it is worth tuning"),
+        (f"tailor tune {request.target} --quick", "a first look; add --rate with what the sweep proposes"),
+    ):
+        output.print(f"  {command}  [dim]# {why}[/]", soft_wrap=True)
 
 
 def _agreed() -> bool:

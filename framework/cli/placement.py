@@ -110,7 +110,9 @@ def place(
     option: Annotated[list[str] | None, options.option_of("options")] = None,
     rate: Annotated[float | None, options.option_of("rate_rps")] = None,
     limits: Annotated[list[str] | None, options.option_of("limits")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s, or as --pairs and --duration say.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s, or as --pairs and --duration say.")
+    ] = False,
     testbed: Annotated[str, options.option_of("testbed")] = "auto",
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
     as_json: Json = False,

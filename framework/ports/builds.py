@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-
 BUILT = "tailor-built/"
 """Beginning of the names of images that Tailor builds because the compose file names none."""
 
@@ -21,7 +20,7 @@ class Builds(Protocol):
         """
 
     def kept(self) -> Sequence[str]:
-        """Return the names of the images that were built on this machine, by their label.  Raises TestbedUnavailable."""
+        """Return the names of the images that were built here, by their label.  Raises TestbedUnavailable."""
 
     def remove(self) -> Sequence[str]:
         """Remove them but for those that a container uses; return the names of what was removed."""

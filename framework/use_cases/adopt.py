@@ -129,9 +129,7 @@ def project_of(home: Path) -> str:
     return f"tailor-init-{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
 
 
-def _proven(
-    backends: Backends, application: Application, types: Mapping[str, ServiceType], trying: _Trying
-) -> Proof:
+def _proven(backends: Backends, application: Application, types: Mapping[str, ServiceType], trying: _Trying) -> Proof:
     machine = trying.prover.machine()
     try:
         space = search_space(
@@ -143,9 +141,7 @@ def _proven(
     running, told = trying.deployed(space.default())
     ready_s = time.monotonic() - began
     requests, failed, spans, problem = _requests(backends, application, running, trying.progress)
-    return Proof(
-        tuple(_tried(trying, space)), baseline_of(space, told), requests, failed, problem, spans, ready_s
-    )
+    return Proof(tuple(_tried(trying, space)), baseline_of(space, told), requests, failed, problem, spans, ready_s)
 
 
 def _described(backends: Backends, request: AdoptRequest) -> Application:

@@ -59,25 +59,22 @@ def test_bad_input_is_one_clear_message(tmp_path: Path, arguments: list[str], sa
     assert says in said
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["spaces"], ["optimizers", "--json"], ["init", "--no-proof", "shop"], ["init", "--no-proof", "--json", "shop"]],
-)
+@pytest.mark.parametrize("arguments", [["optimizers"], ["init", "--no-proof", "shop"], ["init", "--json", "shop"]])
 def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "shop").mkdir()
-    services = "".join(f"  web{number}: {{image: 'nginx:1.22', ports: [80]}}\n" for number in range(50))
-    (tmp_path / "shop" / "compose.yaml").write_text(f"services:\n{services}")
+    (tmp_path / "shop" / "compose.yaml").write_text("services: {web: {image: 'nginx:1.22', ports: [80]}}\n")
     environment = {
         "TAILOR_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT),
         "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
     }  # fmt: skip
-    process = subprocess.Popen(
-        [*TAILOR, *arguments], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    said = process.stderr.read()
-    assert process.wait() == CLOSED
+    with subprocess.Popen(
+        [*TAILOR, *arguments], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == CLOSED, said
     assert "Traceback" not in said
     assert "Exception" not in said

@@ -29,9 +29,12 @@ def test_modelled(tmp_path: Path) -> None:
 
 
 def test_what_is_given_wins(tmp_path: Path) -> None:
-    asked = TuneRequest(SLICE, iterations=15, pairs=12, window_s=20.0, given=frozenset({"iterations", "pairs", "window_s"}))
+    asked = TuneRequest(
+        SLICE, iterations=15, pairs=12, window_s=20.0, given=frozenset({"iterations", "pairs", "window_s"})
+    )
     for modelled in (False, True):
         machine = PretendMachine(VirtualClock(), larger_is_faster, modelled=modelled)
+        (tmp_path / str(modelled)).mkdir()
         tailor, _ = pretend_tailor(tmp_path / str(modelled), machine)
         plan = tailor.studies.prepared(quick(asked)).plan
         assert (plan.iterations, plan.pairs, plan.window_s) == (15, 12, 20.0)

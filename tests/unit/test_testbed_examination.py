@@ -61,9 +61,12 @@ def test_builds_are_listed_before_anything_happens(tmp_path: Path) -> None:
     assert "build.ssh" in lines["shop: odd"].found
 
 
+COMPLETED = "service_completed_successfully"
+
+
 def test_restarts_and_one_shots_are_listed(tmp_path: Path) -> None:
     shop = application(tmp_path, {
-        "web": {"image": "a", "restart": "always", "depends_on": {"init": {"condition": "service_completed_successfully"}}},
+        "web": {"image": "a", "restart": "always", "depends_on": {"init": {"condition": COMPLETED}}},
         "db": {"image": "a", "restart": "no"},
         "init": {"image": "a"},
     })  # fmt: skip
@@ -136,9 +139,7 @@ TABLE = "  sl  local_address rem_address   st tx_queue\n   0: {} 00000000:0000 {
         ([], True),  # no table can be read
     ],
 )
-def test_the_engines_name_server_is_no_listener(
-    tmp_path: Path, rows: list[tuple[str, str]], listens: bool
-) -> None:
+def test_the_engines_name_server_is_no_listener(tmp_path: Path, rows: list[tuple[str, str]], listens: bool) -> None:
     (tmp_path / "7" / "net").mkdir(parents=True)
     for address, state in rows:
         (tmp_path / "7" / "net" / "tcp").write_text(TABLE.format(address, state))

@@ -69,7 +69,9 @@ def builds(applications: Sequence[Application]) -> Iterator[Finding]:
                 yield Finding(what, "missing", f"refused: there is no {build.context}", "put it there", needed=True)
             elif not build.is_inside(application.roots):
                 allowed = ", ".join(map(str, application.roots))
-                yield Finding(what, "missing", f"refused: built from {sources}", f"move it below {allowed}", needed=True)
+                yield Finding(
+                    what, "missing", f"refused: built from {sources}", f"move it below {allowed}", needed=True
+                )
             elif shutil.which("docker") is None:
                 yield Finding(what, "missing", f"built from {sources}", "install Docker's command", needed=True)
             else:

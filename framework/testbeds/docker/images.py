@@ -20,7 +20,7 @@ OWN = "tailor/"  # built here only: never pulled, since anyone could offer this 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an image comes from.  ``service``: one that runs it.  ``remedy``: how to get it.  ``built``: from sources."""
+    """Origin of an image.  ``service``: one that runs it.  ``remedy``: how to get it.  ``built``: from sources."""
 
     service: str
     remedy: str
@@ -28,7 +28,7 @@ class Source:
 
 
 def sources_of(application: Application, document: Mapping[str, Any]) -> dict[str, Source]:
-    """Return image -> where it comes from, of the services of an application's document."""
+    """Return image -> its origin, of the services of an application's document."""
     services = {name: str(body.get("image") or "") for name, body in document["services"].items()}
     ours = any(image.startswith(OWN) for image in services.values())
     sources: dict[str, Source] = {}

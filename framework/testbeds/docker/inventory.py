@@ -14,6 +14,7 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.standins import standins
 
+
 @dataclass(frozen=True, slots=True)
 class Networks:
     """The networks that the load generator joins: the entry's, and those of other services that it calls."""
