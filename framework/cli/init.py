@@ -143,7 +143,7 @@ def _show_proof(proof: Proof) -> None:
         failed = f", [yellow]{proof.failed} failed ({escape(proof.problem)})[/]" if proof.failed else ", none failed"
         output.print(f"{proof.requests} requests{failed}{traced}")
     table = Table(box=None, pad_edge=False)
-    for column in ("parameter", "today", "tried", "", ""):
+    for column in ("parameter", "today", "tried", "grade", "why"):
         table.add_column(column, overflow="fold")
     for knob in proof.knobs:
         today = proof.baseline.get(knob.name, knob.default)

@@ -87,7 +87,8 @@ def image_ids(engine: Engine, want: Wanted) -> dict[str, str]:
     for service in want.services:
         name = want.images[service]
         if images[name] is None:
-            how = remedy_of(name, ours=False) if name else "name one"
+            ours = any(other.startswith(OWN) for other in names)
+            how = remedy_of(name, ours=ours) if name else "name one"
             raise DeploymentFailed(f"image {name or '(none named)'} is not on this machine; {how}", service)
     ids: Mapping[str, str | None] = {service: (images[name] or {}).get("Id") for service, name in want.images.items()}
     return {service: image for service, image in ids.items() if image}
