@@ -30,10 +30,11 @@ from framework.model import (
     Trial,
     TrialState,
 )
-from framework.model.events import RepetitionFinished, TrialFinished, TrialStarted
+from framework.model.events import RepetitionFinished, RequestsPrepared, TrialFinished, TrialStarted
 from framework.model.spans import SpanTable, packed
 from framework.model.study import TrialSpec, project_name
 from framework.objective import evaluate, trial_value
+from framework.preparation import sender, warmed
 
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
@@ -147,9 +148,11 @@ class Controller:
             deployment = self.render(trial, repetition)
         with watch.phase("deploy") as step:
             running = bench.testbed.deploy(deployment, step)
-        with watch.phase("prepare"):
+        with watch.phase("prepare") as step:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
+            elif self._plan.prepare_requests and not bench.testbed.modelled:
+                self._send_requests(running, min(self._plan.measured_rates), step)
             self._check(running, hooks.check_before)
         phases = dict(running.phases)  # what the deployment took counts with its first window
         for number, rate_rps in enumerate(rates):
@@ -175,13 +178,25 @@ class Controller:
             )
             phases, watch = {}, Stopwatch(bench.clock, bench.watch)
 
+    def _send_requests(self, running: Running, rate_rps: float, step: Callable[[str], None]) -> None:
+        """Send the workload's requests, as many as in the study's first repetition, which finds out how many."""
+        bench = self._bench
+        events = bench.store.events(self._study)
+        known = next((int(event["parts"]) for event in events if event["kind"] == RequestsPrepared.kind), None)
+        send = sender(bench.load, running, lambda: bench.testbed.usage(running), step)
+        parts = warmed(send, self._load_plan(0, rate_rps), bench.clock, known)
+        bench.testbed.alive(running)
+        if known is None:
+            bench.store.add_event(self._study, RequestsPrepared(parts))
+
     def _window(
         self, running: Running, load_plan: LoadPlan, watch: Stopwatch, *, continued: bool
     ) -> tuple[Measurement, SpanTable]:
         """Drive the load, read the traces, evaluate.  ``continued``: the deployment had a window before."""
         bench = self._bench
-        # Not 0 only where processes continue from one window or repetition to the next.
-        created_before = spans_created(bench, running) if continued or self._plan.incremental else 0
+        # Not 0 only where processes have had requests: in a window or a repetition before, or to be prepared.
+        used = continued or self._plan.incremental or self._plan.prepare_requests
+        created_before = spans_created(bench, running) if used else 0
         with watch.phase("load") as step:
             load = drive(bench, load_plan, running, step)
         with watch.phase("read"):

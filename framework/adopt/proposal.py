@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from framework.adopt.grades import Proof
+from framework.adopt.hosts import HOSTS, STORES, proposed_hosts
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
-from framework.adopt.roles import Entry, Part, entry_of, parts_of, tracing_of
+from framework.adopt.roles import BEHIND_PROFILE, Entry, Part, entry_of, parts_of, tracing_of
 from framework.config.writing import to_yaml
 from framework.model import Application, ServiceType
 
 LEFT_OUT = ("load generator", "monitoring")
+HOOKS = {"seed": "seed", "prepare": "prepare", "check_before": "check_before", "check": "check_after",
+         "check_after": "check_after"}  # fmt: skip
+"""Name of a one-shot behind the profile "tailor" -> the hook that it is."""
+MOST_OTHERS = 3  # services that are named
+WIDTH = 60  # of the column before the reasons
 RATE_RPS = 10.0
 """Rate of a first study where nobody told another; `tailor sweep` finds what the application can do."""
 
@@ -48,6 +54,11 @@ class Proposal:
         """The service that spans are read from; empty without one."""
         return self.tracing.get("jaeger", "")
 
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Service -> the host that it would be on where there are several; empty for a small application."""
+        return proposed_hosts(self.parts, self.types)
+
 
 def propose(application: Application, types: Mapping[str, ServiceType], requests: Sequence[Request] = ()) -> Proposal:
     """Say what an application is.  ``requests``: of a workload that the user has; none: the front page stands in."""
@@ -65,21 +76,7 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
     return Proposal(application, parts, recognised, entry, tracing, made, not requests, doubts)
 
 
-_NO_ENTRIES = frozenset(
-    {
-        "postgresql",
-        "mysql",
-        "mariadb",
-        "mongodb",
-        "redis",
-        "valkey",
-        "memcached",
-        "kafka",
-        "rabbitmq",
-        "pgbouncer",
-        "celery",
-    }
-)  # types that speak no HTTP
+_NO_ENTRIES = (STORES - {"elasticsearch", "opensearch"}) | {"celery"}  # types that speak no HTTP
 
 
 def _doubts(
@@ -94,13 +91,15 @@ def _doubts(
     if entry is None:
         doubts.append("No service was found that clients call: set workload.target.")
     elif not entry.certain:
-        doubts.append(f"Clients seem to call {entry.service} ({entry.reason}): check workload.target.")
+        others = f", as it is of {', '.join(entry.others[:MOST_OTHERS])}" if entry.others else ""
+        doubts.append(f"Clients seem to call {entry.service} ({entry.reason}{others}): check workload.target.")
     for name, match in recognised.items():
         if match.certainty == "a guess":
             doubts.append(f"{name} may be {match.type}: {match.reason}.")
     unknown = [name for name, part in parts.items() if part.role == "service" and name not in recognised]
     if unknown:
-        doubts.append(f"The type of {', '.join(unknown)} is not known: they run, and are not tuned.")
+        many = "they run, and are" if len(unknown) > 1 else "it runs, and is"
+        doubts.append(f"The type of {', '.join(unknown)} is not known: {many} not tuned.")
     if stand_in:
         doubts.append("The workload is a stand-in, one GET of the front page: say what your users do (--from).")
     if "jaeger" not in tracing:
@@ -135,25 +134,43 @@ def application_text(
     for key, values in (("env_files", env_files), ("profiles", profiles), ("leave_out", proposal.left_out)):
         if values:
             lines += _entry(key, list(values))
-    lines.append("services:")
-    width = max(map(len, proposal.parts), default=0)
-    for name, part in proposal.parts.items():
-        match = proposal.types.get(name)
-        if match is not None:
-            said = f"{{{', '.join([f'type: {match.type}', *_proven(name, proof)])}}}"
-            lines.append(f"  {name}: {said:<{max(1, 24 + width - len(name))}}# {match.certainty}: {match.reason}")
-        elif name not in proposal.left_out:
-            why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"
-            lines.append(f"  # {name}: {why}")
-    if not proposal.types:
-        lines[-1:] = [*lines[-1:], "  # no type was recognised: nothing can be tuned yet; see `tailor spaces`"]
+    used = [host for host in HOSTS if host in proposal.hosts.values()]
+    if used:
+        lines.append(f"hosts: [{', '.join(used)}]  # where there are several machines; on one they mean nothing")
+    lines += ["services:", *_services(proposal, proof)]
     target = f"{proposal.entry.scheme}://{proposal.entry.service}:{proposal.entry.port}" if proposal.entry else ""
     reason = f"  # {proposal.entry.reason}" if proposal.entry else "  # ? which service do clients call?"
     lines += ["workload:", "  file: workload.yaml", f"  rate_rps: {RATE_RPS:g}"]
     lines.append(f"  target: {target or 'http://SERVICE:PORT'}{reason}")
     if proposal.jaeger:
         lines += ["tracing:", f"  service: {proposal.jaeger}"]
+    hooks = [f"  {HOOKS[name]}: {{service: {name}}}" for name, part in proposal.parts.items()
+             if name in HOOKS and part.reason == BEHIND_PROFILE]  # fmt: skip
+    if hooks:
+        lines += ["hooks:", *hooks]
     return "\n".join(lines) + "\n"
+
+
+def _services(proposal: Proposal, proof: Proof | None) -> list[str]:
+    """Return a line for each service: its type with the reason, or why it has none."""
+    entries: list[tuple[str, str]] = []
+    for name, part in proposal.parts.items():
+        match = proposal.types.get(name)
+        host = [f"host: {proposal.hosts[name]}"] if name in proposal.hosts else []
+        if name == proposal.jaeger:
+            said = ["type: jaeger", *host, "tuned: false"]
+            entries.append((f"{name}: {{{', '.join(said)}}}", f"{part.role}: {part.reason}"))
+        elif match is not None:
+            said = [f"type: {match.type}", *host, *_proven(name, proof)]
+            entries.append((f"{name}: {{{', '.join(said)}}}", f"{match.certainty}: {match.reason}"))
+        elif name not in proposal.left_out:
+            why = f"{part.role}: {part.reason}" if part.reason else "its type is not known; it runs, and is not tuned"
+            entries.append(("", f"{name}: {why}"))
+    width = min(max((len(entry) for entry, _ in entries), default=0), WIDTH)
+    lines = [f"  {entry:<{width}}  # {why}" if entry else f"  # {why}" for entry, why in entries]
+    if not proposal.types:
+        lines.append("  # no type was recognised: nothing can be tuned yet; see `tailor spaces`")
+    return lines
 
 
 def _proven(service: str, proof: Proof | None) -> list[str]:

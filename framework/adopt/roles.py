@@ -14,6 +14,7 @@ from framework.adopt.recognition import image_path, listening
 from framework.compose.command import words_of
 from framework.model import Application
 
+BEHIND_PROFILE = "it stands behind the profile tailor"
 Role = Literal["service", "one-shot", "load generator", "monitoring", "tracing"]
 
 _TRACING = {
@@ -33,6 +34,8 @@ _GENERATORS = re.compile(
 _ONE_SHOTS = re.compile(
     r".*(migrat|seed|init|setup|bootstrap|create|import|fixture|wait[-_]?for|provision|db-?prepare).*"
 )
+_NO_HOST = re.compile(r".*(USER|USERNAME|LOGIN|PASS|PASSWORD|SECRET|_DB|DATABASE|DBNAME|_NAME)", re.IGNORECASE)
+"""Variables whose values often equal the name of a service that they do not mean."""
 _DATABASE_PORTS = frozenset({3306, 5432, 6379, 11211, 27017, 9092, 5672, 9200, 1433, 2181, 4222, 9042, 6432})
 _HTTP_PORTS = (80, 8080, 443, 8000, 3000, 5000, 8443, 9000, 4000, 8888, 1337, 2368, 8081)
 
@@ -55,6 +58,7 @@ class Entry:
     scheme: Literal["http", "https"]
     reason: str
     certain: bool
+    others: tuple[str, ...] = ()  # services that it might be as well
 
 
 def parts_of(application: Application) -> dict[str, Part]:
@@ -75,7 +79,7 @@ def _role(name: str, entry: Mapping[str, Any], awaited: bool) -> tuple[Role, str
     if awaited:
         return "one-shot", "others wait for it to complete"
     if "tailor" in (entry.get("profiles") or ()):
-        return "one-shot", "it stands behind the profile tailor"
+        return "one-shot", BEHIND_PROFILE
     for kind, pattern in _TRACING.items():
         if re.fullmatch(pattern, image):
             return "tracing", f"its image {image} is {kind}"
@@ -105,7 +109,7 @@ def calls_of(application: Application, service: str) -> tuple[str, ...]:
     """Return the services that a service's variables, command or ``depends_on`` name, in the order of the file."""
     services: Mapping[str, Mapping[str, Any]] = application.compose["services"]
     entry = services[service]
-    texts = [*application.environments.get(service, {}).values()]
+    texts = [text for name, text in application.environments.get(service, {}).items() if not _NO_HOST.fullmatch(name)]
     texts += [*(words_of(entry.get("command")) or ()), *(words_of(entry.get("entrypoint")) or ())]
     named = {str(link).partition(":")[0] for link in entry.get("links") or []} | set(_conditions(entry))
     return tuple(
@@ -163,9 +167,10 @@ def entry_of(application: Application, parts: Mapping[str, Part], databases: fro
         "others call it" if is_called else "no other service calls it",
     ]
     alike = [row for row in rows if row[:2] == (unpublished, is_called)]
-    certain = not unpublished and not is_called and len(alike) == 1
+    others = tuple(row[4] for row in sorted(alike) if row[4] != name)
+    certain = not unpublished and not is_called and not others
     scheme: Literal["http", "https"] = "https" if port in (443, 8443) else "http"
-    return Entry(name, port or 80, scheme, " and ".join(reasons), certain)
+    return Entry(name, port or 80, scheme, " and ".join(reasons), certain, others)
 
 
 def _usual(port: int | None) -> int:

@@ -79,7 +79,7 @@ def archive(kept: Opened, study: str) -> bytes:
     base = str(_study(kept, study).directory)
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "best"
-        names = kept.results.export_best(study, target)
+        names = kept.results.export_best(study, target, whole=False)
         for name in names:
             text = (target / name).read_text()
             (target / name).write_text(without_directory(text, base) + (MOVED if name == "README.md" else ""))

@@ -93,7 +93,8 @@ class NewStudy(Body):
         given["reduce"], _, screening = given["reduce"].partition(":")
         given["screening"] = StudyId(screening) if screening else None
         given["profile"] = kept_profile() if given["profile"] else None
-        return TuneRequest(**given, application=application)
+        own = (name for name in self.model_fields_set & given.keys() if given[name] != options[name].default)
+        return TuneRequest(**given, application=application, given=frozenset(own))
 
 
 class Stop(Body):

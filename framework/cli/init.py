@@ -17,7 +17,7 @@ from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
-from framework.use_cases.adopt import AdoptRequest, prove, understand, write, write_page
+from framework.use_cases.adopt import AdoptRequest, prove, remove, understand, write, write_page
 
 _COLOURS = {"proven": "green", "passed": "green", "ineffective": "yellow", "refused": "yellow", "not tried": "dim"}
 _CERTAINTY = {"certain": "green", "likely": "yellow", "a guess": "red"}
@@ -55,15 +55,21 @@ def init(
     if not as_json:
         _show(proposal)
     kept = (request.target / FILE).is_file()
+    written: tuple[Path, ...] = ()
     if kept:
         messages.print(f"[dim]{request.target / FILE} is there already and stays as it is[/]", soft_wrap=True)
     else:
-        for path in write(request, proposal):
+        written = write(request, proposal)
+        for path in written:
             messages.print(f"written: {path}", soft_wrap=True)
     shown = None
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
-        with messages.status("deploying") as status:
-            shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
+        try:
+            with messages.status("deploying") as status:
+                shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
+        except KeyboardInterrupt:
+            remove(written)
+            raise
         if not kept and (shown.baseline or shown.left_alone):
             write(request, proposal, shown)
     page = write_page(request, proposal, shown)
@@ -73,8 +79,13 @@ def init(
         return
     if shown is not None:
         _show_proof(shown)
-    output.print(f"next: tailor doctor {request.target}, then tailor sweep {request.target}, then tailor tune "
-                 f"{request.target} --quick", soft_wrap=True)  # fmt: skip
+    output.print("next:")
+    for command, why in (
+        (f"tailor doctor {request.target}", "what a study would copy, build, leave out or refuse"),
+        (f"tailor sweep {request.target}", "the rate at which it is worth tuning"),
+        (f"tailor tune {request.target} --quick", "a first look; add --rate with what the sweep proposes"),
+    ):
+        output.print(f"  {command}  [dim]# {why}[/]", soft_wrap=True)
 
 
 def _agreed() -> bool:
@@ -132,7 +143,7 @@ def _show_proof(proof: Proof) -> None:
         failed = f", [yellow]{proof.failed} failed ({escape(proof.problem)})[/]" if proof.failed else ", none failed"
         output.print(f"{proof.requests} requests{failed}{traced}")
     table = Table(box=None, pad_edge=False)
-    for column in ("parameter", "today", "tried", "", ""):
+    for column in ("parameter", "today", "tried", "grade", "why"):
         table.add_column(column, overflow="fold")
     for knob in proof.knobs:
         today = proof.baseline.get(knob.name, knob.default)

@@ -48,6 +48,9 @@ def doctor(
 
 def clean(
     seeds: Annotated[bool, typer.Option("--seeds", help="Also remove the kept data volumes.")] = False,
+    images: Annotated[
+        bool, typer.Option("--images", help="Also remove the images that Tailor built from applications' sources.")
+    ] = False,
     project: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Also what this one of another TAILOR_HOME left (repeatable)."),
@@ -56,7 +59,7 @@ def clean(
 ) -> None:
     """Remove containers, networks and volumes that killed studies and profiles left; what runs stays."""
     tailor = opened()
-    done = clean_up(tailor.backends, tailor.runner, seeds=seeds, projects=project or ())
+    done = clean_up(tailor.backends, tailor.runner, seeds=seeds, images=images, projects=project or ())
     if as_json:
         print_json(done)
         return
@@ -68,6 +71,9 @@ def clean(
             "keeps an empty network until it is restarted (engines before 28)",
             soft_wrap=True,
         )
+    if done.images:
+        why = "a container uses them" if images else "tailor clean --images removes them"
+        output.print(f"images built from sources stay ({why}): {', '.join(done.images)}", soft_wrap=True)
     if done.left:
         output.print(
             f"left alone, since this TAILOR_HOME does not know them: {', '.join(done.left)}; where nobody runs one: "
@@ -90,7 +96,11 @@ def sweep(
     testbed: Annotated[str, options.option_of("testbed")] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate."""
+    """Raise the rate on the default configuration until p95 passes the limit; show the knee and propose a rate.
+
+    A rate that does not hold is measured twice; where the first does not, lower ones are tried.  Ctrl-C ends it with a
+    proposal from what was measured.
+    """
     sweeps = opened().sweeps
 
     def watch(event: Event) -> None:
@@ -116,6 +126,10 @@ def sweep(
         print_json({"sweep": finished, "plot": written})
     else:
         output.print(f"{finished.statement}\nplot: {written}", soft_wrap=True)
+        if finished.proposed_rps is not None:
+            output.print(f"next: tailor tune {application} --rate {finished.proposed_rps:g}", soft_wrap=True)
+    if finished.stopped:
+        raise typer.Exit(130)
 
 
 def _rate_line(step: Step) -> str:

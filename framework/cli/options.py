@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
@@ -33,11 +33,23 @@ def with_options(command: Command) -> Command:
     return command
 
 
-def request_of(application: Path, given: Mapping[str, Any]) -> TuneRequest:
-    """Return the request of what was typed.  Raises InputError."""
+def request_of(application: Path, given: Mapping[str, Any], named: Collection[str] = ()) -> TuneRequest:
+    """Return the request of what was typed.  ``named``: the options that were.  Raises InputError."""
     known = options_of(TuneRequest)
     values = {name: _value(known[name], typed) for name, typed in given.items()}
-    return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), "application": application})
+    stated = {"application": application, "given": frozenset(named)}
+    return TuneRequest(**{**values, **terminal.reduction(given["reduce"]), **stated})
+
+
+def typed_in(context: typer.Context, fields: Mapping[str, str] = MappingProxyType({})) -> frozenset[str]:
+    """Return the names of the options that stand on the command line.  ``fields``: parameter -> name in a request."""
+    typed = {name for name in context.params if _source(context, name) == "COMMANDLINE"}
+    return frozenset(fields.get(name, name) for name in typed)
+
+
+def _source(context: typer.Context, name: str) -> str:
+    source = context.get_parameter_source(name)
+    return "" if source is None else source.name
 
 
 def option_of(name: str) -> Any:

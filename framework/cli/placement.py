@@ -93,6 +93,7 @@ def profile(
 
 
 def place(
+    context: typer.Context,
     application: Application,
     profile: Annotated[
         Path | None,
@@ -109,7 +110,9 @@ def place(
     option: Annotated[list[str] | None, options.option_of("options")] = None,
     rate: Annotated[float | None, options.option_of("rate_rps")] = None,
     limits: Annotated[list[str] | None, options.option_of("limits")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s: a first look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A short profile, 6 pairs of 10 s, or as --pairs and --duration say.")
+    ] = False,
     testbed: Annotated[str, options.option_of("testbed")] = "auto",
     seed: Annotated[int, typer.Option(help="Of the arrivals and of the random placements.")] = 1,
     as_json: Json = False,
@@ -133,8 +136,9 @@ def place(
         testbed=testbed, pin=tuple(pin or ()), apart=tuple(apart or ()),
         options=terminal.values(option or [], "--option"), seed=seed, drift_every=0,
         only=tuple(sorted(attributes(measured))),
+        given=options.typed_in(context, {"duration": "window_s"}) | {"iterations", "minimal"},
     )  # fmt: skip
-    request = replace(quick_request(request), iterations=1, minimal=0) if quick else request
+    request = quick_request(request) if quick else request
     study = tailor.placements.propose(request)
     run_study(tailor, study.id, as_json)
     if not as_json:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
@@ -15,8 +16,26 @@ if TYPE_CHECKING:
     from framework.bootstrap.adapters import Opened
     from framework.use_cases.listing import Listed
 
+CLOSED = 141
+"""Exit code where the reader of standard output has gone (`tailor ... | head`): that of a program ended by SIGPIPE."""
+
+
+class Output(Console):
+    """A console whose program ends where nobody reads on."""
+
+    def on_broken_pipe(self) -> None:
+        nobody_reads()
+
+
 messages = Console(stderr=True, highlight=False)
-output = Console(highlight=False)
+output = Output(highlight=False)
+
+
+def nobody_reads() -> NoReturn:
+    """End the program as one whose reader has gone; what it deployed is removed on the way."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # else the interpreter would try to write the rest
+    raise SystemExit(CLOSED)
 
 
 def opened() -> Opened:
@@ -38,4 +57,8 @@ def print_json(document: Any) -> None:
     """Print one JSON document on standard output, whatever the terminal's width."""
     from framework.model.documents import encode
 
-    sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")
+    try:
+        sys.stdout.write(json.dumps(encode(document), indent=2, allow_nan=False) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nobody_reads()

@@ -71,7 +71,10 @@ def best(
     directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
     as_json: Json = False,
 ) -> None:
-    """Write the best configuration: compose file, mounted files, configuration and a diff against the default."""
+    """Write the best configuration: compose file, mounted files, configuration and a diff against the default.
+
+    The user's files that it needs are copied, so that the directory can be started on another machine.
+    """
     written = opened().results.export_best(study, directory)
     if as_json:
         print_json({"directory": directory, "files": written})

@@ -32,12 +32,13 @@ def register(app: typer.Typer) -> None:
 
 @options.with_options
 def tune(
+    context: typer.Context,
     application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
     as_json: Json = False,
     **given: Any,
 ) -> None:
     """Find a better configuration of an application, and prove it."""
-    request = options.request_of(application, given)
+    request = options.request_of(application, given, options.typed_in(context))
     if request.quick:
         request = quick_request(request)
     tailor = opened()

@@ -62,6 +62,7 @@ class Check:
     own: Path | None
     allowed: frozenset[str]
     variables: Variables
+    project: str = ""  # the user's own, after which compose names volumes and networks
     declared: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # section -> name -> its entry
     refused: dict[str, Refusal] = field(default_factory=dict)  # by place
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # kind -> names, in order

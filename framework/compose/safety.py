@@ -80,6 +80,7 @@ def admit(
 
 
 def _document(check: Check, compose: Mapping[str, Any]) -> dict[str, Any]:
+    check.project = str(compose.get("name") or "")
     for key, value in compose.items():
         if key in SECTIONS:
             check.declared[key] = _section(check, key, check.filled(value, key))
@@ -136,7 +137,7 @@ def _volume(check: Check, name: str, entry: Mapping[str, Any]) -> dict[str, Any]
         if key in ("labels", "external") or key.startswith("x-") or _nothing(value):
             continue
         if key == "name":
-            if not external:
+            if not external and value != f"{check.project}_{name}":
                 check.leave_out("names", f"the volume {name}")
         elif key != "driver" or value != "local":
             check.refuse(f"{place}.{key}", "the volumes of a study are plain ones of the engine")
@@ -157,7 +158,7 @@ def _network(check: Check, name: str, entry: Mapping[str, Any]) -> dict[str, Any
         if key == "internal":
             checked[key] = value is True or value == "true"
         elif key == "name":
-            if not external:
+            if not external and value != f"{check.project}_{name}":
                 check.leave_out("names", f"the network {name}")
         elif key in ("ipam", "enable_ipv6", "enable_ipv4"):
             check.leave_out("addresses", f"the network {name}")

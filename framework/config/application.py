@@ -60,6 +60,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
             tuple(quantity(name) for name in file.also),
         ),
         hooks=_hooks(document, file, services),
+        prepare_requests=_by_requests(file),
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
@@ -217,7 +218,17 @@ def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any
             allowed = "a compose service behind `profiles: [tailor]` (without it, it starts with the application)"
             raise document.error(key, entry.service, allowed)
         hooks[name] = Hook(entry.service, tuple(entry.command), float(entry.timeout_s))
+    if file.prepare == "hook" and "prepare" not in hooks:
+        raise document.error(("prepare",), "hook", "requests, none; or declare hooks.prepare")
+    if file.prepare in ("requests", "none"):
+        hooks.pop("prepare", None)
     return Hooks(**hooks)
+
+
+def _by_requests(file: ApplicationFile) -> bool:
+    """Return whether repetitions are prepared by the workload's requests, which only Tailor's generator can send."""
+    chosen = file.prepare or ("requests" if file.hooks.prepare is None else "hook")
+    return chosen == "requests" and file.load.generator == "tailor"
 
 
 def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> str:

@@ -217,6 +217,12 @@ class ApplicationFile(Strict):
         default_factory=list, description="further quantities to keep low: the study shows the Pareto set"
     )
     hooks: HooksEntry = HooksEntry()
+    prepare: Literal["hook", "requests", "none"] | None = Field(
+        None,
+        description="what precedes the warm-up of each repetition, unmeasured: hooks.prepare; the workload's own "
+        "requests, until they are answered and their latency settles, at most 15 s; or nothing. Default: the hook "
+        "where there is one, else the requests",
+    )
     limits: LimitsEntry = LimitsEntry()
 
     @model_validator(mode="after")

@@ -187,6 +187,7 @@ class Application:
     present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
+    prepare_requests: bool = False  # repetitions are prepared by the workload's own requests, without a hook
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
 
     def environment_of(self, service: str) -> Mapping[str, str]:

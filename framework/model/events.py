@@ -65,6 +65,14 @@ class WarmupLengthened(StoredEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestsPrepared(StoredEvent):
+    """The first repetition was prepared by the workload's requests, in so many parts, as all others will be."""
+
+    kind = "requests prepared"
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetFrozen(StoredEvent):
     """The time limit became a number of configurations."""
 

@@ -151,6 +151,7 @@ class StudyPlan:
     over: Literal["worst", "mean"] = "worst"  # the rates
     weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
+    prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 
     @property
     def measured_rates(self) -> tuple[float, ...]:
@@ -232,7 +233,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Steps of a sweep by rate.  ``knee_rps`` is the highest rate that held, None where none did."""
+    """Steps of a sweep by rate.  ``knee_rps`` is the highest rate that held, None where none did.
+
+    ``stopped``: it was ended before its end.
+    """
 
     application: str
     limit_ms: float
@@ -242,6 +246,7 @@ class Sweep:
     proposed_rps: float | None
     statement: str
     modelled: bool = False
+    stopped: bool = False
 
 
 def project_name(study: str) -> str:

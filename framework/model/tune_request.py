@@ -22,7 +22,10 @@ MOST_SMALLER = 3  # recommendations with fewer changes; each further one could p
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """A request for a study; None means the value of the application or of the protocol."""
+    """A request for a study; None means the value of the application or of the protocol.
+
+    ``given``: names of the options that somebody wrote, which a quick study leaves as they are.
+    """
 
     application: Path
     optimizer: Annotated[
@@ -129,7 +132,7 @@ class TuneRequest:
         bool,
         Option(
             "8 configurations, 2 x 10 s, 6 pairs and their small version: a first look, labelled so; on a model the "
-            "full protocol with 60",
+            "full protocol with 60; options that are given beside it win",
             "search",
             label="quick: a first look (8 configurations, 2 x 10 s, 6 pairs; on a model 60 in full)",
         ),
@@ -312,3 +315,4 @@ class TuneRequest:
         tuple[str, ...],
         Option("Two services that solvers of placements keep apart: service:service", "space", command="place"),
     ] = ()
+    given: frozenset[str] = field(default=frozenset(), compare=False)

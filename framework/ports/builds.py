@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+BUILT = "tailor-built/"
+"""Beginning of the names of images that Tailor builds because the compose file names none."""
+
 
 class Builds(Protocol):
-    """Names the images of services that are built.  No engine is needed."""
+    """Names the images of services that are built, for which no engine is needed, and removes those that were."""
 
     def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
         """Return the image's name, whose tag is a hash of all that it is built from.
 
         ``build``: as in the compose file; ``base``: where its relative paths start.  Raises InputError, FileError.
         """
+
+    def kept(self) -> Sequence[str]:
+        """Return the names of the images that were built here, by their label.  Raises TestbedUnavailable."""
+
+    def remove(self) -> Sequence[str]:
+        """Remove them but for those that a container uses; return the names of what was removed."""

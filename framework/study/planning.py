@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import framework
 from framework.config.bottlenecks_file import load_bottlenecks
@@ -43,41 +44,33 @@ from framework.placement.space import (
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
-# A first look works on a busy machine too: these limits allow disturbance that a full study rejects.
+# A first look: what it sets where nobody says otherwise.
+QUICK: Mapping[str, Any] = {
+    "iterations": 8, "repetitions": 2, "warmup_s": 3.0, "window_s": 10.0, "pairs": 6, "minimal": 1, "drift_every": 0,
+}  # fmt: skip
+# It works on a busy machine too: these limits allow disturbance that a full study rejects.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 QUICK_ON_MODEL = 60  # configurations
 MOST_RATES = 8  # of one study: each costs a warm-up and a window in every repetition
 
 
 def quick(request: TuneRequest) -> TuneRequest:
-    """Return the request as a quick study: a first look in about ten minutes, labelled wherever it is shown."""
-    limits = {**QUICK_LIMITS, **request.limits}
-    return replace(
-        request,
-        iterations=8,
-        repetitions=2,
-        warmup_s=3.0,
-        window_s=10.0,
-        pairs=6,
-        minimal=1,
-        drift_every=0,
-        quick=True,
-        limits=limits,
-    )
+    """Return the request as a quick study: a first look in about ten minutes, labelled wherever it is shown.
+
+    What the request says itself (``given``) stays.
+    """
+    values = {name: value for name, value in QUICK.items() if name not in request.given}
+    return replace(request, **values, quick=True, limits={**QUICK_LIMITS, **request.limits})
 
 
 def quick_on_model(request: TuneRequest) -> TuneRequest:
     """Return the request as a quick study on a model, where the full protocol with more configurations is quick too."""
     full = TuneRequest(request.application)
+    values = {name: getattr(full, name) for name in QUICK}
+    values |= {"iterations": QUICK_ON_MODEL, "drift_every": 0}  # a model does not drift
     return replace(
         request,
-        iterations=QUICK_ON_MODEL,
-        repetitions=full.repetitions,
-        warmup_s=full.warmup_s,
-        window_s=full.window_s,
-        pairs=full.pairs,
-        minimal=full.minimal,
-        drift_every=0,  # a model does not drift
+        **{name: value for name, value in values.items() if name not in request.given},
         quick=False,
         limits={name: limit for name, limit in request.limits.items() if QUICK_LIMITS.get(name) != limit},
     )
@@ -274,6 +267,7 @@ def study_plan(
         rates=request.rates,
         over=request.over,
         weights=request.weights,
+        prepare_requests=application.prepare_requests,
     )
 
 

@@ -6,11 +6,12 @@ The rate is chosen from the default configuration before tuning, at most 60 % of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from framework.bench import Bench
 from framework.controller import Controller
+from framework.errors import Interrupted
 from framework.model import Step, StudyPlan, Sweep, Trial
 from framework.model.events import RateMeasured
 from framework.model.study import TrialSpec
@@ -19,6 +20,8 @@ from optimizer.space import Configuration
 SHARE_OF_KNEE = 0.6
 ATTEMPTS = 2  # an overloaded application looks disturbed too, so a rate is not tried for long
 REFINEMENTS = 2  # bisections between the last rate that held and the first that did not
+LOWER_RATES = 3  # halvings of the first rate, where it does not hold
+DISTURBED = 3  # rates in a row that say nothing, after which higher ones are not tried
 
 
 def sweep(
@@ -32,7 +35,11 @@ def sweep(
     limit_ms: float,
     maximum_rps: float,
 ) -> Sweep:
-    """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up."""
+    """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up.
+
+    Stopped by Ctrl-C or a signal, it concludes from the rates that were measured; where there are none, it raises.
+    """
+    steps: list[Step] = []
 
     def measure(rate_rps: float) -> Step:
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
@@ -41,31 +48,71 @@ def sweep(
         bench.watch(RateMeasured(step))
         return step
 
-    steps = rising_steps(measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps)
-    return conclude(bench.application.name, limit_ms, steps, modelled=bench.testbed.modelled)
+    modelled, stopped = bench.testbed.modelled, False
+    try:
+        for step in rising_steps(
+            measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps, confirm=not modelled
+        ):
+            steps.append(step)
+    except (KeyboardInterrupt, Interrupted):
+        if not steps:
+            raise
+        stopped = True
+    return conclude(bench.application.name, limit_ms, steps, modelled=modelled, stopped=stopped)
 
 
 def rising_steps(
-    measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float
-) -> list[Step]:
-    """Measure steps at rising rates until one does not hold, then between it and the last that held."""
-    steps = []
-    rate = start_rps
-    while rate <= maximum_rps:
-        steps.append(measure(rate))
-        if steps[-1].holds is False:
-            break
+    measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float, confirm: bool = False
+) -> Iterator[Step]:
+    """Yield steps at rising rates until one does not hold, then between it and the last that held.
+
+    ``confirm``: a rate that does not hold is measured again, and counts as not holding only where it fails twice: one
+    bad window of a shared machine is no knee.  Where the first rate does not hold, lower ones are tried.
+    """
+
+    def measured(rate_rps: float) -> Step:
+        step = measure(rate_rps)
+        if step.holds is False and confirm:
+            again = measure(rate_rps)
+            return step if again.holds is None else again
+        return step
+
+    rate, highest, disturbed = start_rps, None, 0
+    while rate <= maximum_rps and disturbed < DISTURBED:
+        step = measured(rate)
+        yield step
+        if step.holds is False:
+            yield from _falling(measured, rate) if highest is None else _between(measured, highest, rate)
+            return
+        disturbed = disturbed + 1 if step.holds is None else 0
+        highest = rate if step.holds else highest
         rate = round(rate * factor, 1)
-    sustained = [step.rate_rps for step in steps if step.holds]
-    if sustained and steps[-1].holds is False:
-        below, above = sustained[-1], steps[-1].rate_rps
-        for _ in range(REFINEMENTS):
-            middle = round((below + above) / 2, 1)
-            steps.append(measure(middle))
-            if steps[-1].holds is None:  # disturbed: it says nothing of this rate, nor of those around it
-                break
-            below, above = (middle, above) if steps[-1].holds else (below, middle)
-    return steps
+
+
+def _falling(measure: Callable[[float], Step], above: float) -> Iterator[Step]:
+    """Yield steps at halves of a rate that did not hold until one holds, then between the two."""
+    for _ in range(LOWER_RATES):
+        rate = round(above / 2, 1)
+        if rate < 1:
+            return
+        step = measure(rate)
+        yield step
+        if step.holds:
+            yield from _between(measure, rate, above)
+        if step.holds is not False:
+            return
+        above = rate
+
+
+def _between(measure: Callable[[float], Step], below: float, above: float) -> Iterator[Step]:
+    """Yield bisections between a rate that held and one that did not."""
+    for _ in range(REFINEMENTS):
+        middle = round((below + above) / 2, 1)
+        step = measure(middle)
+        yield step
+        if step.holds is None:  # disturbed: it says nothing of this rate, nor of those around it
+            return
+        below, above = (middle, above) if step.holds else (below, middle)
 
 
 def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
@@ -79,19 +126,43 @@ def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
     return Step(rate_rps, p95, holds, reason)
 
 
-def conclude(application: str, limit_ms: float, steps: Sequence[Step], *, modelled: bool = False) -> Sweep:
-    """Return the sweep with its knee and the proposed rate [requests/s], at most 60 % of the knee."""
+def conclude(
+    application: str, limit_ms: float, steps: Sequence[Step], *, modelled: bool = False, stopped: bool = False
+) -> Sweep:
+    """Return the sweep with its knee and the proposed rate [requests/s], at most 60 % of the knee.
+
+    ``stopped``: before its end; the proposal is then one from the rates that were measured.
+    """
     ordered = tuple(sorted(steps, key=lambda step: step.rate_rps))
     sustained = [step.rate_rps for step in ordered if step.holds]
-    passed = any(step.holds is False for step in ordered)
-    prefix = "modelled: " if modelled else ""
+    failed = [step.rate_rps for step in ordered if step.holds is False]
+    prefix = ("modelled: " if modelled else "") + ("stopped before its end: " if stopped else "")
     if not sustained:
-        statement = f"{prefix}no rate held; at {ordered[0].rate_rps:g} requests/s: {ordered[0].reason}"
-        return Sweep(application, limit_ms, ordered, None, passed, None, statement, modelled)
+        statement = f"{prefix}no rate held; {_why_none(ordered, limit_ms)}"
+        return Sweep(application, limit_ms, ordered, None, bool(failed), None, statement, modelled, stopped)
     knee = max(sustained)
-    proposed = float(int(SHARE_OF_KNEE * knee))
-    result = "the knee is at" if passed else "no knee found; the highest rate tried is"
+    proposed = _whole(SHARE_OF_KNEE * knee)
+    above = any(rate > knee for rate in failed)
+    result = "the knee is at" if above else "no knee found; the highest rate that held is"
     statement = (
         f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
     )
-    return Sweep(application, limit_ms, ordered, knee, passed, proposed, statement, modelled)
+    return Sweep(application, limit_ms, ordered, knee, bool(failed), proposed, statement, modelled, stopped)
+
+
+def _whole(rate_rps: float) -> float:
+    """Round a rate down to a whole number, where that leaves something of it."""
+    return float(int(rate_rps)) if rate_rps >= 10 else round(rate_rps, 1)
+
+
+def _why_none(steps: Sequence[Step], limit_ms: float) -> str:
+    """Say why no rate of a sweep held, and what to do."""
+    if all(step.holds is None for step in steps):
+        return f"every window was disturbed ({steps[0].reason}): quieten the machine, or widen that limit"
+    lowest = next(step for step in steps if step.holds is False)
+    if lowest.p95 is None:
+        return f"at {lowest.rate_rps:g} requests/s: {lowest.reason}; begin at a lower rate"
+    return (
+        f"at {lowest.rate_rps:g} requests/s p95 is {lowest.p95.value:.0f} ms already: allow more than "
+        f"{limit_ms:g} ms, or begin at a lower rate"
+    )

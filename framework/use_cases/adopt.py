@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +25,6 @@ from framework.config.writing import write_text
 from framework.errors import FileError, InputError, LoadFailed, MeasurementInvalid, MissingPrerequisite, TrialFailed
 from framework.model import (
     Application,
-    Deployment,
     LoadPlan,
     Objective,
     Running,
@@ -34,10 +35,11 @@ from framework.model import (
 )
 from framework.ports.compose import ComposeSource
 from framework.ports.testbed import Prover
+from framework.preparation import answered, sender
 from framework.report.adopt_page import adopt_page
+from framework.study.locks import process_lock
 from optimizer.space import Configuration, SearchSpace
 
-PROJECT = "tailor-init"
 PAGE = "understood.html"
 RATE_RPS, SECONDS = 2.0, 3.0  # of the requests that prove the entry
 
@@ -85,6 +87,15 @@ def write(request: AdoptRequest, proposal: Proposal, proof: Proof | None = None)
     )
 
 
+def remove(written: Sequence[Path]) -> None:
+    """Remove files that were written, and their directory where nothing else is in it."""
+    for path in written:
+        path.unlink(missing_ok=True)
+    for directory in {path.parent for path in written}:
+        with suppress(OSError):  # something else is in it
+            directory.rmdir()
+
+
 def write_page(request: AdoptRequest, proposal: Proposal, proof: Proof | None) -> Path:
     """Write what was understood and proven as one HTML page.  Raises InputError."""
     return write_text(request.target / PAGE, adopt_page(proposal, proof))
@@ -104,23 +115,33 @@ def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
     prover = kind.prover(types)
     prover.check(application)
     application = backends.application(directory)  # its images are here now, and say more
-    machine = prover.machine()
+    project = project_of(backends.home)
+    with process_lock(backends.home, project):  # by which `tailor clean` knows what a killed one left
+        prover.clean(project, data=True)
+        try:
+            return _proven(backends, application, types, _Trying(prover, application, types, project, progress))
+        finally:
+            prover.clean(project, data=True)
+
+
+def project_of(home: Path) -> str:
+    """Return the compose project of the first deployments, which is another one in every TAILOR_HOME."""
+    return f"tailor-init-{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
+
+
+def _proven(backends: Backends, application: Application, types: Mapping[str, ServiceType], trying: _Trying) -> Proof:
+    machine = trying.prover.machine()
     try:
         space = search_space(
             application, load_service_types(backends.spaces), cores=machine.cores, memory_mib=machine.memory_mib
         )
     except InputError:
         space = SearchSpace([])
-    try:
-        began = time.monotonic()
-        running, told = _deployed(prover, application, types, space.default(), progress)
-        ready_s = time.monotonic() - began
-        requests, failed, spans, problem = _requests(backends, application, running, progress)
-        baseline = baseline_of(space, told)
-        knobs = _tried(prover, application, types, space, progress)
-        return Proof(tuple(knobs), baseline, requests, failed, problem, spans, ready_s)
-    finally:
-        prover.clean(PROJECT, data=True)
+    began = time.monotonic()
+    running, told = trying.deployed(space.default())
+    ready_s = time.monotonic() - began
+    requests, failed, spans, problem = _requests(backends, application, running, trying.progress)
+    return Proof(tuple(_tried(trying, space)), baseline_of(space, told), requests, failed, problem, spans, ready_s)
 
 
 def _described(backends: Backends, request: AdoptRequest) -> Application:
@@ -168,23 +189,23 @@ def _name(directory: Path) -> str:
 # --------------------------------------------------------------------------- the proof
 
 
-def _deployed(
-    prover: Prover,
-    application: Application,
-    types: Mapping[str, ServiceType],
-    configuration: Configuration,
-    progress: Progress,
-) -> tuple[Running, Mapping[str, Told]]:
-    """Deploy, whatever the servers tell afterwards; return it with what they tell."""
-    wanted = _rendered(application, types, configuration)
-    running = prover.deploy(replace(wanted, expectations=()), progress)
-    progress("asking every server for its values")
-    return running, prover.values(running, wanted.expectations)
+@dataclass(frozen=True, slots=True)
+class _Trying:
+    """The deployments of a proof."""
 
+    prover: Prover
+    application: Application
+    types: Mapping[str, ServiceType]
+    project: str
+    progress: Progress
 
-def _rendered(application: Application, types: Mapping[str, ServiceType], configuration: Configuration) -> Deployment:
-    labels = {"tailor.application": application.name}
-    return render(application, types, configuration, project=PROJECT, labels=labels)
+    def deployed(self, configuration: Configuration) -> tuple[Running, Mapping[str, Told]]:
+        """Deploy, whatever the servers tell afterwards; return it with what they tell."""
+        labels = {"tailor.application": self.application.name}
+        wanted = render(self.application, self.types, configuration, project=self.project, labels=labels)
+        running = self.prover.deploy(replace(wanted, expectations=()), self.progress)
+        self.progress("asking every server for its values")
+        return running, self.prover.values(running, wanted.expectations)
 
 
 def _requests(
@@ -194,8 +215,9 @@ def _requests(
     rig = backends.kinds[0].open(application, {})
     progress(f"sending requests to {application.workload.target}")
     plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.tracing is not None)
+    send = sender(rig.load, running, lambda: rig.testbed.usage(running), progress)
     try:
-        load = rig.load.run(plan, running, lambda: rig.testbed.usage(running), progress)
+        load = answered(send, plan, backends.clock)
         spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.tracing is not None else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)
@@ -204,13 +226,7 @@ def _requests(
     return len(load.ok), failed, spans, reasons
 
 
-def _tried(
-    prover: Prover,
-    application: Application,
-    types: Mapping[str, ServiceType],
-    space: SearchSpace,
-    progress: Progress,
-) -> list[Knob]:
+def _tried(trying: _Trying, space: SearchSpace) -> list[Knob]:
     """Try another value of every parameter: all at once; service by service where that does not start; then singly."""
     default = space.default()
     names = [parameter.name for parameter in space.tuned]
@@ -220,11 +236,11 @@ def _tried(
         group = groups.pop(0)
         other = space.canonical({**default, **{name: others_of(space)[name] for name in group}})
         changed = {name: other[name] for name in group}
-        progress(f"trying other values of {len(group)} parameters")
+        trying.progress(f"trying other values of {', '.join(group) if len(group) < 3 else f'{len(group)} parameters'}")
         try:
             if not space.is_feasible(other):
                 raise InputError("these values break a constraint of the application")
-            _, told = _deployed(prover, application, types, other, progress)
+            _, told = trying.deployed(other)
         except (TrialFailed, InputError) as error:
             if len(group) == 1:
                 knobs[group[0]] = Knob(group[0], default[group[0]], changed[group[0]], "refused", _first_line(error))

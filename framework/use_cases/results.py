@@ -54,8 +54,11 @@ class Results:
         path = path or self._home / "reports" / f"{study.id}.html"
         return write_text(path, self.page(study))
 
-    def export_best(self, study_id: str, directory: Path) -> Sequence[str]:
-        """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound."""
+    def export_best(self, study_id: str, directory: Path, *, whole: bool = True) -> Sequence[str]:
+        """Write the best configuration, ready to deploy; returns the files' names.  Raises InputError, NotFound.
+
+        ``whole``: with copies of the application's own files that it needs.
+        """
         study = self._store.get(study_id)
         needs_application(study, self._home)
         summary = self.summary(study, with_model=False)
@@ -67,4 +70,6 @@ class Results:
         types, dependent = self._catalogue.service_types(), space.dependents.texts
         lines = lines_as_text(summary.recommended)
         name = display_name(study)
-        return export(application, types, space.default(), best.configuration, name, directory, dependent, lines)
+        return export(
+            application, types, space.default(), best.configuration, name, directory, dependent, lines, whole=whole
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from framework.bench import Backends, Bench, Watch
 from framework.config.writing import write_text
-from framework.errors import FieldName, InputError
+from framework.errors import FieldName, InputError, Interrupted
 from framework.model import Sweep, TuneRequest
 from framework.model.events import SweepFinished
 from framework.report.plots import sweep_plot
@@ -78,7 +78,10 @@ class Sweeps:
             self._backends.store.add_event(study.id, SweepFinished(finished))
             return finished
 
-        return self._runner.on_bench(study, watch, steps)
+        try:
+            return self._runner.on_bench(study, watch, steps)
+        except Interrupted as error:
+            raise Interrupted("the sweep was stopped before its first rate was measured") from error
 
     def plot(self, sweep: Sweep, path: Path | None = None) -> Path:
         """Draw a sweep; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""

@@ -260,7 +260,7 @@ class Twins:
             holds = quantities["p95"].value <= limit_ms
             return Step(rate, quantities["p95"], holds, "" if holds else f"p95 above {limit_ms:g} ms")
 
-        steps = rising_steps(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS)
+        steps = list(rising_steps(measure, start_rps=20.0, factor=SWEEP_FACTOR, maximum_rps=HIGHEST_RPS))
         return conclude(application, limit_ms, steps, modelled=True)
 
 

@@ -13,9 +13,10 @@ from framework.compose.completed import completed
 from framework.config.application import load_application
 from framework.config.knowledge import built_in_directory, load_service_types, resolved
 from framework.config.space import search_space
-from framework.errors import DeploymentFailed, MissingPrerequisite
+from framework.errors import DeploymentFailed, InputError, MissingPrerequisite
 from framework.model import Application, Deployment, Running
-from framework.testbeds.docker.builds import DockerBuilds
+from framework.testbeds.docker import probes
+from framework.testbeds.docker.builds import OWNER, DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.image_reader import DockerImages
@@ -214,3 +215,34 @@ def test_without_a_read_back_a_value_counts_as_passed(own: Own) -> None:
     )
     assert own.deploy(application).passed == ()
     assert own.deploy(application, cache__hz=50, cache__arena=2).passed == ("cache.hz", "cache.arena")
+
+
+def test_a_service_that_nobody_knows_is_ready_when_it_listens(own: Own) -> None:
+    application = own.write(
+        "services:\n"
+        "  web: {image: 'nginx:1.22'}\n"
+        "  slow: {image: 'redis:7.0', entrypoint: [sh, -c, 'sleep 3; exec redis-server --protected-mode no']}\n"
+        "  worker: {image: 'redis:7.0', entrypoint: [sh, -c, 'sleep 1000']}\n"
+        "  cache: {image: 'redis:7.0'}\n"
+    )
+    running = own.deploy(application)
+    assert probes.listens(Engine(), running.containers["slow"].id)
+    assert not probes.listens(Engine(), running.containers["worker"].id)
+    assert 3.0 <= running.phases["healthy"] < 25.0, "a worker with the image of a server is waited for a while only"
+
+
+def test_images_that_were_built_are_removed_when_asked_to(own: Own) -> None:
+    (own.directory / "src").mkdir()
+    (own.directory / "src" / "Dockerfile").write_text(f"FROM redis:7.0\nENV PROJECT={own.projects[0]}\n")
+    application = own.write("services:\n  web: {image: 'nginx:1.22'}\n  cache: {build: src, command: [redis-server]}\n")
+    image = application.compose["services"]["cache"]["image"]
+    running = own.deploy(application)
+    assert not running.containers["cache"].standin, "it is built on one"
+    assert image in DockerBuilds().kept()
+    assert not Engine().remove_image(image, OWNER), "a container uses it"
+    own.testbed.clean(own.projects[0])
+    assert Engine().remove_image(image, OWNER)
+    assert image not in DockerBuilds().kept()
+    with pytest.raises(InputError, match=r"was not made for tailor\.built=true"):
+        Engine().remove_image("redis:7.0", OWNER)
+    assert Engine().image("redis:7.0") is not None

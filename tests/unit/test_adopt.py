@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from framework.model import Application, ImageFacts, Objective, Service, Told, W
 from framework.ports.compose import ComposeSource
 from optimizer.space import Condition, Configuration, Parameter, SearchSpace
 
+ROOT = Path(__file__).parents[2]
 SHOP = """\
 services:
   frontend: {image: 'nginx:1.25', ports: ['8080:80'], depends_on: [api]}
@@ -104,7 +106,19 @@ def test_roles_calls_and_entry(tmp_path: Path) -> None:
     assert (proposal.entry.service, proposal.entry.port, proposal.entry.certain) == ("frontend", 80, False)
     assert proposal.left_out == ("loadgenerator", "grafana")
     assert proposal.jaeger == "jaeger"
-    assert any("frontend" in doubt for doubt in proposal.doubts), "admin publishes a port too"
+    assert any("frontend (" in doubt and "as it is of admin)" in doubt for doubt in proposal.doubts)
+
+
+def test_the_name_of_a_user_or_a_database_is_no_call(tmp_path: Path) -> None:
+    text = (
+        "services:\n  shop: {image: me/shop, ports: ['80:80'], environment: {DB_HOST: db}}\n"
+        "  db: {image: 'postgres:16', environment: {POSTGRES_USER: shop, POSTGRES_DB: shop, POSTGRES_PASSWORD: shop}}\n"
+    )
+    proposal = proposed(tmp_path, text)
+    assert proposal.parts["db"].calls == ()
+    assert proposal.parts["shop"].calls == ("db",)
+    assert proposal.entry is not None
+    assert proposal.entry.certain
 
 
 def test_one_published_port_leaves_no_doubt(tmp_path: Path) -> None:
@@ -127,12 +141,43 @@ def test_the_files_that_are_written_can_be_read(tmp_path: Path) -> None:
     (target / "workload.yaml").write_text(workload_text(proposal))
     application = load_application(target)
     assert {s.name: s.type for s in application.services if s.type} == {
-        "frontend": "nginx", "db": "postgresql", "cache": "redis",
+        "frontend": "nginx", "db": "postgresql", "cache": "redis", "jaeger": "jaeger",
     }  # fmt: skip
+    assert application.hosts == ("local",)
     assert application.workload.target == "http://frontend:80"
     assert "grafana" not in application.compose["services"]
     assert application.tracing is not None
     assert application.base == tmp_path
+
+
+def test_reasons_are_comments_whatever_stands_before_them(tmp_path: Path) -> None:
+    long = "a-service-with-a-name-that-nearly-fills-the-line-of-a-file"
+    text = f"services: {{{long}: {{image: 'nginx:1.25', ports: ['80:80']}}, b: {{image: 'redis:7'}}}}\n"
+    lines = application_text(proposed(tmp_path, text), ["compose.yaml"], [], []).splitlines()
+    assert all("  # " in line for line in lines if "certain: " in line)
+    assert f"  {long}: {{type: nginx}}  # certain: its image is nginx:1.25" in lines
+
+
+def test_the_social_network_is_understood_from_its_compose_file_alone(tmp_path: Path) -> None:
+    ours = ROOT / "apps" / "social-network"
+    shutil.copytree(ours, tmp_path / "shop", ignore=lambda where, names: ["application.yaml", "internal", "cmd"])
+    compose = tmp_path / "shop" / "compose.yaml"
+    proposal = proposed(tmp_path, compose.read_text())
+    target = tmp_path / "shop" / "tailor"
+    target.mkdir()
+    (target / "application.yaml").write_text(application_text(proposal, ["../compose.yaml"], [], []))
+    (target / "workload.yaml").write_text(workload_text(proposal))
+    understood, known = load_application(target), load_application(ours)
+    for field in ("hosts", "entry"):
+        assert getattr(understood, field) == getattr(known, field)
+    assert understood.workload.target == known.workload.target
+    assert understood.tracing is not None
+    assert known.tracing is not None
+    assert understood.tracing.service == known.tracing.service
+    assert understood.hooks == known.hooks
+    assert [(s.name, s.type, s.host, s.tuned) for s in understood.services if s.type] == [
+        (s.name, s.type, s.host, s.tuned) for s in known.services if s.type
+    ]
 
 
 # --------------------------------------------------------------------------- workloads

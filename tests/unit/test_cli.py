@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from framework.cli.session import CLOSED
+
 ROOT = Path(__file__).resolve().parents[2]
 TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
 
@@ -55,3 +57,24 @@ def test_bad_input_is_one_clear_message(tmp_path: Path, arguments: list[str], sa
     assert done.returncode == (6 if arguments[0] == "compare" and len(arguments) > 1 else 2), said
     assert "Traceback" not in said
     assert says in said
+
+
+@pytest.mark.parametrize("arguments", [["optimizers"], ["init", "--no-proof", "shop"], ["init", "--json", "shop"]])
+def test_a_reader_that_goes_away_is_no_bug(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "compose.yaml").write_text("services: {web: {image: 'nginx:1.22', ports: [80]}}\n")
+    environment = {
+        "TAILOR_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT),
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+    }  # fmt: skip
+    with subprocess.Popen(
+        [*TAILOR, *arguments], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == CLOSED, said
+    assert "Traceback" not in said
+    assert "Exception" not in said

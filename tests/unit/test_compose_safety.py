@@ -197,6 +197,12 @@ def test_what_a_study_goes_without_is_said_once(tmp_path: Path) -> None:
     assert any("the network n, the volume v" in text for text in answer.left_out)
 
 
+def test_a_name_that_compose_gives_by_itself_is_not_worth_a_note(tmp_path: Path) -> None:
+    names = {"volumes": {"v": {"name": "shop_v"}}, "networks": {"default": {"name": "shop_default"}}}
+    assert admitted({"name": "shop", "services": {}, **names}, tmp_path).notes == ()
+    assert len(admitted({"name": "other", "services": {}, **names}, tmp_path).notes) == 1
+
+
 def test_mounts_are_read_only_or_copies(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "conf").write_text("x")

@@ -42,6 +42,7 @@ from framework.model.events import (
     RateMeasured,
     RepetitionFinished,
     ReplayDiverged,
+    RequestsPrepared,
     SearchStopped,
     SmallerFound,
     SmallRecommended,
@@ -103,6 +104,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
     (StateChanged(StudyState.PAUSED, "interrupted"), "state", {"state": "paused", "message": "interrupted"}),
     (NotesGiven(("one", "two")), "notes", {"notes": ["one", "two"]}),
     (WarmupLengthened(12.0), "plan changed", {"why": "warm-up", "warmup_s": 12.0}),
+    (RequestsPrepared(2), "requests prepared", {"parts": 2}),
     (BudgetFrozen(7), "plan changed", {"why": "time limit", "iterations": 7}),
     (SearchStopped(END), "plan changed", {"why": "gain", "trials": 12, "gain": 0.003, "noise": 0.019}),
     (SpaceReduced(CUT), "plan changed", {"why": "reduction"}),
@@ -130,6 +132,7 @@ STORED: tuple[tuple[StoredEvent, str, dict[str, Any]], ...] = (
                 "proposed_rps": None,
                 "statement": "no rate held",
                 "modelled": False,
+                "stopped": False,
             }
         },
     ),

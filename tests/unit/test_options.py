@@ -32,7 +32,7 @@ APPLICATION = Path("apps/none")
 
 
 def test_every_field_of_a_request_but_the_application_is_declared() -> None:
-    assert [field.name for field in fields(TuneRequest)] == ["application", *DECLARED]
+    assert [field.name for field in fields(TuneRequest)] == ["application", *DECLARED, "given"]
 
 
 @pytest.mark.parametrize("declared", DECLARED.values(), ids=lambda declared: declared.name)
@@ -138,6 +138,16 @@ def test_nothing_typed_is_the_declared_default() -> None:
 )
 def test_what_is_typed_becomes_the_fields_of_a_request(arguments: tuple[str, ...], changes: dict[str, Any]) -> None:
     assert typed(*arguments) == replace(TuneRequest(APPLICATION), **changes)
+
+
+def test_what_is_typed_is_known_to_be_given() -> None:
+    context = tune().make_context("tune", ["apps/none", "--quick", "--iterations", "15", "--duration", "20s"])
+    assert options.typed_in(context) == {"application", "quick", "iterations", "window_s"}
+
+
+def test_a_body_says_which_options_are_given() -> None:
+    body = NewStudy.model_validate({"application": "none", "iterations": 4, "pairs": 10})
+    assert body.request(APPLICATION, pytest.fail).given == {"iterations"}
 
 
 def test_a_duration_needs_its_unit() -> None:

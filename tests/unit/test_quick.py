@@ -26,3 +26,16 @@ def test_modelled(tmp_path: Path) -> None:
     assert (plan.quick, plan.iterations) == (False, QUICK_ON_MODEL)
     assert (plan.repetitions, plan.window_s, plan.pairs) == (full.repetitions, full.window_s, full.pairs)
     assert plan.limits == {"errors": 0.5}
+
+
+def test_what_is_given_wins(tmp_path: Path) -> None:
+    asked = TuneRequest(
+        SLICE, iterations=15, pairs=12, window_s=20.0, given=frozenset({"iterations", "pairs", "window_s"})
+    )
+    for modelled in (False, True):
+        machine = PretendMachine(VirtualClock(), larger_is_faster, modelled=modelled)
+        (tmp_path / str(modelled)).mkdir()
+        tailor, _ = pretend_tailor(tmp_path / str(modelled), machine)
+        plan = tailor.studies.prepared(quick(asked)).plan
+        assert (plan.iterations, plan.pairs, plan.window_s) == (15, 12, 20.0)
+        assert plan.repetitions == (3 if modelled else 2)

@@ -1,6 +1,7 @@
 """Images built from an application's own sources, tagged by a hash of all that they are built from.
 
 Docker's own command builds them.  An image that is here already is not built again; other tags are never touched.
+They bear a label, by which `tailor clean --images` removes them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from docker.utils import exclude_paths
 
 from framework.config.reading import open_regular, read_text
 from framework.errors import InputError, MissingPrerequisite
+from framework.ports.builds import BUILT
 from framework.ports.testbed import Progress
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.owner import Owner
 
-BUILT = "tailor-built/"
+OWNER = Owner("tailor.built", "true")
 LIMIT_S = 3600.0
 ALLOWED = frozenset({"context", "dockerfile", "args", "target", "labels", "no_cache", "pull", "platforms", "tags"})
 LAST_LINES = 25
@@ -63,6 +67,10 @@ class Build:
             str(given.get("target") or ""),
         )
 
+    def is_inside(self, roots: Sequence[Path]) -> bool:
+        """Return whether its sources lie below one of these directories."""
+        return any(self.context.resolve().is_relative_to(root.resolve()) for root in roots)
+
     def digest(self) -> str:
         """Hash the definition and the files of the context, without those of .dockerignore; 12 hex digits."""
         if not self.context.is_dir():
@@ -90,18 +98,35 @@ class Build:
 
     def command(self, image: str) -> list[str]:
         """Return the command that builds the image."""
-        words = ["docker", "build", "-t", image, "-f", str(self.context / self.dockerfile)]
+        words = ["docker", "build", "-t", image, "--label", str(OWNER), "-f", str(self.context / self.dockerfile)]
         for name, value in self.arguments:
             words += ["--build-arg", f"{name}={value}"]
         return [*words, *(("--target", self.target) if self.target else ()), str(self.context)]
 
 
+def is_built(image: str) -> bool:
+    """Return whether an image's name is one that Tailor gave it, because the compose file names none."""
+    return image.startswith(BUILT)
+
+
 class DockerBuilds:
-    """Names images by their content; implements ``framework.ports.builds.Builds``."""
+    """Names images by their content, and removes them; implements ``framework.ports.builds.Builds``."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine or Engine()
 
     def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
         """Return ``tailor-built/<application>-<service>:<hash>``; see the port."""
         return f"{BUILT}{application}-{service}".lower() + f":{Build.of(service, build, base).digest()}"
+
+    def kept(self) -> Sequence[str]:
+        """Return the names of the images that were built here; see the port."""
+        names = {name for image in self._engine.images(str(OWNER)) for name in image.get("RepoTags") or ()}
+        return sorted(name for name in names if name.startswith(BUILT))
+
+    def remove(self) -> Sequence[str]:
+        """Remove those that no container uses; see the port."""
+        return [name for name in self.kept() if self._engine.remove_image(name, OWNER)]
 
 
 def build_missing(
@@ -113,8 +138,7 @@ def build_missing(
     Raises InputError for sources elsewhere, MissingPrerequisite, with the last lines, where a build fails.
     """
     for service, (image, build) in wanted.items():
-        inside = any(build.context.resolve().is_relative_to(root.resolve()) for root in roots)
-        if not inside and str(build.context) not in allowed:
+        if not build.is_inside(roots) and str(build.context) not in allowed:
             raise InputError(
                 f"services.{service}.build: found {str(build.context)!r}; allowed: a directory below "
                 f"{', '.join(map(str, roots))}"

@@ -69,9 +69,9 @@ def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
         volumes=ours,
         holders={key: tuple(n for n, body in services.items() if key in _mounted(body)) for key in ours},
         needs={name: tuple(body.get("depends_on") or ()) for name, body in services.items()},
-        finite=frozenset(name for body in services.values() for name in _completed(body))
+        finite=frozenset(name for body in services.values() for name in completed_first(body))
         | frozenset(name for name, body in services.items() if name not in lasting_services and _may_end(body)),
-        restarted=frozenset(name for name, body in services.items() if _restarts(body)),
+        restarted=frozenset(name for name, body in services.items() if is_restarted(body)),
         replicas={name: count for name, body in services.items() if (count := _replicas(body)) != 1},
         labels=lasting,
         data=admitted.data,
@@ -115,7 +115,7 @@ def _mounted(body: Mapping[str, Any]) -> list[str]:
     return [str(mount.get("source", "")) for mount in body.get("volumes") or [] if mount["type"] == "volume"]
 
 
-def _restarts(body: Mapping[str, Any]) -> bool:
+def is_restarted(body: Mapping[str, Any]) -> bool:
     """Return whether the engine starts a service's container again after it failed."""
     policy = str(body.get("restart") or "no")
     condition = ((body.get("deploy") or {}).get("restart_policy") or {}).get("condition")
@@ -124,7 +124,7 @@ def _restarts(body: Mapping[str, Any]) -> bool:
 
 def _may_end(body: Mapping[str, Any]) -> bool:
     """Return whether a service may be a one-shot: nothing restarts it, and it neither listens nor is asked."""
-    return not (_restarts(body) or body.get("expose") or body.get("healthcheck"))
+    return not (is_restarted(body) or body.get("expose") or body.get("healthcheck"))
 
 
 def _replicas(body: Mapping[str, Any]) -> int:
@@ -133,7 +133,7 @@ def _replicas(body: Mapping[str, Any]) -> int:
     return int(wanted) if str(wanted).isdigit() else 1
 
 
-def _completed(body: Mapping[str, Any]) -> list[str]:
+def completed_first(body: Mapping[str, Any]) -> list[str]:
     """Return the services that a service waits for to complete."""
     needs = body.get("depends_on")
     if not isinstance(needs, Mapping):

@@ -6,10 +6,9 @@ nothing that Tailor did not make is touched, whatever its name.
 
 from __future__ import annotations
 
-import io
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +21,12 @@ import docker.types
 
 from framework.errors import DeploymentFailed, InputError
 from framework.testbeds.docker.connection import ATTEMPTS, PAUSE_S, Connection, in_parallel
+from framework.testbeds.docker.exec_output import exit_code, frames
 from framework.testbeds.docker.listed import Listed, listed
 from framework.testbeds.docker.owner import Owner
 
 _USERS = re.compile(r"volume is in use - \[([0-9a-f, ]+)\]")
 
-EXIT_POLLS, EXIT_POLL_S = 100, 0.05  # for the exit code of a command that has closed its output
 VOLUME_ATTEMPTS = 10  # a container whose creation was cut off shows up within a second or two
 FIRST_SOUND = 28  # the engine's first major version that counts endpoints right
 NETWORK_ATTEMPTS = 5  # an endpoint whose creation was cut off goes within a second or two
@@ -82,11 +81,11 @@ class Engine:
             process = api.exec_create(container, list(command))["Id"]
             stream: Any = api.exec_start(process, socket=True)
             try:  # read here: the SDK leaves the connection open, and loses what came with the headers (its issue 3332)
-                output = b"".join(_frames(stream._response.raw._fp.fp))
+                output = b"".join(frames(stream._response.raw._fp.fp))
             finally:
                 stream._response.close()
                 stream.close()
-            return _exit_code(api, process), output.decode(errors="replace")
+            return exit_code(api, process), output.decode(errors="replace")
 
         answer = self._ask(f"run {command[0]} in a container", run)
         if answer is None:
@@ -110,6 +109,26 @@ class Engine:
         except DeploymentFailed as error:
             return error.reason
         return "" if self.image(name) is not None else "not found in its registry"
+
+    def images(self, label: str) -> list[Mapping[str, Any]]:
+        """List the images with ``label`` ("key" or "key=value")."""
+        return self._ask("list images", lambda api: api.images(filters={"label": label})) or []
+
+    def remove_image(self, name: str, owner: Owner) -> bool:
+        """Remove the image of this name and nothing that it was built on; False: it is in use, or there is none.
+
+        Raises InputError where it is not ``owner``'s.
+        """
+        about = self.image(name)
+        if about is None:
+            return False
+        if not owner.owns((about.get("Config") or {}).get("Labels")):
+            raise _not_owned("image", name, owner)
+        try:
+            self._ask(f"remove image {name}", lambda api: api.remove_image(name, noprune=True) or True)
+        except DeploymentFailed:  # a container uses it
+            return False
+        return True
 
     # ------------------------------------------------------------------ containers
 
@@ -369,19 +388,3 @@ def _detach(api: docker.APIClient, container: str, network: str) -> None:
 def _not_owned(what: str, name: str, owner: Owner) -> InputError:
     """Return an InputError: no configuration is at fault, and trying again does not help."""
     return InputError(f"the {what} {name} was not made for {owner}, and is left alone; rename it, or remove it")
-
-
-def _frames(reader: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the parts of a command's output: before each are eight bytes, the last four of which are its length."""
-    while len(header := reader.read(8)) == 8:
-        yield reader.read(int.from_bytes(header[4:], "big"))
-
-
-def _exit_code(api: docker.APIClient, process: str) -> int:
-    """Return the exit code of a command whose output has ended; the command itself may end a moment later."""
-    for _ in range(EXIT_POLLS):
-        about = api.exec_inspect(process)
-        if about["ExitCode"] is not None:
-            return int(about["ExitCode"])
-        time.sleep(EXIT_POLL_S)
-    raise DeploymentFailed("a command in a container closed its output and goes on")

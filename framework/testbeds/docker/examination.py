@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from framework.compose.safety import Admitted
-from framework.errors import MissingPrerequisite, TestbedUnavailable
+from framework.errors import InputError, MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
+from framework.testbeds.docker.builds import Build, is_built
 from framework.testbeds.docker.compose_command import ComposeCommand
+from framework.testbeds.docker.document import completed_first, is_restarted
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.inventory import STANDIN
+from framework.testbeds.docker.images import Source, remedy_of, sources_of
+from framework.testbeds.docker.standins import is_labelled, standins
 
 FREE_GIB = 5.0  # for images, snapshots and a few studies
 
 
-def examine(engine: Engine, home: Path, images: Sequence[str]) -> list[Finding]:
-    """Return one finding per ability, in the order in which a study needs them."""
-    return [*_engine(engine, images), *_compose(), *_machine(home), *_counters()]
+def examine(
+    engine: Engine, home: Path, applications: Sequence[Application], admitted: Mapping[str, Admitted], generator: str
+) -> list[Finding]:
+    """Return one finding per ability, in the order in which a study needs them; then what it does with applications.
+
+    ``admitted``: application's name -> the check of its compose file.  ``generator``: image of the load generator.
+    """
+    images = {generator: Source("", remedy_of(generator, ours=True))}
+    for application in applications:
+        images |= sources_of(application, admitted[application.name].document)
+    return [
+        *_engine(engine, images),
+        *_compose(),
+        *_machine(home),
+        *_counters(),
+        *differences(admitted),
+        *builds(applications),
+        *restarts(admitted),
+        *left_alone(applications),
+    ]
 
 
 def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
@@ -31,6 +52,46 @@ def differences(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
             yield Finding(f"{name} in a study", "limited", note, "")
 
 
+def builds(applications: Sequence[Application]) -> Iterator[Finding]:
+    """Yield the images that a study builds from sources, and why it would not."""
+    for application in applications:
+        for service, entry in application.compose["services"].items():
+            if not entry.get("build"):
+                continue
+            what = f"{application.name}: {service}"
+            try:
+                build = Build.of(service, entry["build"], application.base)
+            except InputError as error:
+                yield Finding(what, "missing", f"refused: {error}", "name an image instead", needed=True)
+                continue
+            sources = f"{build.context} ({build.dockerfile})"
+            if not build.context.is_dir():
+                yield Finding(what, "missing", f"refused: there is no {build.context}", "put it there", needed=True)
+            elif not build.is_inside(application.roots):
+                allowed = ", ".join(map(str, application.roots))
+                yield Finding(
+                    what, "missing", f"refused: built from {sources}", f"move it below {allowed}", needed=True
+                )
+            elif shutil.which("docker") is None:
+                yield Finding(what, "missing", f"built from {sources}", "install Docker's command", needed=True)
+            else:
+                how = "built only where it cannot be pulled" if not is_built(entry["image"]) else "built"
+                yield Finding(what, "ok", f"{how}, from {sources}, as {entry['image']}; nothing there is changed")
+
+
+def restarts(admitted: Mapping[str, Admitted]) -> Iterator[Finding]:
+    """Yield the services that the engine starts again where they fail, and those that others wait for to end."""
+    for name, admission in admitted.items():
+        services = admission.document["services"]
+        restarted = [service for service, body in services.items() if is_restarted(body)]
+        if restarted:
+            why = "may fail and be started again until all is ready, as their file says; not while they are measured"
+            yield Finding(f"{name} in a study", "ok", f"{', '.join(restarted)}: {why}")
+        ending = sorted({other for body in services.values() for other in completed_first(body)})
+        if ending:
+            yield Finding(f"{name} in a study", "ok", f"{', '.join(ending)}: run to their end, before what needs them")
+
+
 def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
     """Yield the parameters that cannot be set in files of these applications, and are left alone."""
     for application in applications:
@@ -38,7 +99,7 @@ def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
             yield Finding(f"{application.name}: {name}", "limited", f"left alone: {why}", "add such a line to tune it")
 
 
-def _engine(engine: Engine, images: Sequence[str]) -> Iterator[Finding]:
+def _engine(engine: Engine, images: Mapping[str, Source]) -> Iterator[Finding]:
     try:
         info = engine.info()
     except TestbedUnavailable as error:
@@ -54,13 +115,21 @@ def _engine(engine: Engine, images: Sequence[str]) -> Iterator[Finding]:
     else:
         kernels = f"the engine's kernel is {info['KernelVersion']}, this machine's is {here}"
         yield Finding("engine on this machine", "missing", kernels, "run Tailor where the engine runs", needed=True)
-    for image in images:
-        details = engine.image(image)
-        if details is None:
-            yield Finding(f"image {image}", "missing", "not on this machine", "make images")
-        else:
-            standin = (details.get("Config", {}).get("Labels") or {}).get(STANDIN) == "true"
-            yield Finding(f"image {image}", "limited" if standin else "ok", "stand-in" if standin else "there")
+    details = {image: about for image in sorted(images) if (about := engine.image(image)) is not None}
+    made = standins(engine, details.values())
+    for image, source in sorted(images.items()):
+        yield _image(image, source, details.get(image), made)
+
+
+def _image(image: str, source: Source, about: Mapping[str, Any] | None, made: Collection[str]) -> Finding:
+    if about is None:
+        if source.built:
+            return Finding(f"image {image}", "limited", f"not built yet (service {source.service})", source.remedy)
+        needed_by = f" (service {source.service})" if source.service else ""
+        return Finding(f"image {image}", "missing", f"not on this machine{needed_by}", source.remedy)
+    if about["Id"] in made:
+        return Finding(f"image {image}", "limited", "a stand-in, built here from packages; its tag is the true version")
+    return Finding(f"image {image}", "ok", "there, on a stand-in's base" if is_labelled(about) else "there")
 
 
 def _compose() -> Iterator[Finding]:

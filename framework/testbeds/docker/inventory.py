@@ -12,8 +12,7 @@ from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.document import Wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.listed import Listed
-
-STANDIN = "tailor.standin"
+from framework.testbeds.docker.standins import standins
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,7 @@ def describe_containers(
     lasting = {service: [c for c in replicas if c.state != "exited"] for service, replicas in listed.items()}
     images = {container.image_id for replicas in lasting.values() for container in replicas}
     details = dict(zip(images, in_parallel(engine.image, images), strict=True))
+    made = standins(engine, filter(None, details.values()))
 
     def describe(container: Listed) -> Container:
         service = container.service
@@ -73,7 +73,7 @@ def describe_containers(
             address=address or next((n["IPAddress"] for n in attached.values() if n.get("IPAddress")), ""),
             pid=int(about["State"]["Pid"]),
             started_at=about["State"]["StartedAt"],
-            standin=((image.get("Config") or {}).get("Labels") or {}).get(STANDIN) == "true",
+            standin=container.image_id in made,
             restarts=restarts,
         )
 

@@ -18,6 +18,7 @@ class Listed:
     image_id: str
     labels: Mapping[str, str]
     addresses: Mapping[str, str] = field(default_factory=dict)  # network -> IP
+    ports: tuple[int, ...] = ()  # TCP ports that it or its image declares
 
     @property
     def service(self) -> str:
@@ -36,4 +37,5 @@ def listed(entry: Mapping[str, Any]) -> Listed:
         image_id=entry["ImageID"],
         labels=entry.get("Labels") or {},
         addresses={name: network.get("IPAddress") or "" for name, network in networks.items()},
+        ports=tuple(sorted({port["PrivatePort"] for port in entry.get("Ports") or () if port.get("Type") == "tcp"})),
     )

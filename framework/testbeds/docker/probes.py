@@ -24,6 +24,8 @@ PROC = Path("/proc")
 TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
 MAX_ANSWER = 4 << 20  # bytes
 TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
+LISTEN = "0A"  # state of a socket in /proc/net/tcp
+NAME_SERVER = "0B00007F:"  # 127.0.0.11, in the byte order of such a table
 INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
 
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
@@ -106,6 +108,31 @@ def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
     except OSError:
         pass
     return str((about.get("HostConfig") or {}).get("CpusetCpus") or "")
+
+
+def listens(engine: Engine, container: str, proc: Path = PROC) -> bool:
+    """Return whether a program in a container listens on a TCP port, by the kernel's tables of its network.
+
+    True where the tables cannot be read: its process has ended meanwhile, or the engine runs elsewhere.
+    """
+    about = engine.inspect(container) or {}
+    directory = proc / str((about.get("State") or {}).get("Pid") or 0) / "net"
+    tables = []
+    for name in ("tcp", "tcp6"):
+        try:
+            tables.append((directory / name).read_text())
+        except OSError:
+            continue
+    return not tables or any(_listeners(table) for table in tables)
+
+
+def _listeners(table: str) -> list[str]:
+    """Return the local addresses that a table of the kernel (proc(5), /proc/net/tcp) says are listened on.
+
+    The engine's own name server listens on 127.0.0.11 in every container of a network.
+    """
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return [row[1] for row in rows if len(row) > 3 and row[3] == LISTEN and not row[1].startswith(NAME_SERVER)]
 
 
 def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:

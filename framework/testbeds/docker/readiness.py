@@ -2,6 +2,9 @@
 
 One call to the engine per round returns every container's state.  A container that ends is an error at once, with its
 last lines, unless it may end, or its file tells the engine to start it again: then the wait goes on.
+
+A service without health check and probe is ready when a program in it listens, on whatever port; where it declares a
+port and nothing listens for a while, as in a worker that shares the image of a server, when it runs.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ SLOWEST_ROUND_S = 0.4  # between two probes of one slow service: a probe by comm
 SETTLE_S = 0.3  # a service without health check and probe counts as ready after it has run this long
 RESTARTED_SETTLE_S = 2.0  # the same of one that the engine starts again where it fails: it may fail at its first call
 PROBE_S = 1.0
+LISTEN_S = 10.0  # for a listener of a service that declares a port, and has neither health check nor probe
 
 _EXIT_CODE = re.compile(r"\((\d+)\)")
 
@@ -143,7 +147,12 @@ class Readiness:
         if service.probe is None:
             service.running_since = service.running_since or now
             settle_s = RESTARTED_SETTLE_S if service.name in self._restarted else SETTLE_S
-            return now - service.running_since >= settle_s
+            ran_s = now - service.running_since
+            if ran_s < settle_s or not container.ports or ran_s >= LISTEN_S:
+                return ran_s >= settle_s
+            service.last = f"nothing listens in it (it declares {', '.join(map(str, container.ports))})"
+            service.next_at, service.pause_s = now + service.pause_s, min(service.pause_s * 1.5, SLOWEST_ROUND_S)
+            return probes.listens(self._engine, container.id)
         try:
             address = next((ip for ip in container.addresses.values() if ip), "")
             answer = probes.ask(self._engine, container.id, address, service.probe, PROBE_S)
