@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.config.key_paths import NoPlace
+from framework.config.keyed_files import with_value
 from framework.config.reading import read_bytes
 from framework.errors import FileError, InputError
 from framework.model import Edit
@@ -150,6 +152,17 @@ def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tup
     return [*volumes[: file.index], replacement, *volumes[file.index + 1 :]], name
 
 
+def _with_key(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
+    """Put a value at its key path."""
+    if edit.unless is not None and type(edit.unless) is type(value) and edit.unless == value:
+        return text
+    string = edit.line != "{value}" or isinstance(value, str)
+    try:
+        return with_value(text, edit.format, edit.key, edit.line.replace("{value}", shown), string=string)
+    except NoPlace as reason:
+        raise complain(f"{edit.path} has no place for it: {reason}") from None
+
+
 def fitting(text: str, edit: Edit) -> str:
     """Return a file's text in a form whose lines an edit fits: with one statement on a line where they share lines."""
 
@@ -178,6 +191,8 @@ def one_statement_a_line(text: str) -> str:
 
 def edited(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
     """Apply one edit to ``text``.  Raises the error of ``complain`` where no line matches ``after``."""
+    if edit.key:
+        return _with_key(text, edit, value, shown, complain)
     text = fitting(text, edit)
     lines = text.splitlines()
     pattern, line = re.compile(edit.pattern), edit.line.replace("{value}", shown)

@@ -105,9 +105,27 @@ def resolved(types: Mapping[str, ServiceType], *, cores: int, memory_mib: int) -
     """
     host = Host(cores, memory_mib)
     return {
-        name: replace(kind, parameters=tuple(_resolved(name, parameter, host) for parameter in kind.parameters))
+        name: replace(
+            kind,
+            parameters=tuple(_resolved(name, parameter, host) for parameter in kind.parameters),
+            host=(cores, memory_mib),
+        )
         for name, kind in types.items()
     }
+
+
+def resolved_like(
+    parameters: Iterable[ParameterDefinition], types: Mapping[str, ServiceType], owner: str
+) -> tuple[ParameterDefinition, ...]:
+    """Evaluate the bounds of parameters for the host that ``types`` are resolved for; unchanged where they are not.
+
+    ``owner``: in messages.  Raises InputError.
+    """
+    size = next((kind.host for kind in types.values() if kind.host is not None), None)
+    if size is None:
+        return tuple(parameters)
+    host = Host(*size)
+    return tuple(_resolved(owner, parameter, host) for parameter in parameters)
 
 
 def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> ParameterDefinition:
@@ -142,8 +160,13 @@ def _number(value: object) -> float | str:
 
 def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinition, ...]:
     """Return the parameters of the version in ``image``'s tag; all of them where the tag names no version."""
+    return for_version(service_type.parameters, image)
+
+
+def for_version(parameters: Iterable[ParameterDefinition], image: str) -> tuple[ParameterDefinition, ...]:
+    """Return the parameters that the version in an image's tag has; all of them where the tag names no version."""
     version = image_version(image)
-    return tuple(p for p in service_type.parameters if version is None or _includes(p.versions, version))
+    return tuple(p for p in parameters if version is None or _includes(p.versions, version))
 
 
 def image_version(image: str) -> tuple[int, ...] | None:

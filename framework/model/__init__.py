@@ -17,6 +17,7 @@ from framework.model.application import (
     Placement,
     Present,
     Service,
+    Template,
     Term,
     Tracing,
     Workload,
@@ -34,6 +35,7 @@ from framework.model.deployment import (
 )
 from framework.model.identity import StudyId
 from framework.model.knowledge import (
+    UNKNOWN_COMMAND,
     Apply,
     Argument,
     Edit,

@@ -15,12 +15,12 @@ class Probe:
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
     ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``; "cpus" asks the kernel which CPUs the
-    container's first process may use (a knowledge base does not need it).  ``pattern`` is a regular
-    expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
+    container's first process may use, and "engine" asks the engine what it gives the container: the resource ``path``
+    (a knowledge base does not need these two).  ``pattern`` is a regular expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
     ``words`` maps matched words to values; ``absent`` is the value when nothing matches (None: an error).
     """
 
-    kind: Literal["command", "tcp", "http", "cpus"]
+    kind: Literal["command", "tcp", "http", "cpus", "engine"]
     pattern: str
     command: tuple[str, ...] = ()
     port: int | str | None = None  # text: "{port}", an argument of the service type
@@ -55,6 +55,8 @@ class Edit:
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
     parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
+
+    With a ``key`` (``framework.config.key_paths``), ``line`` stands at that key of a file of ``format`` instead.
     """
 
     path: str
@@ -63,6 +65,12 @@ class Edit:
     after: str = ""
     unless: Value | None = None
     create: bool = False
+    key: str = ""
+    format: str = ""
+
+
+UNKNOWN_COMMAND = "?"
+"""Name of a flag's ``Apply`` where only the image says what it runs by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +78,16 @@ class Apply:
     """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
     environment: variable ``name`` = ``template``; with a ``separator`` it is a list of such items and others.  flag:
-    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: compose key path
-    ``name`` (dots) = ``template``.  live: ``template`` is run in the container once it is healthy.
+    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: what compose gives
+    the container (``framework.config.resource_names``), or compose key path ``name`` (dots), = ``template``.  live:
+    ``template`` is run in the container once it is healthy.  template: nothing but placeholders of the application's
+    own templates has the value.
 
     ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server accepts ("": none) -> its
     size in the parameter's unit.
     """
 
-    kind: Literal["environment", "flag", "file", "resource", "live"]
+    kind: Literal["environment", "flag", "file", "resource", "live", "template"]
     name: str = ""
     template: str = "{value}"
     edits: tuple[Edit, ...] = ()
@@ -145,3 +155,4 @@ class ServiceType:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     signs: Signs = Signs()
     builds_on: str = ""  # the type whose parameters and arguments it has too
+    host: tuple[int, int] | None = None  # cores and MiB that its bounds are resolved for; None: they may be expressions

@@ -18,6 +18,8 @@ from framework.errors import DeploymentFailed
 from framework.model import Container, Probe
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.listed import SERVICE
+from framework.testbeds.docker.owner import PROJECT
 from optimizer.space import Value
 
 PROC = Path("/proc")
@@ -70,6 +72,8 @@ def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: f
         return _command(engine, container, probe.command)
     if probe.kind == "cpus":
         return _cpus(engine, container)
+    if probe.kind == "engine":
+        return _given_by_the_engine(engine, container, probe.path)
     if probe.port is None:
         raise NoAnswer(f"a {probe.kind} probe needs a port")
     if not address:
@@ -106,6 +110,31 @@ def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
     except OSError:
         pass
     return str((about.get("HostConfig") or {}).get("CpusetCpus") or "")
+
+
+def _given_by_the_engine(engine: Engine, container: str, resource: str) -> str:
+    """Return what the engine gives a container of a resource, empty for no limit.
+
+    CPUs as a number, memory in bytes, the soft limit of a ulimit.  What the kernel cannot do, the engine has set to 0.
+    """
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    given = about.get("HostConfig") or {}
+    kind, _, name = resource.partition(":")
+    if kind == "ulimit":
+        limits = {limit.get("Name"): limit.get("Soft") for limit in given.get("Ulimits") or []}
+        return str(limits.get(name, ""))
+    if kind == "sysctl":
+        return str((given.get("Sysctls") or {}).get(name, ""))
+    if resource == "replicas":
+        labels = (about.get("Config") or {}).get("Labels") or {}
+        containers = engine.containers(f"{PROJECT}={labels.get(PROJECT, '')}")
+        return str(sum(other.service == labels.get(SERVICE) and other.state == "running" for other in containers))
+    amount = given.get("NanoCpus") if resource == "cpus" else given.get("Memory")
+    if not amount:
+        return ""
+    return f"{amount / 1e9:.9g}" if resource == "cpus" else str(amount)
 
 
 def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:
