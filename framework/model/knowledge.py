@@ -98,6 +98,17 @@ class Apply:
         default_factory=dict
     )  # unit that the server knows -> its size in the parameter's
 
+    @property
+    def shown(self) -> str:
+        """How a value reaches the service, in a few words."""
+        if self.kind == "file":
+            edit = next(edit for edit in self.edits if "{value}" in edit.line)
+            return f"{edit.path}: {edit.key or edit.line.strip()}"
+        if self.kind == "environment":
+            return f"variable {self.name}" + (f": {self.template}" if self.template != "{value}" else "")
+        words = {"flag": f"flag {self.template}", "resource": self.name, "live": f"runs {self.template}"}
+        return words.get(self.kind, "placeholders in templates")
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterDefinition:

@@ -38,7 +38,7 @@ from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.examination import differences, examine, left_alone
+from framework.testbeds.docker.examination import differences, examine, left_alone, own_parameters
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
@@ -349,7 +349,8 @@ class DockerTestbed:
         admitted = {application.name: self._gate.admitted(application) for application in applications}
         bodies = [body for admission in admitted.values() for body in admission.document["services"].values()]
         images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
-        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted), *left_alone(applications)]
+        own = [*own_parameters(applications), *left_alone(applications)]
+        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted), *own]
 
     # ------------------------------------------------------------------ inside
 
