@@ -10,12 +10,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from framework.compose.amounts import plain_text, read, unit_after_value
 from framework.compose.command import Command
-from framework.compose.arguments import filled_in
-from framework.compose.files import fitting, with_absolute_paths
+from framework.compose.files import fitting, plain_line, with_absolute_paths
+from framework.compose.fitted import fitted
 from framework.compose.placeholders import default_texts
 from framework.compose.resources import resource_given
 from framework.compose.service_files import GivenFiles, configs_of, file_text
@@ -47,7 +46,7 @@ def present_values(application: Application, types: Mapping[str, ServiceType]) -
         if not service.tuned:
             continue
         files = GivenFiles(configs_of(application, service.name), templates.get(service.name, {}))
-        for parameter in parameters_of(*filled_in(application, types, service)):
+        for parameter in parameters_of(*fitted(application, types, service)):
             if parameter.name in service.fixed:
                 continue
             name = f"{service.name}.{parameter.name}"
@@ -70,7 +69,7 @@ def without_place(application: Application, types: Mapping[str, ServiceType]) ->
     templates = default_texts(application, types)
     for service in application.services:
         files = GivenFiles(configs_of(application, service.name), templates.get(service.name, {}))
-        for parameter in parameters_of(*filled_in(application, types, service)) if service.tuned else ():
+        for parameter in parameters_of(*fitted(application, types, service)) if service.tuned else ():
             name = f"{service.name}.{parameter.name}"
             if parameter.apply.kind != "file" or parameter.name in service.fixed:
                 continue
@@ -92,7 +91,7 @@ def _misfit(text: str, edit: Edit) -> str:
     lines = fitting(text, edit).splitlines()
     if not edit.after or any(re.search(edit.pattern, line) or re.search(edit.after, line) for line in lines):
         return ""
-    return f"{edit.path} has no line of the kind after which {edit.line.strip()!r} would stand ({edit.after})"
+    return f"{edit.path} has no line {plain_line(edit.after)!r}, after which {edit.line.strip()!r} would stand"
 
 
 def _file_text(application: Application, service: str, path: str, files: GivenFiles) -> str | None:
@@ -149,16 +148,24 @@ def _in_environment(environment: Mapping[str, str], parameter: ParameterDefiniti
 def _in_file(
     application: Application, service: Service, parameter: ParameterDefinition, files: GivenFiles
 ) -> _Text | None:
-    edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
-    text = _file_text(application, service.name, edit.path, files) or ""
-    if edit.key:
-        return _at_key(text, edit)
-    pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
-    lines = fitting(text, edit).splitlines()
-    texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}
-    if len(texts) != 1:
-        return None
-    return _Text(texts.pop(), edit.line, f"{edit.path}")
+    edits = [edit for edit in parameter.apply.edits if "{value}" in edit.line]
+    given: dict[str, _Text] = {}
+    for edit in edits:
+        text = _file_text(application, service.name, edit.path, files)
+        if edit.key:
+            at_key = _at_key(text or "", edit)
+            given |= {at_key.text: at_key} if at_key is not None else {}
+            continue
+        pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
+        lines = [old for old in fitting(text or "", edit).splitlines() if pattern.search(old)]
+        if text is not None and not lines and edit.absent is not None:
+            given.setdefault(
+                plain_text(edit.absent), _Text(plain_text(edit.absent), "{value}", f"{edit.path}, by its absence")
+            )
+        for old in lines:
+            if match := line.search(old):
+                given[match["value"]] = _Text(match["value"], edit.line, edit.path)
+    return next(iter(given.values())) if len(given) == 1 else None
 
 
 def _at_key(text: str, edit: Edit) -> _Text | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from framework.compose.arguments import filled_in, type_of
+from framework.compose.arguments import type_of
 from framework.compose.files import with_absolute_paths
+from framework.compose.fitted import fitted
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
 from framework.compose.placed import CPUSET, expected, placed
 from framework.compose.placeholders import default_values, filled, shown_in
@@ -47,7 +48,9 @@ def render(
     used = {f"{service.name}.{CPUSET}" for service in application.services}
     kinds = {service.name: type_of(application, types, service) for service in application.services}
     settings = {
-        service.name: _settings(application, types, service, configuration, pinned=bool(place.cpusets.get(service.name)))
+        service.name: _settings(
+            application, types, service, configuration, pinned=bool(place.cpusets.get(service.name))
+        )
         for service in application.services
     }
     for service in application.services:
@@ -144,7 +147,7 @@ def _settings(
 ) -> list[Setting]:
     """Return the value of each parameter of a service; of a service that is not tuned, only of its fixed ones."""
     settings = []
-    for parameter in parameters_of(*filled_in(application, types, service)):
+    for parameter in parameters_of(*fitted(application, types, service)):
         fixed = service.fixed.get(parameter.name)
         if fixed is not None:
             settings.append(Setting(parameter, _checked(service, parameter, fixed), written=True, own=True))

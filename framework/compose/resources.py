@@ -44,7 +44,7 @@ def with_resource(entry: Mapping[str, Any], name: str, text: str) -> dict[str, A
     if kind == "ulimit":
         limit = _at(entry, ("ulimits", rest))
         hard = limit.get("hard") if isinstance(limit, Mapping) else limit
-        most = max(int(text), int(hard)) if str(hard).isdigit() else int(text)
+        most = max(int(text), int(str(hard))) if str(hard).isdigit() else int(text)
         return _put(entry, ("ulimits", rest), {"soft": int(text), "hard": most})
     if kind == "sysctl":
         return {**entry, "sysctls": {**_sysctls(entry), rest: text}}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from framework.config.expressions import Host, evaluate
 from framework.config.service_type_file import ServiceTypeFile
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.model import ParameterDefinition, ServiceType
+from optimizer.space import Value
 
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
 
@@ -65,14 +67,25 @@ def _whole(
         raise FileError(origin[name], "builds_on", own.builds_on, f"another type, without a circle: {known}")
     other = _whole(own.builds_on, types, origin, (*below, name))
     mine = {parameter.name for parameter in own.parameters}
+    inherited = tuple(parameter for parameter in other.parameters if parameter.name not in mine)
+    if own.command:
+        inherited = tuple(_with_command(parameter, own.command) for parameter in inherited)
     return replace(
         own,
-        parameters=(*(parameter for parameter in other.parameters if parameter.name not in mine), *own.parameters),
+        parameters=(*inherited, *own.parameters),
+        command=own.command or other.command,
         ready=own.ready or other.ready,
         reset=own.reset or other.reset,
         statistics={**other.statistics, **own.statistics},
         arguments={**other.arguments, **own.arguments},
     )
+
+
+def _with_command(parameter: ParameterDefinition, command: Sequence[str]) -> ParameterDefinition:
+    """Return a parameter whose flag is appended to this command, where the compose file has none."""
+    if parameter.apply.kind != "flag":
+        return parameter
+    return replace(parameter, apply=replace(parameter.apply, name=shlex.join(command)))
 
 
 def load_service_type(path: Path) -> ServiceType:
@@ -135,6 +148,7 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
         default = evaluate(_number(parameter.default), host)
         low = evaluate(_number(parameter.low), host)
         high = evaluate(_number(parameter.high), host)
+        parameter = _with_absent(parameter, host)
     except InputError as error:
         raise InputError(f"{type_name}.{parameter.name}: {error}") from None
     if parameter.kind == "integer":
@@ -149,6 +163,24 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
     if parameter.scale == "log" and low <= 0:
         raise InputError(f"{type_name}.{parameter.name}: low is {low} on this host; a log scale needs more than 0")
     return replace(parameter, default=default, low=low, high=high, special=special)
+
+
+def _with_absent(parameter: ParameterDefinition, host: Host) -> ParameterDefinition:
+    """Evaluate the values that a number has where its server, or its file, says nothing of it.  Raises InputError."""
+
+    def number(value: Value | None) -> Value | None:
+        if value is None or not isinstance(value, str):
+            return value
+        result = evaluate(value, host)
+        return math.floor(result) if parameter.kind == "integer" else result
+
+    probe = parameter.read_back
+    edits = tuple(replace(edit, absent=number(edit.absent)) for edit in parameter.apply.edits)
+    return replace(
+        parameter,
+        apply=replace(parameter.apply, edits=edits),
+        read_back=replace(probe, absent=number(probe.absent)) if probe is not None else None,
+    )
 
 
 def _number(value: object) -> float | str:

@@ -209,17 +209,15 @@ def _is_selected(item: Any, where: Where) -> bool:
 
 def _at(data: Any, path: _Concrete) -> Any:
     for part in path:
-        if isinstance(part, int):
-            data = data[part]
-        else:
-            data = data.get(part) if isinstance(data, dict) else None
+        inner = data.get(part) if isinstance(data, dict) else None
+        data = data[part] if isinstance(part, int) else inner
     return data
 
 
 def _put(data: Any, path: _Concrete, value: Any) -> None:
     for part in path[:-1]:
         data = data.setdefault(part, {}) if isinstance(part, str) else data[part]
-    if not isinstance(data, dict) or isinstance(data.get(path[-1]), dict | list):  # type: ignore[call-overload]
+    if not isinstance(data, dict) or isinstance(data.get(path[-1]), dict | list):
         raise NoPlace(f"{shown(path)} is a table or a list, not a value")
     data[path[-1]] = value
 
@@ -235,10 +233,9 @@ def _toml_line_with(text: str, path: _Concrete, literal: str) -> str:
         if names is not None:
             table = _concrete(names, counts, is_list=line.lstrip().startswith("[["))
             heads.setdefault(table, at)
-        elif match := _TOML_LINE.match(line):
-            if (*table, *_toml_key(match)) == path:
-                lines[at] = match["head"] + literal + match["tail"]
-                return "\n".join(lines) + "\n"
+        elif (match := _TOML_LINE.match(line)) and (*table, *_toml_key(match)) == path:
+            lines[at] = match["head"] + literal + match["tail"]
+            return "\n".join(lines) + "\n"
     for count in range(len(path) - 1, 0, -1):
         if path[:count] in heads and all(isinstance(part, str) for part in path[count:]):
             lines.insert(heads[path[:count]] + 1, f"{_toml_name(path[count:])} = {literal}")
@@ -292,8 +289,7 @@ def _concrete(names: tuple[str, ...], counts: dict[_Concrete, int], *, is_list: 
 
 
 def _toml_name(path: _Concrete) -> str:
-    if any(isinstance(part, int) for part in path):
+    names = [part for part in path if isinstance(part, str)]
+    if len(names) < len(path):
         raise NoPlace(f"{shown(path)} is not there")
-    return ".".join(
-        name if re.fullmatch(r"[A-Za-z0-9_-]+", str(name)) else json.dumps(name) for name in path
-    )
+    return ".".join(name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name) for name in names)

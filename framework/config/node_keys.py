@@ -32,13 +32,17 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """A value that the file lacks: the mapping that would have it (or an empty value), and the names below it."""
+    """A value that the file lacks: the mapping that would have it (or an empty value), and the path below it.
+
+    The path has names, and 0 for the only item of a new list.
+    """
 
     node: Node
-    names: tuple[str, ...]
+    names: _Names
 
 
 _Place = _Value | _Missing
+_Names = tuple[str | int, ...]
 
 
 def values_at(text: str, parts: Sequence[Part], *, is_json: bool) -> tuple[str, ...]:
@@ -59,9 +63,7 @@ def with_value(text: str, parts: Sequence[Part], value: str, *, string: bool, is
     path = tuple(parts)
     roots = _documents(text, is_json=is_json)
     if not roots:
-        names = tuple(part for part in path if isinstance(part, str))
-        if len(names) < len(path):
-            raise NoPlace(f"it has no list for {shown(path)}")
+        names = _new_names(path)
         if is_json:
             return f"{_flow(names, _scalar(value, '', string=string, is_json=True))}\n"
         head = f"{text.rstrip()}\n" if text.strip() else ""
@@ -134,8 +136,8 @@ def _named(node: Node, path: tuple[Part, ...], shared: frozenset[int]) -> list[_
         if not isinstance(part, str):
             break
         names.append(part)
-    if isinstance(node, ScalarNode) and _is_empty(node) and len(names) == len(path):
-        return [_Missing(node, tuple(names))]
+    if isinstance(node, ScalarNode) and _is_empty(node):
+        return [_Missing(node, _new_names(path))]
     if not isinstance(node, MappingNode):
         raise NoPlace(f"the value above {shown(path)} is no mapping")
     fallback: list[_Place] | None = None
@@ -163,9 +165,15 @@ def _named(node: Node, path: tuple[Part, ...], shared: frozenset[int]) -> list[_
         return fallback
     if problem is not None:
         raise problem
-    if len(names) < len(path):
+    return [_Missing(node, _new_names(path))]
+
+
+def _new_names(path: tuple[Part, ...]) -> _Names:
+    """Return a path to a value that is missing, which can be made.  Raises NoPlace where it selects items."""
+    names = tuple(part for part in path if isinstance(part, str) or part == 0)
+    if len(names) < len(path) or not isinstance(names[0], str):
         raise NoPlace(f"there is no list for {shown(path)}")
-    return [_Missing(node, tuple(names))]
+    return names
 
 
 def _child(node: MappingNode, name: str) -> tuple[Node | None, bool]:
@@ -226,9 +234,7 @@ def _shared(roots: Sequence[Node]) -> frozenset[int]:
 _Change = tuple[int, int, str]  # start and end in the text, and what stands there afterwards
 
 
-def _replacement(
-    text: str, node: Node, value: str, *, string: bool, is_json: bool, path: tuple[Part, ...]
-) -> _Change:
+def _replacement(text: str, node: Node, value: str, *, string: bool, is_json: bool, path: tuple[Part, ...]) -> _Change:
     if not isinstance(node, ScalarNode):
         raise NoPlace(f"{shown(path)} is a {'mapping' if isinstance(node, MappingNode) else 'list'}, not a value")
     if node.style in ("|", ">"):
@@ -255,7 +261,7 @@ def _insertion(text: str, place: _Missing, value: str, *, string: bool, is_json:
         indent = _indent_of_line(text, node) + 2
         return _after_colon(text, node, f"\n{' ' * indent}{_block(names, scalar, indent)}")
     start = node.start_mark.index
-    if node.flow_style or is_json:
+    if is_json or (isinstance(node, MappingNode) and node.flow_style):
         inner = _flow(names, scalar, is_json=is_json)[1:-1]
         if not node.value:
             return start + 1, start + 1, inner
@@ -273,15 +279,21 @@ def _indent_of_line(text: str, node: Node) -> int:
     return len(line) - len(line.lstrip(" -"))
 
 
-def _block(names: Sequence[str], scalar: str, indent: int) -> str:
-    """Write nested names in block style; the first line has no indentation yet."""
-    lines = [f"{' ' * (indent + 2 * depth)}{_yaml_key(name)}:" for depth, name in enumerate(names)]
+def _block(names: _Names, scalar: str, indent: int) -> str:
+    """Write nested names in block style, a list in flow style; the first line has no indentation yet."""
+    if 0 in names:
+        at = names.index(0)
+        names, scalar = names[:at], _flow(names[at:], scalar, is_json=False)
+    lines = [f"{' ' * (indent + 2 * depth)}{_yaml_key(str(name))}:" for depth, name in enumerate(names)]
     return "\n".join(lines).lstrip(" ") + f" {scalar}"
 
 
-def _flow(names: Sequence[str], scalar: str, *, is_json: bool = True) -> str:
+def _flow(names: _Names, scalar: str, *, is_json: bool = True) -> str:
     text = scalar
     for name in reversed(names):
+        if isinstance(name, int):
+            text = f"[{text}]"
+            continue
         text = f"{{{json.dumps(name) if is_json else _yaml_key(name)}: {text}}}"
     return text
 

@@ -18,7 +18,7 @@ class OwnParameterEntry(ParameterEntry):
     role: Role = Field("inert", description="what it means to a model of the application; default: nothing")
     source: str = ""
     apply: ApplyEntry = Field(
-        ApplyEntry(template=True),
+        default_factory=lambda: ApplyEntry.model_validate({"template": True}),
         description="how its value reaches the service; left out: only placeholders of `templates` have it",
     )
 

@@ -44,11 +44,16 @@ ContainerPath = Annotated[str, Field(pattern="^/")]
 class EditEntry(Strict):
     """One change to a configuration file: of the lines that match a pattern, or of the value at a key path."""
 
-    path: ContainerPath
+    path: ContainerPath | Annotated[list[ContainerPath], Field(min_length=1)] = Field(
+        description="of one file; or of several, the last part with * for any text: those that have a line of that kind"
+    )
     pattern: LinePattern | None = None
     line: Text | None = None
     after: LinePattern = ""
     unless: Value | None = None
+    absent: Value | None = Field(
+        None, description="the value that the server has where the file has no such line, if not the default"
+    )
     key: KeyPathText | None = Field(None, description="instead of pattern and line: where the value stands")
     format: FileFormat | None = Field(None, description="of a file with a key; default: what its extension names")
     value: Template = Field("{value}", description="what stands at the key")
@@ -61,15 +66,18 @@ class EditEntry(Strict):
                 raise refuse("pattern and line, or key")
         elif self.pattern is not None or self.line is not None or self.after:
             raise refuse("pattern and line, or key, not both")
+        elif not isinstance(self.path, str):
+            raise refuse("one path with key")
         elif self.format is None and format_of(self.path) is None:
             raise refuse(f"with key and a file of this name, format: {', '.join(FORMATS)}")
         return self
 
     def edit(self) -> Edit:
+        path, *also = [self.path] if isinstance(self.path, str) else self.path
+        common: dict[str, Any] = {"unless": self.unless, "create": self.create, "absent": self.absent}
         if self.key is None:
-            return Edit(self.path, self.pattern or "", self.line or "", self.after, self.unless, self.create)
-        file_format = self.format or format_of(self.path) or ""
-        return Edit(self.path, "", self.value, "", self.unless, self.create, self.key, file_format)
+            return Edit(path, self.pattern or "", self.line or "", self.after, also=tuple(also), **common)
+        return Edit(path, "", self.value, key=self.key, format=self.format or format_of(path) or "", **common)
 
 
 class Named(Strict):
@@ -86,7 +94,11 @@ class ApplyEntry(Strict):
     """One of environment, flag, file, resource, live, template."""
 
     environment: Variable | Annotated[list[Variable], Field(min_length=1)] | Named | None = None
-    flag: Words | None = None
+    flag: Words | Annotated[list[Words], Field(min_length=1)] | None = Field(
+        None,
+        description="a flag, or several spellings of it, of which the one is replaced that the command has; beside "
+        "environment: the flag goes before the variable, so it is replaced where the command has it",
+    )
     file: ContainerPath | Annotated[list[EditEntry], Field(min_length=1)] | None = Field(
         None, description="a path with `key` beside it, or a list of changes"
     )
@@ -114,7 +126,8 @@ class ApplyEntry(Strict):
     @model_validator(mode="after")
     def _one(self) -> ApplyEntry:
         forms = (self.environment, self.flag, self.file, self.resource, self.live, self.template)
-        if sum(form is not None for form in forms) != 1:
+        both = self.environment is not None and self.flag is not None
+        if sum(form is not None for form in forms) != 1 + both:
             raise refuse(FORMS)
         self._check_file()
         return self
@@ -136,8 +149,10 @@ class ApplyEntry(Strict):
         ``command``: the image's own command, which flags are appended to.  ``unit``: the parameter's.
         """
         common: dict[str, Any] = {"words": dict(self.words), "number": self.number, "units": dict(self.units)}
-        if self.flag is not None:
-            return Apply("flag", name=shlex.join(command), template=self.flag, **common)
+        flags = [self.flag] if isinstance(self.flag, str) else self.flag or []
+        if flags and self.environment is None:
+            return Apply("flag", shlex.join(command), flags[0], flags=tuple(flags[1:]), **common)
+        common["flags"] = tuple(flags)
         if self.live is not None:
             return Apply("live", template=self.live, **common)
         if self.template:

@@ -99,6 +99,17 @@ class ParameterEntry(Strict):
     )
 
     @model_validator(mode="after")
+    def _absent_fits_its_kind(self) -> ParameterEntry:
+        edits = self.apply.file if isinstance(self.apply.file, list) else []
+        absent = [self.read_back.absent if self.read_back is not None else None, *(edit.absent for edit in edits)]
+        for value in absent:
+            if self.kind in ("integer", "real") and value is not None:
+                if isinstance(value, bool):
+                    raise refuse(f"in absent: {ALLOWED}")
+                _expression(value)
+        return self
+
+    @model_validator(mode="after")
     def _fits_its_resource(self) -> ParameterEntry:
         resource = self.apply.resource
         if not isinstance(resource, str):
@@ -270,5 +281,6 @@ class ServiceTypeFile(Strict):
             measured=self.measured,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
             signs=self.signs.signs(),
+            command=tuple(self.command),
             builds_on=self.builds_on or "",
         )

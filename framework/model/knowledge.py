@@ -14,10 +14,11 @@ class Probe:
     """A way to read one number or word from a running service.
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
-    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``; "cpus" asks the kernel which CPUs the
-    container's first process may use, and "engine" asks the engine what it gives the container: the resource ``path``
-    (a knowledge base does not need these two).  ``pattern`` is a regular expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
-    ``words`` maps matched words to values; ``absent`` is the value when nothing matches (None: an error).
+    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``.  A knowledge base does not need the
+    other two: "cpus" asks the kernel which CPUs the container's first process may use, "engine" asks the engine for the
+    resource ``path`` that it gives the container.  ``pattern`` is a regular expression with one group; all its matches
+    must agree.  ``multiply`` converts the number to the parameter's unit; ``words`` maps matched words to values;
+    ``absent`` is the value when nothing matches (None: an error).
     """
 
     kind: Literal["command", "tcp", "http", "cpus", "engine"]
@@ -57,6 +58,9 @@ class Edit:
     parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
 
     With a ``key`` (``framework.config.key_paths``), ``line`` stands at that key of a file of ``format`` instead.
+
+    ``also``: further paths, with ``*`` in their last part; of them and ``path``, those files are changed that have a
+    line of either kind.  ``absent``: the value that the server has where a file is there and has no such line.
     """
 
     path: str
@@ -67,6 +71,8 @@ class Edit:
     create: bool = False
     key: str = ""
     format: str = ""
+    also: tuple[str, ...] = ()
+    absent: Value | None = None
 
 
 UNKNOWN_COMMAND = "?"
@@ -83,8 +89,9 @@ class Apply:
     ``template`` is run in the container once it is healthy.  template: nothing but placeholders of the application's
     own templates has the value.
 
-    ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server accepts ("": none) -> its
-    size in the parameter's unit.
+    ``flags``: other spellings of a flag; of a variable, flags that go before it.  Where the command has one of them,
+    the value takes its place.  ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server
+    accepts ("": none) -> its size in the parameter's unit.
     """
 
     kind: Literal["environment", "flag", "file", "resource", "live", "template"]
@@ -93,6 +100,7 @@ class Apply:
     edits: tuple[Edit, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
+    flags: tuple[str, ...] = ()
     number: Literal["decimal", "hexadecimal"] = "decimal"
     units: Mapping[str, float] = field(
         default_factory=dict
@@ -166,4 +174,5 @@ class ServiceType:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     signs: Signs = Signs()
     builds_on: str = ""  # the type whose parameters and arguments it has too
+    command: tuple[str, ...] = ()  # what its images run by themselves
     host: tuple[int, int] | None = None  # cores and MiB that its bounds are resolved for; None: they may be expressions

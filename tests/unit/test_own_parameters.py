@@ -36,7 +36,7 @@ workload: {{file: workload.yaml, rate_rps: 5, target: "http://web:80"}}
 CONFIG = "# of the team\nserver:\n  http: {threads: 8}  # of the pool\n  timeout: 250ms\n"
 
 
-def numbers(low: int, high: int, default: object, apply: str = "", more: str = "") -> str:
+def numbers(low: int, high: object, default: object, apply: str = "", more: str = "") -> str:
     applied = f", apply: {apply}" if apply else ""
     return f"{{kind: integer, low: {low}, high: {high}, default: {default}{more}{applied}}}"
 
@@ -68,7 +68,9 @@ def web(deployment: Deployment) -> Mapping[str, Any]:
 
 # --------------------------------------------------------------------------- files
 
-THREADS = "parameters:\n  threads: " + numbers(1, 64, "host.cores", "{file: /etc/config.yaml, key: server.http.threads}")
+THREADS = "parameters:\n  threads: " + numbers(
+    1, 64, "host.cores", "{file: /etc/config.yaml, key: server.http.threads}"
+)
 MOUNTED = "services: {web: {image: 'web:1', volumes: ['./config.yaml:/etc/config.yaml:ro']}}\n"
 
 
@@ -85,7 +87,7 @@ def test_a_service_without_a_type_has_parameters_of_its_own(tmp_path: Path) -> N
 
 
 def test_a_bound_of_the_host_is_resolved(tmp_path: Path) -> None:
-    services = "parameters: {threads: {kind: integer, low: 1, high: host.cores * 2, default: host.cores, apply: {environment: T}}}"
+    services = "parameters:\n  threads: " + numbers(1, "host.cores * 2", "host.cores", "{environment: T}")
     [parameter] = space(load(tmp_path, services, "services: {web: {image: 'web:1'}}\n")).parameters
     assert (parameter.high, parameter.default) == (CORES * 2, CORES)
 
@@ -149,6 +151,9 @@ def test_a_flag_needs_a_command_that_is_known(tmp_path: Path) -> None:
         def facts(self, image: str) -> ImageFacts:
             return ImageFacts(command=("serve", "-n", "4"))
 
+        def names(self, image: str, directory: str) -> tuple[str, ...]:
+            return ()
+
         def text(self, image: str, path: str) -> None:
             return None
 
@@ -172,7 +177,9 @@ def test_placeholders_have_the_values_of_the_configuration(tmp_path: Path) -> No
 
 
 def test_a_template_takes_the_place_of_a_mounted_file(tmp_path: Path) -> None:
-    compose = "services: {web: {image: w, volumes: ['./config.yaml:/etc/web.conf', 'data:/data']}}\nvolumes: {data: {}}\n"
+    compose = (
+        "services: {web: {image: w, volumes: ['./config.yaml:/etc/web.conf', 'data:/data']}}\nvolumes: {data: {}}\n"
+    )
     application = load(tmp_path, TEMPLATED, compose, {"web.tmpl": TEMPLATE})
     assert web(rendered(application))["volumes"] == ["./files/web/etc-web.conf:/etc/web.conf", "data:/data"]
 
