@@ -45,7 +45,6 @@ def render(
     place = on_one_host(application) if placement is None else placement
     place = placed(place, (service.name for service in application.services), configuration)
     hosts = hosts_of(application, place)
-    used = {f"{service.name}.{CPUSET}" for service in application.services}
     kinds = {service.name: type_of(application, types, service) for service in application.services}
     settings = {
         service.name: _settings(
@@ -53,17 +52,12 @@ def render(
         )
         for service in application.services
     }
-    for service in application.services:
-        listed = settings[service.name]
-        used |= {f"{service.name}.{s.parameter.name}" for s in listed if s.parameter.name not in service.fixed}
+    _check_names(application, settings, configuration)
     files = _files(application, types, settings)
     rendered = {
         name: _rendered(application, name, listed, place.cpusets.get(name, ""), labels, files[name])
         for name, listed in settings.items()
     }
-    for name in configuration:
-        if name not in used:
-            raise UnknownName(f"parameter of {application.name}:", name, used)
     documents = {
         host: document_of(
             application,
@@ -88,6 +82,17 @@ def render(
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
     )
+
+
+def _check_names(application: Application, settings: Mapping[str, list[Setting]], configuration: Configuration) -> None:
+    """Check that a configuration has no parameter that is not tuned.  Raises UnknownName."""
+    used = {f"{service.name}.{CPUSET}" for service in application.services}
+    for service in application.services:
+        names = [setting.parameter.name for setting in settings[service.name]]
+        used |= {f"{service.name}.{name}" for name in names if name not in service.fixed}
+    for name in configuration:
+        if name not in used:
+            raise UnknownName(f"parameter of {application.name}:", name, used)
 
 
 def _files(
