@@ -15,13 +15,13 @@ class Probe:
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
     ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``.  A knowledge base does not need the
-    other two: "cpus" asks the kernel which CPUs the container's first process may use, "engine" asks the engine for the
-    resource ``path`` that it gives the container.  ``pattern`` is a regular expression with one group; all its matches
-    must agree.  ``multiply`` converts the number to the parameter's unit; ``words`` maps matched words to values;
-    ``absent`` is the value when nothing matches (None: an error).
+    others: "cpus" asks the kernel which CPUs the container's first process may use, "listens" whether it listens on any
+    port, and "engine" asks the engine for the resource ``path`` that it gives the container.  ``pattern`` is a regular
+    expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
+    ``words`` maps matched words to values; ``absent`` is the value when nothing matches (None: an error).
     """
 
-    kind: Literal["command", "tcp", "http", "cpus", "engine"]
+    kind: Literal["command", "tcp", "http", "cpus", "listens", "engine"]
     pattern: str
     command: tuple[str, ...] = ()
     port: int | str | None = None  # text: "{port}", an argument of the service type

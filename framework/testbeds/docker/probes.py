@@ -28,6 +28,10 @@ MAX_ANSWER = 4 << 20  # bytes
 TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
 INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
 
+LISTENS = "listens"
+_LISTEN = "0A"  # state of a socket in /proc/net/tcp (include/net/tcp_states.h)
+_NAME_SERVER = "0B00007F:"  # 127.0.0.11, where Docker answers for names in every container
+
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
 _FALSE = frozenset({"false", "off", "no", "0", "disabled"})
 
@@ -72,6 +76,8 @@ def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: f
         return _command(engine, container, probe.command)
     if probe.kind == "cpus":
         return _cpus(engine, container)
+    if probe.kind == "listens":
+        return _listens(engine, container)
     if probe.kind == "engine":
         return _given_by_the_engine(engine, container, probe.path)
     if probe.port is None:
@@ -110,6 +116,26 @@ def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
     except OSError:
         pass
     return str((about.get("HostConfig") or {}).get("CpusetCpus") or "")
+
+
+def _listens(engine: Engine, container: str, proc: Path = PROC) -> str:
+    """Return "listens" where a container listens on a TCP port, and where this machine's kernel cannot tell."""
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    directory = proc / str((about.get("State") or {}).get("Pid") or 0)
+    try:
+        if container[:12] not in (directory / "cgroup").read_text():
+            return LISTENS  # another machine's process with this number
+        tables = [
+            (directory / "net" / name).read_text() for name in ("tcp", "tcp6") if (directory / "net" / name).exists()
+        ]
+    except OSError:
+        return LISTENS
+    sockets = [line.split() for table in tables for line in table.splitlines()[1:]]
+    if any(row[3] == _LISTEN and not row[1].startswith(_NAME_SERVER) for row in sockets if len(row) > 3):
+        return LISTENS
+    raise NoAnswer("it listens on no port yet")
 
 
 def _given_by_the_engine(engine: Engine, container: str, resource: str) -> str:

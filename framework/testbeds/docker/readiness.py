@@ -140,10 +140,12 @@ class Readiness:
             service.last = "its own health check has not passed yet"
             return False
         now = time.monotonic()
-        if service.probe is None:
+        if service.probe is None or service.probe.kind == "listens":
             service.running_since = service.running_since or now
             settle_s = RESTARTED_SETTLE_S if service.name in self._restarted else SETTLE_S
-            return now - service.running_since >= settle_s
+            settled = now - service.running_since >= settle_s
+            if service.probe is None or not settled:
+                return settled
         try:
             address = next((ip for ip in container.addresses.values() if ip), "")
             answer = probes.ask(self._engine, container.id, address, service.probe, PROBE_S)
