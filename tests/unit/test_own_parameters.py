@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -354,3 +355,31 @@ def test_reports_and_doctor_know_them(tmp_path: Path) -> None:
 def test_a_fixed_parameter_has_to_exist(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="thread"):
         load(tmp_path, THREADS + "\nfixed: {thread: 4}", MOUNTED)
+
+
+def test_the_guide_s_example_reaches_every_place(tmp_path: Path) -> None:
+    """All parameters of the guide, on files and a command as it describes them."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "your-own-application.md").read_text()
+    [example] = [block for block in re.findall(r"```yaml\n(.*?)```", guide, flags=re.DOTALL) if "parameters:" in block]
+    services = "\n".join(line[4:] for line in example.splitlines()[2:])
+    compose = "services: {web: {image: w, command: serve, volumes: ['./config.yaml:/etc/web/config.yaml:ro']}}\n"
+    files = {
+        "config.yaml": "server: {http: {threads: 8}}\nupstreams:\n  - {name: api, timeout: 400ms}\n",
+        "cache.conf.tmpl": "size ${web.cache}m\n",
+    }
+    application = load(tmp_path, services, compose, files)
+    default = space(application).default()
+    assert (default["web.threads"], default["web.timeout"], default["web.cache"]) == (8, 400, 64)
+    changed: dict[str, Value] = {
+        "threads": 9, "timeout": 300, "workers": 2, "backlog": 256, "cache": 128, "cpus": 2.0, "memory": 512, "replicas": 2,
+    }  # fmt: skip
+    assert {f"web.{name}" for name in changed} == set(default)
+    deployment = rendered(application, **changed)
+    assert sorted(deployment.files.values()) == [
+        "server: {http: {threads: 9}}\nupstreams:\n  - {name: api, timeout: 300ms}\n",
+        "size 128m\n",
+    ]
+    entry = web(deployment)
+    assert entry["command"] == ["serve", "--backlog=256"]
+    assert entry["environment"] == {"WEB_WORKERS": "2"}
+    assert (entry["cpus"], entry["mem_limit"], entry["scale"]) == ("2", "512m", 2)

@@ -164,7 +164,7 @@ class OneContainer:
     """An engine with one container, of the process 7."""
 
     def inspect(self, container: str) -> dict[str, object]:
-        return {"State": {"Pid": 7}}
+        return {"State": {"Pid": 7, "Running": True}}
 
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue\n"

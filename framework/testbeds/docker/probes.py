@@ -123,7 +123,10 @@ def _listens(engine: Engine, container: str, proc: Path = PROC) -> str:
     about = engine.inspect(container)
     if about is None:
         raise NoAnswer("its container is gone")
-    directory = proc / str((about.get("State") or {}).get("Pid") or 0)
+    state = about.get("State") or {}
+    if not state.get("Running"):
+        raise NoAnswer("its container does not run")
+    directory = proc / str(state.get("Pid") or 0)
     try:
         if container[:12] not in (directory / "cgroup").read_text():
             return LISTENS  # another machine's process with this number
