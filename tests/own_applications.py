@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,9 @@ class Images:
 
     def facts(self, image: str) -> ImageFacts | None:
         return ImageFacts(("/docker-entrypoint.sh",), ("nginx", "-g", "daemon off;")) if "nginx" in image else None
+
+    def names(self, image: str, directory: str) -> Sequence[str]:
+        return ()
 
     def text(self, image: str, path: str) -> str | None:
         return NGINX_CONF if path == "/etc/nginx/nginx.conf" else None

@@ -107,10 +107,15 @@ def optimizers(as_json: Json = False) -> None:
 
 
 def spaces(
-    service_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="Show the parameters of one type.")] = None,
+    service_type: Annotated[
+        str | None, typer.Argument(metavar="TYPE|APP", help="Show the parameters of one type, or of one application.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the knowledge base: service types and their parameters."""
+    if service_type is not None and Path(service_type).exists():
+        _application_parameters(Path(service_type), as_json=as_json)
+        return
     types = opened().catalogue.service_types_named(service_type)
     if as_json:
         print_json({kind.name: kind for kind in types})
@@ -140,6 +145,28 @@ def apps(
         for a in applications
     ]
     output.print(_table(("application", "directory", "services", "parameters", "requests/s"), rows))
+
+
+def _application_parameters(path: Path, *, as_json: bool) -> None:
+    """Show the parameters of an application with their values of today."""
+    kept = opened()
+    listed = kept.catalogue.parameters(kept.backends.application(path))
+    if as_json:
+        print_json(listed)
+        return
+    rows = [
+        (
+            p["name"],
+            p["kind"],
+            ", ".join(map(str, p["choices"])) or ("" if p["low"] is None else f"{p['low']} .. {p['high']}"),
+            f"{p['default']} {p['unit']}".strip(),
+            p["state"],
+            p["reaches"],
+            p["from"],
+        )
+        for p in listed
+    ]
+    output.print(_table(("parameter", "kind", "range", "today", "", "reaches it by", "today's value from"), rows))
 
 
 def _range(parameter: Any) -> str:

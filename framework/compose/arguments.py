@@ -13,7 +13,7 @@ from framework.compose.command import Command
 from framework.compose.files import mounted, with_absolute_paths
 from framework.config.reading import read_text
 from framework.errors import FileError, InputError, UnknownName
-from framework.model import Application, Argument, Probe, Service, ServiceType
+from framework.model import Application, Argument, ParameterDefinition, Probe, Service, ServiceType
 
 _SECRETS = "/run/secrets"
 
@@ -32,18 +32,54 @@ def type_of(application: Application, types: Mapping[str, ServiceType], service:
     if not kind.arguments:
         return kind
     texts = arguments_of(application, kind, service)
+    return _filled_type(kind, texts, service.name)
 
+
+def filled_in(
+    application: Application, types: Mapping[str, ServiceType], service: Service
+) -> tuple[Application, Mapping[str, ServiceType], Service]:
+    """Return the application, the types and a service with the service's arguments in all that has parameters.
+
+    They are what ``parameters_of`` wants.  Raises UnknownName, InputError.
+    """
+    kind = type_of(application, types, service)
+    if kind is None or not kind.arguments:
+        return application, types, service
+    texts = arguments_of(application, kind, service)
+    own = tuple(_filled_parameter(parameter, texts, service.name) for parameter in service.parameters)
+    return application, {**types, service.type: kind}, replace(service, parameters=own)
+
+
+def _filled_type(kind: ServiceType, texts: Mapping[str, str], service: str) -> ServiceType:
     def filled(probe: Probe) -> Probe:
-        return probe_with(probe, texts, service.name)
+        return probe_with(probe, texts, service)
 
     return replace(
         kind,
         ready=filled(kind.ready) if kind.ready is not None else None,
         reset=tuple(tuple(with_arguments(word, texts) for word in step) for step in kind.reset),
         statistics={name: filled(probe) for name, probe in kind.statistics.items()},
-        parameters=tuple(
-            replace(p, read_back=filled(p.read_back) if p.read_back is not None else None) for p in kind.parameters
-        ),
+        parameters=tuple(_filled_parameter(parameter, texts, service) for parameter in kind.parameters),
+    )
+
+
+def _filled_parameter(parameter: ParameterDefinition, texts: Mapping[str, str], service: str) -> ParameterDefinition:
+    """Return a parameter with arguments in its probe, its flag, its variable and its changes of files."""
+    apply, probe = parameter.apply, parameter.read_back
+    edits = tuple(
+        replace(
+            edit,
+            line=with_arguments(edit.line, texts),
+            key=with_arguments(edit.key, texts),
+            pattern=with_arguments(edit.pattern, {name: re.escape(text) for name, text in texts.items()}),
+            after=with_arguments(edit.after, {name: re.escape(text) for name, text in texts.items()}),
+        )
+        for edit in apply.edits
+    )
+    return replace(
+        parameter,
+        apply=replace(apply, template=with_arguments(apply.template, texts), edits=edits),
+        read_back=probe_with(probe, texts, service) if probe is not None else None,
     )
 
 

@@ -10,13 +10,18 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from framework.compose.amounts import plain_text, read, unit_after_value
 from framework.compose.command import Command
-from framework.compose.files import fitting, mounted, with_absolute_paths
+from framework.compose.files import fitting, plain_line, with_absolute_paths
+from framework.compose.fitted import fitted
+from framework.compose.placeholders import default_texts
+from framework.compose.resources import resource_given
+from framework.compose.service_files import GivenFiles, configs_of, file_text
+from framework.config.key_paths import NoPlace
+from framework.config.keyed_files import values_at, with_value
 from framework.config.space import parameters_of
-from framework.errors import FileError, InputError
+from framework.errors import InputError
 from framework.model import Application, Edit, ParameterDefinition, Present, Service, ServiceType
 from optimizer.space import Value
 
@@ -36,17 +41,19 @@ def present_values(application: Application, types: Mapping[str, ServiceType]) -
     A value that is not understood is left out; rendering then refuses to overwrite it.  Raises UnknownName.
     """
     values: dict[str, Present] = {}
+    templates = default_texts(application, types)
     for service in application.services:
         if not service.tuned:
             continue
-        for parameter in parameters_of(application, types, service):
+        files = GivenFiles(configs_of(application, service.name), templates.get(service.name, {}))
+        for parameter in parameters_of(*fitted(application, types, service)):
             if parameter.name in service.fixed:
                 continue
             name = f"{service.name}.{parameter.name}"
             if parameter.name in service.baseline:
                 values[name] = Present(_declared(name, parameter, service.baseline[parameter.name]), "application.yaml")
                 continue
-            text = _text_of(application, service, parameter)
+            text = _text_of(application, service, parameter, files)
             value = read(parameter, text.text, text.template) if text is not None else None
             if text is not None and value is not None:
                 values[name] = Present(value, text.where)
@@ -59,34 +66,38 @@ def without_place(application: Application, types: Mapping[str, ServiceType]) ->
     A file that is neither mounted nor in an image that is here says nothing: rendering refuses it, or the image comes.
     """
     reasons: dict[str, str] = {}
+    templates = default_texts(application, types)
     for service in application.services:
-        for parameter in parameters_of(application, types, service) if service.tuned else ():
+        files = GivenFiles(configs_of(application, service.name), templates.get(service.name, {}))
+        for parameter in parameters_of(*fitted(application, types, service)) if service.tuned else ():
             name = f"{service.name}.{parameter.name}"
             if parameter.apply.kind != "file" or parameter.name in service.fixed:
                 continue
-            texts = {edit.path: _file_text(application, service.name, edit.path) for edit in parameter.apply.edits}
             for edit in parameter.apply.edits:
-                text = texts[edit.path]
-                if text is not None and not _fits(text, edit):
-                    reasons[name] = f"no line of {edit.path} matches {edit.after!r}, after which it would stand"
+                text = _file_text(application, service.name, edit.path, files)
+                if text is not None and (reason := _misfit(text, edit)):
+                    reasons[name] = reason
     return reasons
 
 
-def _fits(text: str, edit: Edit) -> bool:
+def _misfit(text: str, edit: Edit) -> str:
+    """Return why a file has no place for a value; empty where it has one."""
+    if edit.key:
+        try:
+            with_value(text, edit.format, edit.key, "1", string=False)
+        except NoPlace as reason:
+            return f"{edit.path} has no place for it: {reason}"
+        return ""
     lines = fitting(text, edit).splitlines()
-    return not edit.after or any(re.search(edit.pattern, line) or re.search(edit.after, line) for line in lines)
+    if not edit.after or any(re.search(edit.pattern, line) or re.search(edit.after, line) for line in lines):
+        return ""
+    return f"{edit.path} has no line {plain_line(edit.after)!r}, after which {edit.line.strip()!r} would stand"
 
 
-def _file_text(application: Application, service: str, path: str) -> str | None:
-    """Return the text of a file that a service sees: mounted, or inside its image; None where it is not known."""
+def _file_text(application: Application, service: str, path: str, files: GivenFiles) -> str | None:
+    """Return the text of a file that a service sees; None where it is not known."""
     entry = with_absolute_paths(application.compose["services"][service], application.base)
-    try:
-        return mounted(service, list(entry.get("volumes") or []), path).text
-    except FileError:
-        return None
-    except InputError:
-        facts = application.images.get(service)
-        return facts.files.get(path) if facts is not None else None
+    return file_text(service, list(entry.get("volumes") or []), path, application.images.get(service), files)
 
 
 def _declared(name: str, parameter: ParameterDefinition, value: Value) -> Value:
@@ -97,7 +108,9 @@ def _declared(name: str, parameter: ParameterDefinition, value: Value) -> Value:
     return read_value
 
 
-def _text_of(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
+def _text_of(
+    application: Application, service: Service, parameter: ParameterDefinition, files: GivenFiles
+) -> _Text | None:
     entry = application.compose["services"][service.name]
     apply = parameter.apply
     if apply.kind == "environment":
@@ -106,12 +119,13 @@ def _text_of(application: Application, service: Service, parameter: ParameterDef
         match = Command.of(entry, apply.name, application.images.get(service.name)).find(apply.template)
         return _Text(match.text, apply.template, f"command: {match.shown}") if match is not None else None
     if apply.kind == "resource":
-        at: Any = entry
-        for key in apply.name.split("."):
-            at = at.get(key) if isinstance(at, Mapping) else None
-        return _Text(str(at), apply.template, f"compose file: {apply.name}: {at}") if at is not None else None
+        given = resource_given(entry, apply.name)
+        if given is None:
+            return None
+        text, place = given
+        return _Text(text, apply.template, f"compose file: {place}: {text}")
     if apply.kind == "file":
-        return _in_file(application, service, parameter)
+        return _in_file(application, service, parameter, files)
     return None
 
 
@@ -131,15 +145,37 @@ def _in_environment(environment: Mapping[str, str], parameter: ParameterDefiniti
     return None
 
 
-def _in_file(application: Application, service: Service, parameter: ParameterDefinition) -> _Text | None:
-    edit = next(edit for edit in parameter.apply.edits if "{value}" in edit.line)
-    text = _file_text(application, service.name, edit.path) or ""
-    pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
-    lines = fitting(text, edit).splitlines()
-    texts = {match["value"] for old in lines if pattern.search(old) and (match := line.search(old))}
-    if len(texts) != 1:
+def _in_file(
+    application: Application, service: Service, parameter: ParameterDefinition, files: GivenFiles
+) -> _Text | None:
+    edits = [edit for edit in parameter.apply.edits if "{value}" in edit.line]
+    given: dict[str, _Text] = {}
+    for edit in edits:
+        text = _file_text(application, service.name, edit.path, files)
+        if edit.key:
+            at_key = _at_key(text or "", edit)
+            given |= {at_key.text: at_key} if at_key is not None else {}
+            continue
+        pattern, line = re.compile(edit.pattern), value_pattern(edit.line.strip())
+        lines = [old for old in fitting(text or "", edit).splitlines() if pattern.search(old)]
+        if text is not None and not lines and edit.absent is not None:
+            given.setdefault(
+                plain_text(edit.absent), _Text(plain_text(edit.absent), "{value}", f"{edit.path}, by its absence")
+            )
+        for old in lines:
+            if match := line.search(old):
+                given[match["value"]] = _Text(match["value"], edit.line, edit.path)
+    return next(iter(given.values())) if len(given) == 1 else None
+
+
+def _at_key(text: str, edit: Edit) -> _Text | None:
+    """Return the value at a key path, where all places that it selects have the same one."""
+    try:
+        values = set(values_at(text, edit.format, edit.key))
+    except NoPlace:
         return None
-    return _Text(texts.pop(), edit.line, f"{edit.path}")
+    match = value_pattern(edit.line).fullmatch(values.pop()) if len(values) == 1 else None
+    return _Text(match["value"], edit.line, f"{edit.path}: {edit.key}") if match is not None else None
 
 
 def items_of(text: str, separator: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from framework.model import ImageFacts
+from framework.model import UNKNOWN_COMMAND, ImageFacts
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "/bin/sh", "/bin/bash", "/bin/ash", "/bin/dash", "/usr/bin/bash"})
 _LINE_OPTION = re.compile(r"-[a-z]*c")
@@ -52,6 +52,8 @@ class Command:
         """
         given, entrypoint = words_of(entry.get("command")), words_of(entry.get("entrypoint"))
         if given is None and entrypoint is None and image is None:
+            if image_command == UNKNOWN_COMMAND:
+                return cls((), reason="what its image runs is not known here; pull the image")
             return cls(tuple(shlex.split(image_command)))
         if image is not None and entrypoint is None:
             entrypoint = [_escaped(word) for word in image.entrypoint]

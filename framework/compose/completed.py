@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
+import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.compose.baseline import present_values, without_place
 from framework.compose.files import mounted, with_absolute_paths
+from framework.compose.fitted import wanted_paths
+from framework.compose.placeholders import check_templates
+from framework.compose.service_files import configs_of
+from framework.config.space import definitions_of
 from framework.errors import FileError, InputError
 from framework.model import Application, ImageFacts, Service, ServiceType
 from framework.ports.builds import Builds
@@ -20,6 +26,7 @@ def completed(
 
     ``builds``, ``images``: None where they cannot be asked.  Raises UnknownName, InputError, FileError.
     """
+    check_templates(application, types)
     named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
     placed = replace(known, unsettable=without_place(known, types))
@@ -44,11 +51,11 @@ def _facts(application: Application, types: Mapping[str, ServiceType], images: I
     facts: dict[str, ImageFacts] = {}
     for service in application.services:
         image = str(application.compose["services"][service.name].get("image") or "")
-        if not image or service.type not in types or "$" in image:
+        if not image or not (service.type in types or service.parameters) or "$" in image:
             continue
         answer = images.facts(image)
         if answer is not None:
-            paths = _edited_paths(application, types[service.type], service)
+            paths = _edited_paths(application, types, service, images)
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
             facts[service.name] = replace(answer, files=files)
     return facts
@@ -61,13 +68,22 @@ def facts_of(application: Application, images: ImageReader) -> dict[str, ImageFa
     return {name: facts for name, facts in answer.items() if facts is not None}
 
 
-def _edited_paths(application: Application, kind: ServiceType, service: Service) -> list[str]:
-    """Return the paths of files that the type's parameters stand in and that the compose file does not mount."""
+def _edited_paths(
+    application: Application, types: Mapping[str, ServiceType], service: Service, images: ImageReader
+) -> list[str]:
+    """Return the paths of files that a service's parameters stand in and that the compose file does not give it."""
     entry = with_absolute_paths(application.compose["services"][service.name], application.base)
     volumes = list(entry.get("volumes") or [])
-    paths = {edit.path for parameter in kind.parameters for edit in parameter.apply.edits}
+    paths = set()
+    for pattern in wanted_paths(definitions_of(application, types, service)):
+        if "*" in pattern:
+            directory = posixpath.dirname(pattern)
+            inside = (posixpath.join(directory, name) for name in images.names(str(entry.get("image")), directory))
+            paths |= {path for path in inside if fnmatch.fnmatchcase(path, pattern)}
+        else:
+            paths.add(pattern)
     missing = []
-    for path in sorted(paths):
+    for path in sorted(paths - configs_of(application, service.name).keys() - service.templates.keys()):
         try:
             mounted(service.name, volumes, path)
         except FileError:

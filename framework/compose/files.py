@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from framework.config.key_paths import NoPlace
+from framework.config.keyed_files import with_value
 from framework.config.reading import read_bytes
 from framework.errors import FileError, InputError
 from framework.model import Edit
@@ -104,7 +106,7 @@ def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
     """
     closest: tuple[int, str, str, bool] | None = None
     for index, mount in enumerate(volumes):
-        source, target, read_only = _mount_parts(mount)
+        source, target, read_only = mount_parts(mount)
         inside = path.startswith(target.rstrip("/") + "/")
         if source and (path == target or inside) and (closest is None or len(target) > len(closest[2])):
             closest = (index, source, target, read_only)
@@ -125,7 +127,7 @@ def mounted(service: str, volumes: list[Any], path: str) -> Mounted:
     return Mounted(text.replace("\r\n", "\n").replace("\r", "\n"), index, path != target, read_only)
 
 
-def _mount_parts(mount: Any) -> tuple[str, str, bool]:
+def mount_parts(mount: Any) -> tuple[str, str, bool]:
     """Split an entry of ``volumes`` into (host path or empty, path in the container, read-only)."""
     if isinstance(mount, dict):
         source = str(mount.get("source", "")) if mount.get("type") == "bind" else ""
@@ -148,6 +150,27 @@ def remounted(volumes: list[Any], file: Mounted, service: str, path: str) -> tup
     else:
         replacement = f"./{name}:" + str(original).partition(":")[2]
     return [*volumes[: file.index], replacement, *volumes[file.index + 1 :]], name
+
+
+def _with_key(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
+    """Put a value at its key path."""
+    if edit.unless is not None and type(edit.unless) is type(value) and edit.unless == value:
+        return text
+    string = edit.line != "{value}" or isinstance(value, str)
+    try:
+        return with_value(text, edit.format, edit.key, edit.line.replace("{value}", shown), string=string)
+    except NoPlace as reason:
+        raise complain(f"{edit.path} has no place for it: {reason}") from None
+
+
+def plain_line(pattern: str) -> str:
+    """Return a line of the kind that a pattern matches, for messages: ``events {`` of ``^\\s*events\\s*\\{``."""
+    text = re.sub(r"\([^()]*\)[?*]|\(\\s\|\$\)", "", pattern.strip("^$"))  # what may be missing
+    text = re.sub(r"\\s[*+]?", " ", text)
+    text = re.sub(r"\\S\+|\[\^[^\]]*\][*+]|\.[*+]", "...", text)
+    text = re.sub(r"\((?:\?:)?([^|()]*)(?:\|[^()]*)?\)", r"\1", text)  # the first of several
+    text = re.sub(r"(.|\[[^\]]*\])\?", "", text)
+    return " ".join(re.sub(r"\\(.)", r"\1", text).split())
 
 
 def fitting(text: str, edit: Edit) -> str:
@@ -178,12 +201,15 @@ def one_statement_a_line(text: str) -> str:
 
 def edited(text: str, edit: Edit, value: Value, shown: str, complain: Callable[[str], InputError]) -> str:
     """Apply one edit to ``text``.  Raises the error of ``complain`` where no line matches ``after``."""
+    if edit.key:
+        return _with_key(text, edit, value, shown, complain)
     text = fitting(text, edit)
     lines = text.splitlines()
     pattern, line = re.compile(edit.pattern), edit.line.replace("{value}", shown)
     matching = any(pattern.search(old) for old in lines)
     if not matching and edit.after and not any(re.search(edit.after, old) for old in lines):
-        raise complain(f"no line of {edit.path} matches {edit.after!r}, after which {edit.line.strip()!r} belongs")
+        wanted = plain_line(edit.after)
+        raise complain(f"{edit.path} has no line {wanted!r}, after which {edit.line.strip()!r} belongs")
     if edit.unless is not None and type(edit.unless) is type(value) and edit.unless == value:
         return text
     if matching:

@@ -12,9 +12,12 @@ from typing import Literal
 
 from framework.compose.arguments import type_of
 from framework.compose.files import with_absolute_paths
+from framework.compose.fitted import fitted
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
 from framework.compose.placed import CPUSET, expected, placed
-from framework.compose.service import Rendered, Setting, apply_settings, with_item
+from framework.compose.placeholders import default_values, filled, shown_in
+from framework.compose.service import Rendered, apply_settings, with_item
+from framework.compose.service_files import GivenFiles, Setting, configs_of
 from framework.config.space import parameters_of
 from framework.errors import InputError, UnknownName
 from framework.model import Application, Deployment, ParameterDefinition, Placement, Service, ServiceType
@@ -42,19 +45,19 @@ def render(
     place = on_one_host(application) if placement is None else placement
     place = placed(place, (service.name for service in application.services), configuration)
     hosts = hosts_of(application, place)
-    used = {f"{service.name}.{CPUSET}" for service in application.services}
-    rendered: dict[str, Rendered] = {}
     kinds = {service.name: type_of(application, types, service) for service in application.services}
-    for service in application.services:
-        cpuset = place.cpusets.get(service.name, "")
-        kind = kinds[service.name]
-        own = types if kind is None else {**types, service.type: kind}
-        settings = _settings(application, own, service, configuration, pinned=bool(cpuset))
-        used |= {f"{service.name}.{s.parameter.name}" for s in settings if s.parameter.name not in service.fixed}
-        rendered[service.name] = _rendered(application, service.name, settings, cpuset, labels)
-    for name in configuration:
-        if name not in used:
-            raise UnknownName(f"parameter of {application.name}:", name, used)
+    settings = {
+        service.name: _settings(
+            application, types, service, configuration, pinned=bool(place.cpusets.get(service.name))
+        )
+        for service in application.services
+    }
+    _check_names(application, settings, configuration)
+    files = _files(application, types, settings)
+    rendered = {
+        name: _rendered(application, name, listed, place.cpusets.get(name, ""), labels, files[name])
+        for name, listed in settings.items()
+    }
     documents = {
         host: document_of(
             application,
@@ -81,13 +84,50 @@ def render(
     )
 
 
+def _check_names(application: Application, settings: Mapping[str, list[Setting]], configuration: Configuration) -> None:
+    """Check that a configuration has no parameter that is not tuned.  Raises UnknownName."""
+    used = {f"{service.name}.{CPUSET}" for service in application.services}
+    for service in application.services:
+        names = [setting.parameter.name for setting in settings[service.name]]
+        used |= {f"{service.name}.{name}" for name in names if name not in service.fixed}
+    for name in configuration:
+        if name not in used:
+            raise UnknownName(f"parameter of {application.name}:", name, used)
+
+
+def _files(
+    application: Application, types: Mapping[str, ServiceType], settings: Mapping[str, list[Setting]]
+) -> dict[str, GivenFiles]:
+    """Return service -> its compose configs and its templates, with this configuration's values.  Raises FileError."""
+    configs = {name: configs_of(application, name) for name in settings}
+    if not any(service.templates for service in application.services):
+        return {name: GivenFiles(texts) for name, texts in configs.items()}
+    values = default_values(application, types)
+    for name, listed in settings.items():
+        values |= {f"{name}.{setting.parameter.name}": setting.text for setting in listed}
+    shown = shown_in(application, values)
+    return {
+        service.name: GivenFiles(
+            configs[service.name],
+            {path: filled(template, values) for path, template in service.templates.items()},
+            shown,
+        )
+        for service in application.services
+    }
+
+
 def _rendered(
-    application: Application, service: str, settings: list[Setting], cpuset: str, labels: Mapping[str, str]
+    application: Application,
+    service: str,
+    settings: list[Setting],
+    cpuset: str,
+    labels: Mapping[str, str],
+    files: GivenFiles,
 ) -> Rendered:
     """Return a service with its settings, its CPUs and Tailor's labels."""
     entry = with_absolute_paths(application.compose["services"][service], application.base)
     environment, image = application.environment_of(service), application.images.get(service)
-    result = apply_settings(service, entry, settings, environment, image)
+    result = apply_settings(service, entry, settings, environment, image, files)
     if cpuset:
         result.entry["cpuset"] = cpuset
         result.expectations.append(expected(service, cpuset))
@@ -112,7 +152,7 @@ def _settings(
 ) -> list[Setting]:
     """Return the value of each parameter of a service; of a service that is not tuned, only of its fixed ones."""
     settings = []
-    for parameter in parameters_of(application, types, service):
+    for parameter in parameters_of(*fitted(application, types, service)):
         fixed = service.fixed.get(parameter.name)
         if fixed is not None:
             settings.append(Setting(parameter, _checked(service, parameter, fixed), written=True, own=True))

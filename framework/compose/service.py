@@ -8,35 +8,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from framework.compose.amounts import plain_text, written
+from framework.compose.amounts import plain_text
 from framework.compose.baseline import items_of, value_pattern
 from framework.compose.command import Command
-from framework.compose.files import Mounted, edited, mounted, remounted
+from framework.compose.resources import resource_given, resource_probe, with_resource
+from framework.compose.service_files import NO_FILES, GivenFiles, Setting, render_files
 from framework.config.compose_files import environment_of
-from framework.errors import FileError, InputError
-from framework.model import Apply, Edit, Expectation, ImageFacts, ParameterDefinition, Passed
-from optimizer.space import Value
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A parameter with the value it gets.
-
-    ``written``: False leaves the service as it is, because the server has this value by itself.
-    ``own``: the value is the application's (``fixed``), so the compose file may already set another one.
-    ``present``: the user's files set the parameter, to its default; another value takes the place of that one.
-    """
-
-    parameter: ParameterDefinition
-    value: Value
-    written: bool
-    own: bool = False
-    present: bool = False
-
-    @property
-    def text(self) -> str:
-        """The value as the server reads it."""
-        return written(self.parameter.apply, self.value)
+from framework.config.resource_names import is_key
+from framework.errors import InputError
+from framework.model import Apply, Expectation, ImageFacts, Passed
 
 
 @dataclass(slots=True)
@@ -55,17 +35,18 @@ def apply_settings(
     settings: list[Setting],
     environment: Mapping[str, str] = MappingProxyType({}),
     image: ImageFacts | None = None,
+    files: GivenFiles = NO_FILES,
 ) -> Rendered:
     """Write ``settings`` into the compose entry of service ``name``.
 
     ``environment``: the variables that the service has, also from environment files and its image.  ``image``: what
-    its image does by itself, where that is known.  Raises InputError where a setting does not fit.
+    its image does by itself, where that is known.  ``files``: its compose configs, and its templates.  Raises
+    InputError where a setting does not fit.
     """
     rendered = Rendered(dict(entry))
     for setting in settings:
         parameter = setting.parameter
-        seen = _passed(setting) if setting.written else None
-        rendered.expectations.append(Expectation(name, parameter.name, setting.value, parameter.read_back, seen))
+        rendered.expectations.append(_expectation(name, setting, files))
         if not (setting.own or setting.present):
             _refuse_conflict(name, entry, setting, environment, image)
         match parameter.apply.kind:
@@ -74,14 +55,29 @@ def apply_settings(
             case "flag":
                 _flag(name, rendered.entry, setting, image)
             case "resource":
-                _resource(rendered.entry, setting)
+                if setting.written:
+                    text = _escaped(parameter.apply.template.replace("{value}", setting.text))
+                    rendered.entry = with_resource(rendered.entry, parameter.apply.name, text)
             case "live" if setting.written:
                 command = tuple(_fill(parameter.apply.template, setting.text))
                 rendered.live.append((name, command))
             case _:
                 pass  # files are edited below, once for all settings
-    _files(name, rendered, image, [setting for setting in settings if setting.parameter.apply.kind == "file"])
+    in_files = [setting for setting in settings if setting.parameter.apply.kind == "file"]
+    render_files(name, rendered.entry, rendered.files, in_files, image, files)
     return rendered
+
+
+def _expectation(name: str, setting: Setting, files: GivenFiles) -> Expectation:
+    """Return the value that has to be read back: by the type's probe, or by the engine where the engine gives it."""
+    parameter = setting.parameter
+    apply, probe = parameter.apply, parameter.read_back
+    if apply.kind == "resource" and not is_key(apply.name) and probe is None and (setting.written or setting.present):
+        probe = resource_probe(apply.name, parameter.unit)
+    if apply.kind == "template":
+        return Expectation(name, parameter.name, setting.value, probe, files.shown.get(f"{name}.{parameter.name}"))
+    seen = _passed(setting) if setting.written else None
+    return Expectation(name, parameter.name, setting.value, probe, seen)
 
 
 def _passed(setting: Setting) -> Passed:
@@ -89,6 +85,8 @@ def _passed(setting: Setting) -> Passed:
     apply, text = setting.parameter.apply, setting.text
     if apply.kind == "file":
         edit = next(edit for edit in apply.edits if "{value}" in edit.line)
+        if edit.key:
+            return Passed("file", edit.path, edit.line.replace("{value}", text), edit.key, edit.format)
         return Passed("file", edit.path, edit.line.replace("{value}", text).strip())
     filled = apply.template.replace("{value}", text)
     if apply.kind == "flag":
@@ -150,60 +148,6 @@ def _flag(name: str, entry: dict[str, Any], setting: Setting, image: ImageFacts 
     entry |= command.with_flag(setting.parameter.apply.template, _escaped(setting.text)).written()
 
 
-def _resource(entry: dict[str, Any], setting: Setting) -> None:
-    if not setting.written:
-        return
-    *path, last = setting.parameter.apply.name.split(".")
-    at = entry
-    for key in path:
-        inner = at.get(key)
-        at[key] = dict(inner) if isinstance(inner, dict) else {}
-        at = at[key]
-    at[last] = _escaped(setting.parameter.apply.template.replace("{value}", setting.text))
-
-
-def _files(name: str, rendered: Rendered, image: ImageFacts | None, settings: list[Setting]) -> None:
-    """Edit every file that has a parameter; at the default it is rendered too, so that deployments can be compared."""
-    volumes = list(rendered.entry.get("volumes") or [])
-    texts: dict[str, str] = {}
-    origins: dict[str, Mounted] = {}
-    for setting in settings:
-        parameter = setting.parameter
-
-        def complain(problem: str, parameter: ParameterDefinition = parameter) -> InputError:
-            return InputError(
-                f"{name}: {parameter.name} cannot be set: {problem}; add such a line (with nothing after it), "
-                f"or hold the parameter with `fixed: {{{parameter.name}: default}}`"
-            )
-
-        for edit in parameter.apply.edits:
-            if edit.path not in texts:
-                origins[edit.path] = _file(name, volumes, image, edit)
-                texts[edit.path] = origins[edit.path].text
-            after = edited(texts[edit.path], edit, setting.value, setting.text, complain)
-            if setting.written:
-                texts[edit.path] = after
-    for path, text in texts.items():
-        volumes, place = remounted(volumes, origins[path], name, path)
-        rendered.files[place] = text
-    if texts:
-        rendered.entry["volumes"] = volumes
-
-
-def _file(name: str, volumes: list[Any], image: ImageFacts | None, edit: Edit) -> Mounted:
-    """Return the file that an edit changes: mounted, inside the image, or new.  Raises InputError where it is none."""
-    try:
-        return mounted(name, volumes, edit.path)
-    except FileError:
-        raise
-    except InputError:
-        if image is not None and edit.path in image.files:
-            return Mounted(image.files[edit.path], len(volumes), inside=True, read_only=True)
-        if edit.create:
-            return Mounted("", len(volumes), inside=True, read_only=True)
-        raise
-
-
 def _refuse_conflict(
     name: str, entry: Mapping[str, Any], setting: Setting, environment: Mapping[str, str], image: ImageFacts | None
 ) -> None:
@@ -216,7 +160,8 @@ def _refuse_conflict(
     elif apply.kind == "flag":
         conflict = _flag_given(Command.of(entry, apply.name, image).words, apply.template)
     elif apply.kind == "resource":
-        conflict = apply.name if _present(entry, apply.name.split(".")) else ""
+        given = resource_given(entry, apply.name)
+        conflict = given[1] if given is not None else ""
     if conflict:
         raise InputError(
             f"{name}: the compose file sets {conflict} itself, which is the parameter {parameter.name} "
@@ -233,12 +178,3 @@ def _flag_given(command: Sequence[str], template: str) -> str:
     if prefix:
         return next((word for word in command if word.startswith(prefix)), "")
     return words[at - 1] if at > 0 and words[at - 1] in command else ""
-
-
-def _present(entry: Mapping[str, Any], path: list[str]) -> bool:
-    at: Any = entry
-    for key in path:
-        if not isinstance(at, Mapping) or key not in at:
-            return False
-        at = at[key]
-    return True

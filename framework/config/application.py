@@ -16,10 +16,10 @@ from framework.config.compose_files import read_compose, with_override
 from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories
 from framework.config.document import Document, KeyPath, read_document
 from framework.config.outcomes import outcome_constraint, quantity
-from framework.config.reading import read_bytes
+from framework.config.reading import read_bytes, read_text
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
-from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Template, Term, Tracing, Workload
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
@@ -49,7 +49,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         name=file.name,
         directory=root,
         compose=compose.document,
-        services=_services(file, services),
+        services=_services(document, file, services, root),
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root),
         generator=file.load.generator,
@@ -135,8 +135,10 @@ def _known(document: Document, key: KeyPath, name: str, services: Mapping[str, A
         )
 
 
-def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Service, ...]:
-    """Return the services in the compose file's order."""
+def _services(
+    document: Document, file: ApplicationFile, services: Mapping[str, Any], root: Path
+) -> tuple[Service, ...]:
+    """Return the services in the compose file's order.  Raises FileError for a template that cannot be read."""
     first = file.hosts[0]
     listed = []
     for name in services:
@@ -147,15 +149,28 @@ def _services(file: ApplicationFile, services: Mapping[str, Any]) -> tuple[Servi
             listed.append(
                 Service(
                     name,
-                    entry.type,
+                    entry.type or "",
                     entry.host or first,
                     entry.tuned,
                     dict(entry.fixed),
                     dict(entry.baseline),
                     dict(entry.arguments),
+                    tuple(parameter.own(own) for own, parameter in entry.parameters.items()),
+                    {
+                        path: _template(document, ("services", name, "templates", path), root, file_name)
+                        for path, file_name in entry.templates.items()
+                    },
                 )
             )
     return tuple(listed)
+
+
+def _template(document: Document, key: KeyPath, root: Path, name: str) -> Template:
+    """Read a file with placeholders, which is inside the application's directory.  Raises FileError."""
+    path = _existing(document, key, root, name)
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise document.error(key, name, "a file inside the application's directory, not a link out of it")
+    return Template(path, read_text(path))
 
 
 def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:

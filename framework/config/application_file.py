@@ -8,6 +8,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from framework.config.checked import Arithmetic, LinePattern, Name, Port, Strict, Text, Value, refuse
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint
+from framework.config.own_parameters_file import OwnParameterEntry
+from framework.config.service_type_apply import ContainerPath
+from framework.config.service_type_file import Identifier
 from framework.errors import InputError
 from optimizer.errors import InvalidSpace
 from optimizer.space import GRAMMAR, Predicate
@@ -54,7 +57,9 @@ RelativePath = Annotated[str, Field(min_length=1), AfterValidator(_starts_here)]
 class ServiceEntry(Strict):
     """One service of the compose file that may be tuned."""
 
-    type: Name = Field(description="service type: the name of a file of search_spaces/")
+    type: Name | None = Field(
+        None, description="service type: the name of a file of search_spaces/; left out where it has only `parameters`"
+    )
     host: Name | None = Field(None, description="one of hosts; the first one where it is left out")
     tuned: bool = Field(True, description="false: its parameters are neither rendered nor read back")
     fixed: dict[Name, Value] = Field(
@@ -69,6 +74,22 @@ class ServiceEntry(Strict):
         default_factory=dict,
         description="what its type's probes have to know, such as port, where the compose file does not show it",
     )
+    parameters: dict[Identifier, OwnParameterEntry] = Field(
+        default_factory=dict,
+        description="parameters of its own, besides its type's: any variable, flag, file, limit of its container; "
+        "one with the name of one of its type's goes before it",
+    )
+    templates: dict[ContainerPath, InsidePath] = Field(
+        default_factory=dict,
+        description="path in its container -> file of yours that stands there, with placeholders "
+        "${service.parameter}; $${ stands for ${",
+    )
+
+    @model_validator(mode="after")
+    def _can_be_tuned(self) -> ServiceEntry:
+        if self.type is None and not (self.parameters or self.templates):
+            raise refuse("the key 'type', or parameters of its own")
+        return self
 
 
 class WorkloadEntry(Strict):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from framework.config.expressions import Host, evaluate
 from framework.config.service_type_file import ServiceTypeFile
 from framework.errors import FileError, InputError, MissingPrerequisite
 from framework.model import ParameterDefinition, ServiceType
+from optimizer.space import Value
 
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
 
@@ -65,14 +67,25 @@ def _whole(
         raise FileError(origin[name], "builds_on", own.builds_on, f"another type, without a circle: {known}")
     other = _whole(own.builds_on, types, origin, (*below, name))
     mine = {parameter.name for parameter in own.parameters}
+    inherited = tuple(parameter for parameter in other.parameters if parameter.name not in mine)
+    if own.command:
+        inherited = tuple(_with_command(parameter, own.command) for parameter in inherited)
     return replace(
         own,
-        parameters=(*(parameter for parameter in other.parameters if parameter.name not in mine), *own.parameters),
+        parameters=(*inherited, *own.parameters),
+        command=own.command or other.command,
         ready=own.ready or other.ready,
         reset=own.reset or other.reset,
         statistics={**other.statistics, **own.statistics},
         arguments={**other.arguments, **own.arguments},
     )
+
+
+def _with_command(parameter: ParameterDefinition, command: Sequence[str]) -> ParameterDefinition:
+    """Return a parameter whose flag is appended to this command, where the compose file has none."""
+    if parameter.apply.kind != "flag":
+        return parameter
+    return replace(parameter, apply=replace(parameter.apply, name=shlex.join(command)))
 
 
 def load_service_type(path: Path) -> ServiceType:
@@ -105,9 +118,27 @@ def resolved(types: Mapping[str, ServiceType], *, cores: int, memory_mib: int) -
     """
     host = Host(cores, memory_mib)
     return {
-        name: replace(kind, parameters=tuple(_resolved(name, parameter, host) for parameter in kind.parameters))
+        name: replace(
+            kind,
+            parameters=tuple(_resolved(name, parameter, host) for parameter in kind.parameters),
+            host=(cores, memory_mib),
+        )
         for name, kind in types.items()
     }
+
+
+def resolved_like(
+    parameters: Iterable[ParameterDefinition], types: Mapping[str, ServiceType], owner: str
+) -> tuple[ParameterDefinition, ...]:
+    """Evaluate the bounds of parameters for the host that ``types`` are resolved for; unchanged where they are not.
+
+    ``owner``: in messages.  Raises InputError.
+    """
+    size = next((kind.host for kind in types.values() if kind.host is not None), None)
+    if size is None:
+        return tuple(parameters)
+    host = Host(*size)
+    return tuple(_resolved(owner, parameter, host) for parameter in parameters)
 
 
 def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> ParameterDefinition:
@@ -117,6 +148,7 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
         default = evaluate(_number(parameter.default), host)
         low = evaluate(_number(parameter.low), host)
         high = evaluate(_number(parameter.high), host)
+        parameter = _with_absent(parameter, host)
     except InputError as error:
         raise InputError(f"{type_name}.{parameter.name}: {error}") from None
     if parameter.kind == "integer":
@@ -133,6 +165,24 @@ def _resolved(type_name: str, parameter: ParameterDefinition, host: Host) -> Par
     return replace(parameter, default=default, low=low, high=high, special=special)
 
 
+def _with_absent(parameter: ParameterDefinition, host: Host) -> ParameterDefinition:
+    """Evaluate the values that a number has where its server, or its file, says nothing of it.  Raises InputError."""
+
+    def number(value: Value | None) -> Value | None:
+        if value is None or not isinstance(value, str):
+            return value
+        result = evaluate(value, host)
+        return math.floor(result) if parameter.kind == "integer" else result
+
+    probe = parameter.read_back
+    edits = tuple(replace(edit, absent=number(edit.absent)) for edit in parameter.apply.edits)
+    return replace(
+        parameter,
+        apply=replace(parameter.apply, edits=edits),
+        read_back=replace(probe, absent=number(probe.absent)) if probe is not None else None,
+    )
+
+
 def _number(value: object) -> float | str:
     """Check that a bound is a number or text: definitions that were not read from a file may hold anything."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
@@ -142,8 +192,13 @@ def _number(value: object) -> float | str:
 
 def available(service_type: ServiceType, image: str) -> tuple[ParameterDefinition, ...]:
     """Return the parameters of the version in ``image``'s tag; all of them where the tag names no version."""
+    return for_version(service_type.parameters, image)
+
+
+def for_version(parameters: Iterable[ParameterDefinition], image: str) -> tuple[ParameterDefinition, ...]:
+    """Return the parameters that the version in an image's tag has; all of them where the tag names no version."""
     version = image_version(image)
-    return tuple(p for p in service_type.parameters if version is None or _includes(p.versions, version))
+    return tuple(p for p in parameters if version is None or _includes(p.versions, version))
 
 
 def image_version(image: str) -> tuple[int, ...] | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from framework.config.checked import Arithmetic, LinePattern, Port, Strict, Text, Value, refuse
 from framework.config.expressions import ALLOWED, Host, NotAnExpression, evaluate
-from framework.config.service_type_probes import ArgumentEntry, ProbeEntry, ResetEntry, Template, Variable, Words
-from framework.model import Apply, Edit, ParameterDefinition, ServiceType, Signs
+from framework.config.resource_names import is_memory_unit
+from framework.config.service_type_apply import ApplyEntry
+from framework.config.service_type_probes import ArgumentEntry, ProbeEntry, ResetEntry, Variable
+from framework.model import ParameterDefinition, ServiceType, Signs
 from optimizer.space import Condition, arithmetic_names, circle_of
 
 Role = Literal[
@@ -36,78 +37,6 @@ def _expression(value: float | str) -> float | str:
 
 
 Bound = Annotated[int | float | str, AfterValidator(_expression)]
-
-
-# --------------------------------------------------------------------------- how a value is applied
-
-
-class EditEntry(Strict):
-    """One change to a mounted configuration file."""
-
-    path: str = Field(pattern="^/")
-    pattern: LinePattern
-    line: Text
-    after: LinePattern = ""
-    unless: Value | None = None
-    create: bool = Field(False, description="a file that is neither mounted nor in the image is made")
-
-
-class Named(Strict):
-    """An environment variable or a compose key, with the text that it gets."""
-
-    name: Text
-    template: Template = "{value}"
-    separator: str = Field(
-        "", description="of an environment variable that is a list of items, such as ' ' of JAVA_TOOL_OPTIONS"
-    )
-
-
-class ApplyEntry(Strict):
-    """One of environment, flag, file, resource, live."""
-
-    environment: Variable | Annotated[list[Variable], Field(min_length=1)] | Named | None = None
-    flag: Words | None = None
-    file: Annotated[list[EditEntry], Field(min_length=1)] | None = None
-    resource: Named | None = None
-    live: Words | None = None
-    words: dict[str, str] = Field(default_factory=dict)
-    number: Literal["decimal", "hexadecimal"] = "decimal"
-    units: dict[str, float] = Field(
-        default_factory=dict,
-        description="unit that the server accepts, or '' for none -> its size in the parameter's unit, to read what "
-        "the user has; sizes (k, MB, GiB: powers of 1,024) and times (ms, s, min) are known",
-    )
-
-    @model_validator(mode="after")
-    def _one(self) -> ApplyEntry:
-        forms = (self.environment, self.flag, self.file, self.resource, self.live)
-        if sum(form is not None for form in forms) != 1:
-            raise refuse("exactly one of environment, flag, file, resource, live")
-        if self.file is not None and not any("{value}" in edit.line for edit in self.file):
-            raise refuse("at least one line with {value}")
-        return self
-
-    def apply(self, command: list[str]) -> Apply:
-        """Convert to the model.  ``command``: the image's own command, which flags are appended to."""
-        common: dict[str, Any] = {"words": dict(self.words), "number": self.number, "units": dict(self.units)}
-        if self.flag is not None:
-            return Apply("flag", name=shlex.join(command), template=self.flag, **common)
-        if self.live is not None:
-            return Apply("live", template=self.live, **common)
-        if self.file is not None:
-            edits = tuple(
-                Edit(edit.path, edit.pattern, edit.line, edit.after, edit.unless, edit.create) for edit in self.file
-            )
-            return Apply("file", edits=edits, **common)
-        if self.resource is not None:
-            return Apply("resource", name=self.resource.name, template=self.resource.template, **common)
-        if isinstance(self.environment, Named):
-            named = self.environment
-            # Options of a program: several share such a variable, and the user may have others in it.
-            separator = named.separator or (" " if named.template.startswith("-") else "")
-            return Apply("environment", named.name, named.template, separator=separator, **common)
-        names = [self.environment] if isinstance(self.environment, str) else self.environment or []
-        return Apply("environment", name=" ".join(names), **common)
 
 
 # --------------------------------------------------------------------------- the type
@@ -170,6 +99,32 @@ class ParameterEntry(Strict):
     )
 
     @model_validator(mode="after")
+    def _absent_fits_its_kind(self) -> ParameterEntry:
+        edits = self.apply.file if isinstance(self.apply.file, list) else []
+        absent = [self.read_back.absent if self.read_back is not None else None, *(edit.absent for edit in edits)]
+        for value in absent:
+            if self.kind in ("integer", "real") and value is not None:
+                if isinstance(value, bool):
+                    raise refuse(f"in absent: {ALLOWED}")
+                _expression(value)
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_resource(self) -> ParameterEntry:
+        resource = self.apply.resource
+        if not isinstance(resource, str):
+            return self
+        wanted = ("real", "integer") if resource == "cpus" else ("integer",)
+        if resource == "cpus" or not resource.startswith("sysctl:"):
+            if self.kind not in wanted:
+                raise refuse(f"kind {' or '.join(wanted)} with the resource {resource}")
+            if isinstance(self.low, int | float) and self.low <= 0 and not resource.startswith("ulimit:"):
+                raise refuse(f"low above 0 with the resource {resource}")
+        if resource == "memory" and not is_memory_unit(self.unit):
+            raise refuse("unit B, KiB, MiB or GiB with the resource memory")
+        return self
+
+    @model_validator(mode="after")
     def _fits_its_kind(self) -> ParameterEntry:
         if self.kind in ("integer", "real"):
             self._check_range()
@@ -215,7 +170,7 @@ class ParameterEntry(Strict):
             name=name,
             kind=self.kind,
             default=self.default,
-            apply=self.apply.apply(command),
+            apply=self.apply.apply(command, self.unit),
             read_back=self.read_back.probe() if self.read_back is not None else None,
             role=self.role,
             low=self.low,
@@ -326,5 +281,6 @@ class ServiceTypeFile(Strict):
             measured=self.measured,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
             signs=self.signs.signs(),
+            command=tuple(self.command),
             builds_on=self.builds_on or "",
         )

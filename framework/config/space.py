@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from framework.config.knowledge import available, resolved
+from framework.config.capacity import totals_of, within_capacity
+from framework.config.knowledge import for_version, resolved, resolved_like
 from framework.errors import InputError, UnknownName
 from framework.model import Application, ParameterDefinition, Present, Service, ServiceTime, ServiceType
 from optimizer.analysis.changes import RISK, RISKS
@@ -37,25 +38,39 @@ def parameters_of(
 ) -> tuple[ParameterDefinition, ...]:
     """Return the parameters of a service: of its type, for the version of its image, settable and not ``default``.
 
-    The default of one that the user's files set is what they set (``application.present``).  A service without a type
-    has none.  Raises UnknownName on a type or a fixed parameter that does not exist.
+    The default of one that the user's files set is what they set (``application.present``).  Parameters of its own
+    follow those of its type; one of the same name takes the other's place.
+    Raises UnknownName on a type or a fixed parameter that does not exist.
     """
-    if not service.type:
-        return ()
-    if service.type not in types:
-        raise UnknownName(f"service type of {application.name}'s {service.name}:", service.type, types)
-    service_type = types[service.type]
-    known = {parameter.name for parameter in service_type.parameters}
-    for name in service.fixed:
-        if name not in known:
-            raise UnknownName(f"fixed parameter of {application.name}'s {service.name} ({service.type}):", name, known)
-    candidates = available(service_type, image_of(application, service.name))
+    every = definitions_of(application, types, service)
+    candidates = for_version(every, image_of(application, service.name))
     return tuple(
         _with_present(parameter, application.present.get(f"{service.name}.{parameter.name}"))
         for parameter in candidates
         if service.fixed.get(parameter.name) != DEFAULT
         and f"{service.name}.{parameter.name}" not in application.unsettable
     )
+
+
+def definitions_of(
+    application: Application, types: Mapping[str, ServiceType], service: Service
+) -> tuple[ParameterDefinition, ...]:
+    """Return all parameters of a service, of any version: of its type, and its own.
+
+    Raises UnknownName on a type or a fixed parameter that does not exist.
+    """
+    if service.type and service.type not in types:
+        raise UnknownName(f"service type of {application.name}'s {service.name}:", service.type, types)
+    own = resolved_like(service.parameters, types, f"{application.name}: {service.name}")
+    names = {parameter.name for parameter in own}
+    of_type = types[service.type].parameters if service.type else ()
+    every = (*(parameter for parameter in of_type if parameter.name not in names), *own)
+    known = {parameter.name for parameter in every}
+    for name in service.fixed:
+        if name not in known:
+            of = f" ({service.type})" if service.type else ""
+            raise UnknownName(f"fixed parameter of {application.name}'s {service.name}{of}:", name, known)
+    return every
 
 
 def _with_present(parameter: ParameterDefinition, present: Present | None) -> ParameterDefinition:
@@ -94,7 +109,7 @@ def search_space(
     """
     on_host = resolved(types, cores=cores, memory_mib=memory_mib)
     known = {
-        f"{service.name}.{parameter.name}": (service, parameter)
+        f"{service.name}.{parameter.name}": (service, within_capacity(parameter, cores, memory_mib))
         for service in application.services
         for parameter in parameters_of(application, on_host, service)
     }
@@ -127,8 +142,10 @@ def search_space(
             chosen.append(name)
     if not chosen:
         raise InputError(f"{application.name}: nothing is left to tune; name other services, or declare some as tuned")
+    definitions = {name: definition for name, (_, definition) in known.items()}
+    totals = totals_of(definitions, cores, memory_mib)
     try:
-        return _whole(application, known, derived).subset(chosen)
+        return _whole(application, known, derived, totals).subset(chosen)
     except InvalidSpace as error:
         raise InputError(f"{application.name}: {error}") from None
 
@@ -158,9 +175,15 @@ def _derived(application: Application, known: Mapping[str, tuple[Service, Parame
 
 
 def _whole(
-    application: Application, known: Mapping[str, tuple[Service, ParameterDefinition]], derived: Mapping[str, str]
+    application: Application,
+    known: Mapping[str, tuple[Service, ParameterDefinition]],
+    derived: Mapping[str, str],
+    totals: Sequence[Constraint],
 ) -> SearchSpace:
-    """Return the space of every parameter of the application, tuned or not, with today's values as defaults."""
+    """Return the space of every parameter of the application, tuned or not, with today's values as defaults.
+
+    ``totals``: further constraints.
+    """
     parameters, fixed = {}, {}
     for name, (service, definition) in known.items():
         tunable = _tunable(name, service.name, definition)
@@ -168,11 +191,12 @@ def _whole(
             tunable = _fixed_at(tunable, service.fixed[definition.name])
             fixed[name] = tunable.default
         parameters[name] = tunable
-    constraints = []
+    constraints: list[Constraint] = []
     for constraint in application.constraints:
         for name in sorted(constraint.names - known.keys()):
             raise UnknownName(f"parameter in the constraint {str(constraint)!r} of {application.name}:", name, known)
         constraints.append(_solvable(constraint, parameters, fixed))
+    constraints += [total for total in totals if total.holds({name: p.default for name, p in parameters.items()})]
     return SearchSpace(
         [parameter for name, parameter in parameters.items() if name not in derived],
         constraints,

@@ -26,11 +26,16 @@ class _Representer(RoundTripRepresenter):
 
 
 def _text(representer: RoundTripRepresenter, value: str) -> ScalarNode:
-    style = '"' if _AMBIGUOUS.fullmatch(value) else "|" if "\n" in value else None
+    style = '"' if is_ambiguous(value) else "|" if "\n" in value else None
     return representer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Representer.add_representer(str, _text)
+
+
+def is_ambiguous(text: str) -> bool:
+    """Return whether text has to stand in quotes, since some reader of YAML takes it for something else."""
+    return _AMBIGUOUS.fullmatch(text) is not None
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from framework.model.application import (
     Placement,
     Present,
     Service,
+    Template,
     Term,
     Tracing,
     Workload,
@@ -34,6 +35,7 @@ from framework.model.deployment import (
 )
 from framework.model.identity import StudyId
 from framework.model.knowledge import (
+    UNKNOWN_COMMAND,
     Apply,
     Argument,
     Edit,
@@ -73,6 +75,7 @@ __all__ = [
     "DOCKER",
     "EXTERNAL",
     "TWIN",
+    "UNKNOWN_COMMAND",
     "Application",
     "Apply",
     "Argument",
@@ -111,6 +114,7 @@ __all__ = [
     "StudyPlan",
     "StudyState",
     "Sweep",
+    "Template",
     "Term",
     "Told",
     "Tracing",

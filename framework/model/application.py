@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from framework.model.knowledge import ParameterDefinition
 from optimizer.space import Predicate, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A file of the application's with placeholders ``${service.parameter}``, which stands for one of a service's."""
+
+    file: Path
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,8 @@ class Service:
     fixed: Mapping[str, Value] = field(default_factory=dict)  # parameters with a constant value
     baseline: Mapping[str, Value] = field(default_factory=dict)  # values that it has today, as the application says
     arguments: Mapping[str, Value] = field(default_factory=dict)  # of its type, such as its port
+    parameters: tuple[ParameterDefinition, ...] = ()  # of its own, besides its type's
+    templates: Mapping[str, Template] = field(default_factory=dict)  # path in its container -> what stands there
 
 
 @dataclass(frozen=True, slots=True)

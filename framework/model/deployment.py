@@ -15,12 +15,16 @@ from optimizer.space import Configuration, Value
 class Passed:
     """Text that a container shows where a value was written to it.
 
-    It is an item of the variable ``name``, words of its command, or a line of the file ``name``.
+    It is an item of the variable ``name``, words of its command, a line of the file ``name``, or, with a ``key``, the
+    value at that key of the file, which has ``format``.  ``service``: the one that shows it, where it is another one.
     """
 
-    kind: Literal["environment", "flag", "file", "resource", "live"]
+    kind: Literal["environment", "flag", "file", "resource", "live", "template"]
     name: str
     text: str
+    key: str = ""
+    format: str = ""
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ class Probe:
     """A way to read one number or word from a running service.
 
     ``kind`` "command" runs ``command`` inside the container; "tcp" sends ``send`` to ``port`` and reads until
-    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``; "cpus" asks the kernel which CPUs the
-    container's first process may use (a knowledge base does not need it).  ``pattern`` is a regular
+    ``until`` (a regular expression) matches; "http" gets ``path`` from ``port``.  A knowledge base does not need the
+    others: "cpus" asks the kernel which CPUs the container's first process may use, "listens" whether it listens on any
+    port, and "engine" asks the engine for the resource ``path`` that it gives the container.  ``pattern`` is a regular
     expression with one group; all its matches must agree.  ``multiply`` converts the number to the parameter's unit;
     ``words`` maps matched words to values; ``absent`` is the value when nothing matches (None: an error).
     """
 
-    kind: Literal["command", "tcp", "http", "cpus"]
+    kind: Literal["command", "tcp", "http", "cpus", "listens", "engine"]
     pattern: str
     command: tuple[str, ...] = ()
     port: int | str | None = None  # text: "{port}", an argument of the service type
@@ -55,6 +56,11 @@ class Edit:
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
     parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
+
+    With a ``key`` (``framework.config.key_paths``), ``line`` stands at that key of a file of ``format`` instead.
+
+    ``also``: further paths, with ``*`` in their last part; of them and ``path``, those files are changed that have a
+    line of either kind.  ``absent``: the value that the server has where a file is there and has no such line.
     """
 
     path: str
@@ -63,6 +69,14 @@ class Edit:
     after: str = ""
     unless: Value | None = None
     create: bool = False
+    key: str = ""
+    format: str = ""
+    also: tuple[str, ...] = ()
+    absent: Value | None = None
+
+
+UNKNOWN_COMMAND = "?"
+"""Name of a flag's ``Apply`` where only the image says what it runs by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +84,38 @@ class Apply:
     """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
     environment: variable ``name`` = ``template``; with a ``separator`` it is a list of such items and others.  flag:
-    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: compose key path
-    ``name`` (dots) = ``template``.  live: ``template`` is run in the container once it is healthy.
+    ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: what compose gives
+    the container (``framework.config.resource_names``), or compose key path ``name`` (dots), = ``template``.  live:
+    ``template`` is run in the container once it is healthy.  template: nothing but placeholders of the application's
+    own templates has the value.
 
-    ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server accepts ("": none) -> its
-    size in the parameter's unit.
+    ``flags``: other spellings of a flag; of a variable, flags that go before it.  Where the command has one of them,
+    the value takes its place.  ``words``: value (as text) -> text used instead of it.  ``units``: unit that the server
+    accepts ("": none) -> its size in the parameter's unit.
     """
 
-    kind: Literal["environment", "flag", "file", "resource", "live"]
+    kind: Literal["environment", "flag", "file", "resource", "live", "template"]
     name: str = ""
     template: str = "{value}"
     edits: tuple[Edit, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
+    flags: tuple[str, ...] = ()
     number: Literal["decimal", "hexadecimal"] = "decimal"
     units: Mapping[str, float] = field(
         default_factory=dict
     )  # unit that the server knows -> its size in the parameter's
+
+    @property
+    def shown(self) -> str:
+        """How a value reaches the service, in a few words."""
+        if self.kind == "file":
+            edit = next(edit for edit in self.edits if "{value}" in edit.line)
+            return f"{edit.path}: {edit.key or edit.line.strip()}"
+        if self.kind == "environment":
+            return f"variable {self.name}" + (f": {self.template}" if self.template != "{value}" else "")
+        words = {"flag": f"flag {self.template}", "resource": self.name, "live": f"runs {self.template}"}
+        return words.get(self.kind, "placeholders in templates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +174,5 @@ class ServiceType:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     signs: Signs = Signs()
     builds_on: str = ""  # the type whose parameters and arguments it has too
+    command: tuple[str, ...] = ()  # what its images run by themselves
+    host: tuple[int, int] | None = None  # cores and MiB that its bounds are resolved for; None: they may be expressions

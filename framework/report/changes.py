@@ -47,8 +47,7 @@ def changes(
     known = {
         f"{service.name}.{parameter.name}": parameter
         for service in application.services
-        if service.type in types
-        for parameter in types[service.type].parameters
+        for parameter in (*(types[service.type].parameters if service.type in types else ()), *service.parameters)
     }
     changed = []
     for name, value in other.items():

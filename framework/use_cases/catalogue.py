@@ -9,8 +9,9 @@ from typing import Any
 
 from framework.bench import Backends
 from framework.config.application import FILE, is_application
+from framework.config.space import parameters_of
 from framework.errors import UnknownName
-from framework.model import Application, ServiceType, TuneRequest
+from framework.model import Application, ParameterDefinition, Service, ServiceType, TuneRequest
 from framework.study.planning import space_of
 from optimizer.registry import load_all
 from optimizer.space import SearchSpace
@@ -61,6 +62,31 @@ class Catalogue:
         kind = self._backends.kind(testbed) if testbed else self._backends.kinds[0]
         return space_of(application, request, types, machine, partial(kind.topology, application))
 
+    def parameters(self, application: Application) -> Sequence[Mapping[str, Any]]:
+        """Describe the parameters of an application on this machine, of its types and its own.  Raises InputError.
+
+        ``from``: where today's value stands, empty where nothing of the user's sets it.  ``reaches``: how a value
+        reaches the service.
+        """
+        types = self.service_types()
+        return [
+            {
+                "name": f"{service.name}.{parameter.name}",
+                "kind": parameter.kind,
+                "low": parameter.low,
+                "high": parameter.high,
+                "choices": parameter.choices,
+                "default": service.fixed.get(parameter.name, parameter.default),
+                "unit": parameter.unit,
+                "state": _state(service, parameter),
+                "from": present.where if present is not None else "",
+                "reaches": parameter.apply.shown,
+            }
+            for service in application.services
+            for parameter in parameters_of(application, types, service)
+            for present in [application.present.get(f"{service.name}.{parameter.name}")]
+        ]
+
     def testbeds(self) -> Mapping[str, bool]:
         """Return the names of testbeds, and whether each is a model.
 
@@ -87,3 +113,14 @@ class Catalogue:
             for name, error in plugins.broken.items()
         ]
         return working + broken
+
+
+def _state(service: Service, parameter: ParameterDefinition) -> str:
+    """Return whether a study changes a parameter, in one word or two."""
+    if parameter.name in service.fixed:
+        return "fixed"
+    if not service.tuned:
+        return "not tuned"
+    if parameter.derived:
+        return "derived"
+    return "tuned" if parameter.weakens == "nothing" else f"weakens {parameter.weakens}"

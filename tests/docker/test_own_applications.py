@@ -246,3 +246,38 @@ def test_images_that_were_built_are_removed_when_asked_to(own: Own) -> None:
     with pytest.raises(InputError, match=r"was not made for tailor\.built=true"):
         Engine().remove_image("redis:7.0", OWNER)
     assert Engine().image("redis:7.0") is not None
+
+
+def test_parameters_of_its_own_reach_a_service_and_the_engine_tells_what_it_gives(own: Own) -> None:
+    (own.directory / "cache.tmpl").write_text("# of the team\nsize ${cache.size}\n")
+    services = """
+  cache:
+    parameters:
+      hz: {kind: integer, low: 1, high: 100, default: 10, apply: {flag: "--hz {value}"}}
+      depth: {kind: integer, low: 1, high: 9, default: 2, apply: {file: /etc/own.yaml, key: "a[0].b", create: true}}
+      limit: {kind: integer, low: 1, high: 9, default: 2, apply: {file: /etc/own.toml, key: pool.limit, create: true}}
+      size: {kind: integer, low: 1, high: 64, default: 10}
+      cpus: {kind: real, low: 0.25, high: host.cores, default: host.cores, apply: {resource: cpus}}
+      memory: {kind: integer, low: 64, high: 512, unit: MiB, default: host.memory_mib, apply: {resource: memory}}
+      replicas: {kind: integer, low: 1, high: 2, default: 1, apply: {resource: replicas}}
+      files: {kind: integer, low: 1024, high: 65536, default: 1024, apply: {resource: "ulimit:nofile"}}
+      backlog: {kind: integer, low: 128, high: 65535, default: 4096, apply: {resource: "sysctl:net.core.somaxconn"}}
+    templates: {/etc/own.conf: cache.tmpl}"""
+    application = own.write(
+        "services:\n  web: {image: 'nginx:1.22'}\n  cache: {image: 'redis:7.0', command: [redis-server]}\n", services
+    )
+    assert own.deploy(application).passed == ("cache.size",), "its template is always there; nothing else is written"
+    running = own.deploy(
+        application,
+        cache__hz=50,
+        cache__depth=3,
+        cache__limit=4,
+        cache__size=20,
+        cache__cpus=0.5,
+        cache__memory=128,
+        cache__replicas=2,
+        cache__files=2048,
+        cache__backlog=1024,
+    )
+    assert running.passed == ("cache.hz", "cache.depth", "cache.limit", "cache.size"), "the rest the engine tells"
+    assert len(running.containers["cache"].replicas) == 2

@@ -6,7 +6,8 @@ import pytest
 
 from framework.compose.baseline import items_of, value_pattern
 from framework.compose.files import one_statement_a_line
-from framework.compose.service import Setting, apply_settings
+from framework.compose.service import apply_settings
+from framework.compose.service_files import Setting
 from framework.model import Apply, ParameterDefinition
 from optimizer.space import Value
 

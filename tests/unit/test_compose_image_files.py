@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from framework.compose.arguments import arguments_of
-from framework.compose.service import Setting, apply_settings
+from framework.compose.service import apply_settings
+from framework.compose.service_files import Setting
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types
 from framework.model import Application, Apply, Edit, ImageFacts, ParameterDefinition

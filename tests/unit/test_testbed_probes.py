@@ -7,6 +7,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -157,3 +158,41 @@ def test_what_does_not_answer_is_said() -> None:
 def test_an_answer_that_never_ends_is_given_up() -> None:
     with serving(Cache) as server, pytest.raises(probes.NoAnswer, match="port"):
         probes.send("127.0.0.1", server.server_address[1], "stats\r\n", "NEVER", timeout_s=0.2)
+
+
+class OneContainer:
+    """An engine with one container, of the process 7."""
+
+    def inspect(self, container: str) -> dict[str, object]:
+        return {"State": {"Pid": 7, "Running": True}}
+
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue\n"
+SOCKETS = {
+    "a port of any address": ("00000000:1F90 00000000:0000 0A", True),
+    "Docker's name server": ("0B00007F:A1B2 00000000:0000 0A", False),
+    "a connection": ("0100007F:1F90 0100007F:C350 01", False),
+    "nothing": ("", False),
+}
+
+
+@pytest.mark.parametrize(("row", "listens"), SOCKETS.values(), ids=SOCKETS)
+@pytest.mark.parametrize("table", ["tcp", "tcp6"])
+def test_the_kernel_tells_whether_a_container_listens(tmp_path: Path, table: str, row: str, listens: bool) -> None:
+    container = "0123456789abcdef"
+    directory = tmp_path / "7"
+    (directory / "net").mkdir(parents=True)
+    (directory / "cgroup").write_text(f"0::/docker/{container}\n")
+    (directory / "net" / table).write_text(HEAD + (f"   0: {row} 0:0\n" if row else ""))
+    if listens:
+        assert probes._listens(OneContainer(), container, tmp_path) == probes.LISTENS  # type: ignore[arg-type]
+    else:
+        with pytest.raises(probes.NoAnswer, match="it listens on no port yet"):
+            probes._listens(OneContainer(), container, tmp_path)  # type: ignore[arg-type]
+
+
+def test_where_the_kernel_cannot_tell_a_container_counts_as_listening(tmp_path: Path) -> None:
+    assert probes._listens(OneContainer(), "0123456789abcdef", tmp_path) == probes.LISTENS  # type: ignore[arg-type]
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text("0::/user.slice\n")
+    assert probes._listens(OneContainer(), "0123456789abcdef", tmp_path) == probes.LISTENS  # type: ignore[arg-type]

@@ -37,3 +37,14 @@ def _content(data: bytes) -> str | None:
             return file.read().decode() if file is not None else None
         except UnicodeDecodeError:
             return None
+
+
+def names_in(engine: Engine, container: str, directory: str) -> tuple[str, ...]:
+    """Return the names of the files and links in a directory; none where there is no directory."""
+    data = engine.archive(container, directory)
+    if data is None:
+        return ()
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        members = [member for member in archive if member.isfile() or member.issym()]
+    paths = [member.name.strip("/").split("/") for member in members]
+    return tuple(sorted(parts[1] for parts in paths if len(parts) == 2))

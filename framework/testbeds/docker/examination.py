@@ -39,6 +39,7 @@ def examine(
         *differences(admitted),
         *builds(applications),
         *restarts(admitted),
+        *own_parameters(applications),
         *left_alone(applications),
     ]
 
@@ -97,6 +98,19 @@ def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
     for application in applications:
         for name, why in application.unsettable.items():
             yield Finding(f"{application.name}: {name}", "limited", f"left alone: {why}", "add such a line to tune it")
+
+
+def own_parameters(applications: Sequence[Application]) -> Iterator[Finding]:
+    """Yield the parameters that applications define themselves, with their values of today."""
+    for application in applications:
+        for service in application.services:
+            for parameter in service.parameters if service.tuned else ():
+                name = f"{service.name}.{parameter.name}"
+                if parameter.name in service.fixed or name in application.unsettable:
+                    continue
+                present = application.present.get(name)
+                today = f"{parameter.default} by default" if present is None else f"{present.value} in {present.where}"
+                yield Finding(f"{application.name}: {name}", "ok", f"tuned by {parameter.apply.shown}; {today}")
 
 
 def _engine(engine: Engine, images: Mapping[str, Source]) -> Iterator[Finding]:

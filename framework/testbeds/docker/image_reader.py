@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from cachetools import TTLCache
 
 from framework.errors import TailorError
 from framework.model import ImageFacts
-from framework.testbeds.docker.container_files import text_of
+from framework.testbeds.docker.container_files import names_in, text_of
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
 KEPT_S = 5.0  # after so long, an image that was pulled or built is noticed
+Read = TypeVar("Read")
 OWNER = Owner.project("tailor-image-reader")
 
 
@@ -23,6 +24,7 @@ class DockerImages:
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine(attempts=1)
         self._facts: TTLCache[str, tuple[str, ImageFacts] | None] = TTLCache(256, KEPT_S)
+        self._names: dict[tuple[str, str], Sequence[str]] = {}
         self._texts: dict[tuple[str, str], str | None] = {}  # of an image's id, which never changes
         self._silent: TTLCache[str, bool] = TTLCache(1, KEPT_S)
 
@@ -38,8 +40,18 @@ class DockerImages:
             return None
         key = known[0], path
         if key not in self._texts:
-            self._texts[key] = self._read(image, path)
+            self._texts[key] = self._read(image, lambda container: text_of(self._engine, container, path))
         return self._texts[key]
+
+    def names(self, image: str, directory: str) -> Sequence[str]:
+        """Return the names of the files in a directory inside an image; none where there is no such directory."""
+        known = self._known(image)
+        if known is None:
+            return ()
+        key = known[0], directory
+        if key not in self._names:
+            self._names[key] = self._read(image, lambda container: names_in(self._engine, container, directory)) or ()
+        return self._names[key]
 
     def _known(self, image: str) -> tuple[str, ImageFacts] | None:
         if "engine" in self._silent:
@@ -53,12 +65,12 @@ class DockerImages:
             self._facts[image] = (str(about["Id"]), _facts(about)) if about is not None else None
         return self._facts[image]
 
-    def _read(self, image: str, path: str) -> str | None:
-        """Copy a file out of a container of the image that is never started."""
+    def _read(self, image: str, read: Callable[[str], Read | None]) -> Read | None:
+        """Read something of a container of the image, which is never started."""
         try:
             container = self._engine.create(image, ["none"], OWNER, {})
             try:
-                return text_of(self._engine, container, path)
+                return read(container)
             finally:
                 self._engine.remove([container], OWNER)
         except TailorError:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+SERVICE = "com.docker.compose.service"
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -24,7 +26,7 @@ class Listed:
     def service(self) -> str:
         """Its compose service; empty for a one-shot, and for a container that compose did not make."""
         oneoff = self.labels.get("com.docker.compose.oneoff", "False").lower() == "true"
-        return "" if oneoff else self.labels.get("com.docker.compose.service", "")
+        return "" if oneoff else self.labels.get(SERVICE, "")
 
 
 def listed(entry: Mapping[str, Any]) -> Listed:

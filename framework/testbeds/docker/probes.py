@@ -18,15 +18,19 @@ from framework.errors import DeploymentFailed
 from framework.model import Container, Probe
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.listed import SERVICE
+from framework.testbeds.docker.owner import PROJECT
 from optimizer.space import Value
 
 PROC = Path("/proc")
 TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
 MAX_ANSWER = 4 << 20  # bytes
 TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
-LISTEN = "0A"  # state of a socket in /proc/net/tcp
-NAME_SERVER = "0B00007F:"  # 127.0.0.11, in the byte order of such a table
 INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
+
+LISTENS = "listens"
+_LISTEN = "0A"  # state of a socket in /proc/net/tcp (include/net/tcp_states.h)
+_NAME_SERVER = "0B00007F:"  # 127.0.0.11, where Docker answers for names in every container
 
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
 _FALSE = frozenset({"false", "off", "no", "0", "disabled"})
@@ -72,6 +76,10 @@ def ask(engine: Engine, container: str, address: str, probe: Probe, timeout_s: f
         return _command(engine, container, probe.command)
     if probe.kind == "cpus":
         return _cpus(engine, container)
+    if probe.kind == "listens":
+        return _listens(engine, container)
+    if probe.kind == "engine":
+        return _given_by_the_engine(engine, container, probe.path)
     if probe.port is None:
         raise NoAnswer(f"a {probe.kind} probe needs a port")
     if not address:
@@ -111,28 +119,59 @@ def _cpus(engine: Engine, container: str, proc: Path = PROC) -> str:
 
 
 def listens(engine: Engine, container: str, proc: Path = PROC) -> bool:
-    """Return whether a program in a container listens on a TCP port, by the kernel's tables of its network.
+    """Return whether a program in a running container listens on a TCP port; True where this machine cannot tell."""
+    try:
+        return bool(_listens(engine, container, proc))
+    except NoAnswer:
+        return False
 
-    True where the tables cannot be read: its process has ended meanwhile, or the engine runs elsewhere.
+
+def _listens(engine: Engine, container: str, proc: Path = PROC) -> str:
+    """Return "listens" where a container listens on a TCP port, and where this machine's kernel cannot tell."""
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    state = about.get("State") or {}
+    if not state.get("Running"):
+        raise NoAnswer("its container does not run")
+    directory = proc / str(state.get("Pid") or 0)
+    try:
+        if container[:12] not in (directory / "cgroup").read_text():
+            return LISTENS  # another machine's process with this number
+        tables = [
+            (directory / "net" / name).read_text() for name in ("tcp", "tcp6") if (directory / "net" / name).exists()
+        ]
+    except OSError:
+        return LISTENS
+    sockets = [line.split() for table in tables for line in table.splitlines()[1:]]
+    if any(row[3] == _LISTEN and not row[1].startswith(_NAME_SERVER) for row in sockets if len(row) > 3):
+        return LISTENS
+    raise NoAnswer("it listens on no port yet")
+
+
+def _given_by_the_engine(engine: Engine, container: str, resource: str) -> str:
+    """Return what the engine gives a container of a resource, empty for no limit.
+
+    CPUs as a number, memory in bytes, the soft limit of a ulimit.  What the kernel cannot do, the engine has set to 0.
     """
-    about = engine.inspect(container) or {}
-    directory = proc / str((about.get("State") or {}).get("Pid") or 0) / "net"
-    tables = []
-    for name in ("tcp", "tcp6"):
-        try:
-            tables.append((directory / name).read_text())
-        except OSError:
-            continue
-    return not tables or any(_listeners(table) for table in tables)
-
-
-def _listeners(table: str) -> list[str]:
-    """Return the local addresses that a table of the kernel (proc(5), /proc/net/tcp) says are listened on.
-
-    The engine's own name server listens on 127.0.0.11 in every container of a network.
-    """
-    rows = [line.split() for line in table.splitlines()[1:]]
-    return [row[1] for row in rows if len(row) > 3 and row[3] == LISTEN and not row[1].startswith(NAME_SERVER)]
+    about = engine.inspect(container)
+    if about is None:
+        raise NoAnswer("its container is gone")
+    given = about.get("HostConfig") or {}
+    kind, _, name = resource.partition(":")
+    if kind == "ulimit":
+        limits = {limit.get("Name"): limit.get("Soft") for limit in given.get("Ulimits") or []}
+        return str(limits.get(name, ""))
+    if kind == "sysctl":
+        return str((given.get("Sysctls") or {}).get(name, ""))
+    if resource == "replicas":
+        labels = (about.get("Config") or {}).get("Labels") or {}
+        containers = engine.containers(f"{PROJECT}={labels.get(PROJECT, '')}")
+        return str(sum(other.service == labels.get(SERVICE) and other.state == "running" for other in containers))
+    amount = given.get("NanoCpus") if resource == "cpus" else given.get("Memory")
+    if not amount:
+        return ""
+    return f"{amount / 1e9:.9g}" if resource == "cpus" else str(amount)
 
 
 def send(address: str, port: int, text: str, until: str, timeout_s: float = TIMEOUT_S) -> str:

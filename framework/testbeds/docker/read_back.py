@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from framework.config.key_paths import NoPlace
+from framework.config.keyed_files import values_at
 from framework.errors import DeploymentFailed, ParameterNotApplied
 from framework.model import Container, Expectation, Passed, ServiceType, Told
 from framework.testbeds.docker import probes
@@ -28,7 +30,7 @@ def read_back(
             problem = _told(expected, answers)
             if problem is None:
                 continue
-            if expected.passed is not None and not _seen(engine, replicas[expected.service].id, expected.passed):
+            if expected.passed is not None and not _seen(engine, replicas, expected.service, expected.passed):
                 told = f"nothing: {problem}; nor does the container show {expected.passed.text!r}"
                 raise ParameterNotApplied(expected.service, expected.parameter, expected.value, told)
             if expected.passed is not None:
@@ -58,18 +60,31 @@ def _told(expected: Expectation, answers: Mapping[probes.Request, str | probes.N
     return None
 
 
-def _seen(engine: Engine, container: str, passed: Passed) -> bool:
+def _seen(engine: Engine, containers: Mapping[str, Container], service: str, passed: Passed) -> bool:
     """Return whether a container shows a value: in its variables, its command or a file.  Nothing runs inside it."""
     if passed.kind in ("resource", "live"):  # the engine took it, or the command ended with 0
         return True
+    shows = passed.service or service
+    if shows not in containers:
+        return bool(passed.service)  # it has fewer replicas, and its first one was looked at
+    container = containers[shows].id
     if passed.kind == "file":
-        text = text_of(engine, container, passed.name) or ""
-        return any(passed.text == line.strip() for line in text.splitlines())
+        return _in_file(text_of(engine, container, passed.name) or "", passed)
     about = engine.inspect(container) or {}
     if passed.kind == "flag":
         return f" {passed.text} " in f" {' '.join([str(about.get('Path')), *(about.get('Args') or [])])} "
     variables = dict(str(item).partition("=")[::2] for item in (about.get("Config") or {}).get("Env") or [])
     return f" {passed.text} " in f" {variables.get(passed.name, '')} "
+
+
+def _in_file(text: str, passed: Passed) -> bool:
+    """Return whether a file has a value: in a line, or at each place that a key path selects."""
+    if not passed.key:
+        return any(passed.text == line.strip() for line in text.splitlines())
+    try:
+        return set(values_at(text, passed.format, passed.key)) == {passed.text}
+    except NoPlace:
+        return False
 
 
 def values_of(
@@ -82,7 +97,11 @@ def values_of(
     for expected in expectations:
         name = f"{expected.service}.{expected.parameter}"
         container = containers.get(expected.service)
-        seen = expected.passed is not None and container is not None and _seen(engine, container.id, expected.passed)
+        seen = (
+            expected.passed is not None
+            and container is not None
+            and _seen(engine, containers, expected.service, expected.passed)
+        )
         if expected.probe is None:
             told[name] = Told(None, "nothing tells it", seen)
             continue

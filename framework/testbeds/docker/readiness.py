@@ -144,15 +144,18 @@ class Readiness:
             service.last = "its own health check has not passed yet"
             return False
         now = time.monotonic()
-        if service.probe is None:
+        if service.probe is None or service.probe.kind == "listens":
             service.running_since = service.running_since or now
             settle_s = RESTARTED_SETTLE_S if service.name in self._restarted else SETTLE_S
             ran_s = now - service.running_since
-            if ran_s < settle_s or not container.ports or ran_s >= LISTEN_S:
-                return ran_s >= settle_s
-            service.last = f"nothing listens in it (it declares {', '.join(map(str, container.ports))})"
-            service.next_at, service.pause_s = now + service.pause_s, min(service.pause_s * 1.5, SLOWEST_ROUND_S)
-            return probes.listens(self._engine, container.id)
+            if ran_s < settle_s:
+                return False
+            if service.probe is None:
+                if not container.ports or ran_s >= LISTEN_S:
+                    return True
+                service.last = f"nothing listens in it (it declares {', '.join(map(str, container.ports))})"
+                service.next_at, service.pause_s = now + service.pause_s, min(service.pause_s * 1.5, SLOWEST_ROUND_S)
+                return probes.listens(self._engine, container.id)
         try:
             address = next((ip for ip in container.addresses.values() if ip), "")
             answer = probes.ask(self._engine, container.id, address, service.probe, PROBE_S)

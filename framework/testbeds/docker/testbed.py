@@ -372,8 +372,11 @@ class DockerTestbed:
         return self._types.get(name) if name else None
 
     def _ready(self, deployment: Deployment, want: Wanted, service: str) -> Probe | None:
+        """Return the probe of a service's type; of one that clients call, whether it listens; else None."""
         kind = self._type(deployment, want, service)
-        return kind.ready if kind else None
+        if kind is not None and kind.ready is not None:
+            return kind.ready
+        return Probe("listens", f"({probes.LISTENS})") if service in deployment.reached else None
 
 
 def _unchanged(container: Listed, want: Wanted, ids: Mapping[str, str]) -> bool:
