@@ -14,7 +14,7 @@ from framework.model.estimates import mean, probability_of, proportion, quantile
 from framework.model.spans import SpanTable
 from framework.objective import checks
 from framework.objective.warmup import warmup_s
-from framework.objective.window import Window, machine_of, root_latency_ms, window_of
+from framework.objective.window import Window, joined_share, machine_of, root_latency_ms, window_of
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
 """Quantities that are always measured; an objective may name other quantiles too."""
@@ -39,19 +39,23 @@ def evaluate(
     ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
     services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
     for.  ``traced`` False: the load ran without tracing, so latencies are the generator's and no check of spans is
-    made.  A repetition that is invalid or infeasible has no value.
+    made.  Where the generator kept its root spans, latencies are its own too.  A repetition that is invalid or infeasible has no value.
     Raises InputError for an unknown quantity of the objective.
     """
     window = window_of(load)
     machine = machine_of(load, application.tracing.service if application.tracing is not None else "")
     roots = root_latency_ms(spans)
+    kept = load.ids is not None  # the generator kept its root spans: what was read by their ids may be a sample
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
-    latency = roots if traced and len(roots) else window.latency_ms
+    latency = roots if traced and len(roots) and not kept else window.latency_ms
     limits = application.limits
     invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
     infeasible = [*checks.infeasible(window, limits)]
-    warnings = [*checks.warnings(window, created if traced else 0, machine)]
-    if traced:
+    warnings = [*checks.warnings(window, created if traced and not kept else 0, machine)]
+    share = joined_share(spans) if traced else None
+    if share is not None:
+        warnings += checks.joined(share, len(spans.traces), len(load.sample) if kept else None)
+    if traced and not kept:
         invalid += checks.span_counts(len(spans), created, len(roots), load, limits)
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
@@ -93,6 +97,7 @@ def evaluate(
         warnings=(*warnings, *unsettled),
         warmup_needed_s=needed,
         tick_us=load.tick_us,
+        joined=share,
     )
 
 
