@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from framework.compose.agents import instrumented
 from framework.compose.baseline import present_values, without_place
 from framework.compose.files import mounted, with_absolute_paths
 from framework.errors import FileError, InputError
@@ -12,16 +14,25 @@ from framework.model import Application, ImageFacts, Service, ServiceType
 from framework.ports.builds import Builds
 from framework.ports.images import ImageReader
 
+AGENTS = Path("agents")
+"""Directory of agents, below TAILOR_HOME."""
+
 
 def completed(
-    application: Application, types: Mapping[str, ServiceType], builds: Builds | None, images: ImageReader | None
+    application: Application,
+    types: Mapping[str, ServiceType],
+    builds: Builds | None,
+    images: ImageReader | None,
+    agents: Path = AGENTS,
 ) -> Application:
     """Return the application with images, what they do by themselves, and the values that parameters have today.
 
-    ``builds``, ``images``: None where they cannot be asked.  Raises UnknownName, InputError, FileError.
+    ``builds``, ``images``: None where they cannot be asked.  ``agents``: the directory of agents that make spans.
+    Raises UnknownName, InputError, FileError.
     """
     named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
+    known = instrumented(known, agents)
     placed = replace(known, unsettable=without_place(known, types))
     return replace(placed, present=present_values(placed, types))
 
@@ -42,13 +53,15 @@ def with_built_images(application: Application, builds: Builds | None) -> Applic
 def _facts(application: Application, types: Mapping[str, ServiceType], images: ImageReader) -> dict[str, ImageFacts]:
     """Return service -> what its image does by itself, of the services with a type whose images are here."""
     facts: dict[str, ImageFacts] = {}
+    tracing = application.tracing
+    asked = {tracing.collector, *tracing.instrument} if tracing is not None else set()
     for service in application.services:
         image = str(application.compose["services"][service.name].get("image") or "")
-        if not image or service.type not in types or "$" in image:
+        if not image or (service.type not in types and service.name not in asked) or "$" in image:
             continue
         answer = images.facts(image)
         if answer is not None:
-            paths = _edited_paths(application, types[service.type], service)
+            paths = _edited_paths(application, types[service.type], service) if service.type in types else []
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
             facts[service.name] = replace(answer, files=files)
     return facts

@@ -208,6 +208,7 @@ class Application:
     )  # service.parameter -> why its files have no place for it
     present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
+    agents: Mapping[str, Path] = field(default_factory=dict)  # service -> directory of the agent that makes its spans
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
 

@@ -103,7 +103,7 @@ def test_roles_calls_and_entry(tmp_path: Path) -> None:
     assert proposal.entry is not None
     assert (proposal.entry.service, proposal.entry.port, proposal.entry.certain) == ("frontend", 80, False)
     assert proposal.left_out == ("loadgenerator", "grafana")
-    assert proposal.jaeger == "jaeger"
+    assert proposal.spans == {"service": "jaeger"}
     assert any("frontend" in doubt for doubt in proposal.doubts), "admin publishes a port too"
 
 
