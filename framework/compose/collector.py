@@ -29,7 +29,7 @@ def add_exporter(application: Application, tracing: Tracing, rendered: Rendered)
         file = mounted(service, volumes, path)
     except InputError:
         raise InputError(
-            f"{service}: the collector reads {path}, and the compose file mounts no such file; mount it as a file below "
+            f"{service}: the collector reads {path}, and the compose file mounts no such file; mount it below "
             "volumes, or name the one that it reads in tracing.collector_file"
         ) from None
     text = with_exporter(file.text, f"http://{tracing.service}:{tracing.otlp_port}", f"{service}: {path}")

@@ -1,4 +1,4 @@
-"""How the spans of a study come about, in sentences: what Tailor adds, what it costs, what it cannot know beforehand."""
+"""How the spans of a study come about, in sentences: what Tailor adds, what it costs, what may not work."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.added_tracing import ADDED, OTLP_PORT, PORTS, PROPAGATION, with_tracing
+from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, did_you_mean, load
 from framework.config.compose_files import read_compose, with_override
 from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories

@@ -117,8 +117,8 @@ class TracingEntry(Strict):
     otlp_port: Port = 4318
     api: Literal["jaeger", "zipkin", "tempo"] = Field(
         "jaeger",
-        description="how spans are read; of zipkin and tempo by the ids of the load generator's requests, at most 2,000 "
-        "a window",
+        description="how spans are read; from zipkin and tempo by the ids of the load generator's requests, at most "
+        "2,000 of a window",
     )
     counters: Counters | None = None
     propagation: list[Literal["w3c", "b3", "b3-multi", "jaeger"]] = Field(

@@ -168,9 +168,7 @@ def _timeout_s(plan: LoadPlan) -> float:
     return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
-def _document(
-    plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False
-) -> bytes:
+def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False) -> bytes:
     """Return the plan as the JSON that the generator reads.
 
     ``propagation``: formats of the trace's context.  ``report``: the ids of root spans are part of the result.

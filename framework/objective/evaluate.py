@@ -39,8 +39,8 @@ def evaluate(
     ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
     services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
     for.  ``traced`` False: the load ran without tracing, so latencies are the generator's and no check of spans is
-    made.  Where the generator kept its root spans, latencies are its own too.  A repetition that is invalid or infeasible has no value.
-    Raises InputError for an unknown quantity of the objective.
+    made.  Where the generator kept its root spans, latencies are its own too.  A repetition that is invalid or
+    infeasible has no value.  Raises InputError for an unknown quantity of the objective.
     """
     window = window_of(load)
     machine = machine_of(load, application.tracing.service if application.tracing is not None else "")

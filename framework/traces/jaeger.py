@@ -122,7 +122,8 @@ class JaegerReader:
         """Read all spans of traces whose root starts in [start_ns, end_ns), to the microsecond as in Jaeger's JSON.
 
         Asks again until ``expected`` spans have arrived or no more arrive, at most 20 times; the caller judges missing
-        spans.  Where they are not counted, it waits for as long as exporters may hold them back (``settling``).  Raises TracesMissing when Jaeger does not answer, or not with its JSON.
+        spans.  Where they are not counted, it waits for as long as exporters may hold them back (``settling``).
+        Raises TracesMissing when Jaeger does not answer, or not with its JSON.
         """
         container = running.containers.get(self._tracing.service)
         if container is None:

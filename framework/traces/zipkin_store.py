@@ -54,7 +54,8 @@ def _fetch(client: httpx.Client, url: str, ids: Sequence[str]) -> list[list[dict
     body = answer_of(client.get(f"{url}/api/v2/traceMany", params={"traceIds": ",".join(ids)}))
     if body is None:
         raise TracesMissing(f"{url}/api/v2/traceMany is not there: Zipkin 2.14 or later is needed")
-    return _decoded(body, list[list[dict[str, Any]]])
+    traces: list[list[dict[str, Any]]] = _decoded(body, list[list[dict[str, Any]]])
+    return traces
 
 
 def _decoded(body: bytes, kind: Any) -> Any:
