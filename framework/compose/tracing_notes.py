@@ -30,6 +30,17 @@ def tracing_notes(application: Application) -> tuple[str, ...]:
     return (*_additions(application, tracing), *_unread(application, tracing))
 
 
+def agents_note(tracing: Tracing | None) -> str:
+    """Return that agents make spans, and what that costs; empty where none do."""
+    if tracing is None or not tracing.instrument:
+        return ""
+    agents = ", ".join(f"{name} ({language})" for name, language in tracing.instrument.items())
+    return (
+        f"OpenTelemetry agents make the spans of {agents}, and cost time there: the default and every other "
+        "configuration have them alike, and what is deployed in the end has none"
+    )
+
+
 def _additions(application: Application, tracing: Tracing) -> Iterator[str]:
     if tracing.collector:
         yield f"{tracing.collector} exports spans to {tracing.service} too, in a copy of its configuration"
@@ -42,11 +53,7 @@ def _additions(application: Application, tracing: Tracing) -> Iterator[str]:
         ]
         yield f"{', '.join(exporting)} export spans to {tracing.service}, which a study adds"
     if tracing.instrument:
-        agents = ", ".join(f"{name} ({language})" for name, language in tracing.instrument.items())
-        yield (
-            f"OpenTelemetry agents make the spans of {agents}, and cost time there: the default and every other "
-            "configuration have them alike, and what is deployed in the end has none"
-        )
+        yield agents_note(tracing)
     if tracing.joins:
         yield (
             f"{tracing.service} is read by the ids of at most {MOST_TRACES:,} requests of a window; latencies are the "

@@ -135,10 +135,13 @@ def joined(share: float, traces: int, wanted: int | None) -> Iterator[str]:
     if wanted is not None and traces < wanted:
         yield f"{wanted - traces} of {wanted} traces could not be used: spans of theirs are missing or malformed"
     if traces and share < JOINED:
-        yield (
-            f"services have spans in {share:.0%} of the requests' traces: the critical path is "
-            f"{'not known' if not share else 'known of these only'}; {REMEDY}"
-        )
+        yield not_joined(share)
+
+
+def not_joined(share: float) -> str:
+    """Return what a small share of traces with spans of services means, and the remedy."""
+    known = "not known" if not share else "known of these only"
+    return f"services have spans in {share:.0%} of the requests' traces: the critical path is {known}; {REMEDY}"
 
 
 def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]:
