@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.errors import InputError
 from framework.model import Application, Service
-from framework.model.application import HELD_BACK_S, TraceApi, Tracing
+from framework.model.application import EXPORT_DELAY_S, TraceApi, Tracing
 
 ADDED = "tailor-jaeger"
 """The service that Tailor adds."""
@@ -46,7 +46,7 @@ def with_tracing(application: Application) -> Application:
     if tracing is None:
         return application
     if not tracing.added:
-        return replace(application, tracing=replace(tracing, held_back_s=_held_back_s(application.environments)))
+        return replace(application, tracing=replace(tracing, export_delay_s=_delay_of(application.environments)))
     sources = _sources(application, tracing)
     changes = {name: exports_to(tracing, application.environment_of(name)) for name in sources}
     if tracing.collector:
@@ -58,13 +58,13 @@ def with_tracing(application: Application) -> Application:
     environments = {
         name: {**application.environments.get(name, {}), **variables} for name, variables in changes.items()
     }
-    delay_s = _held_back_s(application.environments) if tracing.collector else _longest_s(environments)
+    delay_s = _delay_of(application.environments) if tracing.collector else _longest_s(environments)
     return replace(
         application,
         compose={**application.compose, "services": services},
         services=(*application.services, Service(ADDED, TYPE, application.hosts[0], tuned=False)),
         environments={**application.environments, **environments},
-        tracing=replace(tracing, held_back_s=delay_s),
+        tracing=replace(tracing, export_delay_s=delay_s),
     )
 
 
@@ -132,12 +132,12 @@ def _jaeger(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return entry if list(networks) == ["default"] else {**entry, "networks": list(networks)}
 
 
-def _held_back_s(environments: Mapping[str, Mapping[str, str]]) -> float:
+def _delay_of(environments: Mapping[str, Mapping[str, str]]) -> float:
     """Return the time for which services hold spans back: the default, or longer where one of them says so."""
-    return max(HELD_BACK_S, _longest_s(environments))
+    return max(EXPORT_DELAY_S, _longest_s(environments))
 
 
 def _longest_s(environments: Mapping[str, Mapping[str, str]]) -> float:
     texts = [variables[DELAY] for variables in environments.values() if DELAY in variables]
-    numbers = [int(text) / 1000 if text.strip().isdigit() else HELD_BACK_S for text in texts]
+    numbers = [int(text) / 1000 if text.strip().isdigit() else EXPORT_DELAY_S for text in texts]
     return max(numbers, default=0.0)

@@ -87,7 +87,7 @@ class Hooks:
 
 TraceApi = Literal["jaeger", "zipkin", "tempo"]
 Agent = Literal["java", "node", "python"]
-HELD_BACK_S = 5.0
+EXPORT_DELAY_S = 5.0
 """Time for which OpenTelemetry's exporters hold spans back where nothing says otherwise (OTEL_BSP_SCHEDULE_DELAY)."""
 
 
@@ -97,7 +97,7 @@ class Tracing:
 
     ``added``: the service is Tailor's own and no part of the user's files.  ``collector``: the user's collector, which
     gets an exporter to it; ``collector_file``: its configuration in its container, empty: what its command names.
-    ``instrument``: service -> language of the agent that makes its spans.  ``held_back_s``: the time for which services
+    ``instrument``: service -> language of the agent that makes its spans.  ``export_delay_s``: how long services
     may hold spans back.
     """
 
@@ -112,7 +112,7 @@ class Tracing:
     collector: str = ""
     collector_file: str = ""
     instrument: Mapping[str, Agent] = field(default_factory=dict)
-    held_back_s: float = HELD_BACK_S
+    export_delay_s: float = EXPORT_DELAY_S
 
     @property
     def joins(self) -> bool:

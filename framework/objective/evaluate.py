@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError, MeasurementInvalid
-from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
+from framework.model import Application, Estimate, Limits, LoadResult, Measurement, Objective, ServiceTime
 from framework.model.estimates import mean, probability_of, proportion, quantile, rate
 from framework.model.spans import SpanTable
 from framework.objective import checks
@@ -45,18 +45,13 @@ def evaluate(
     window = window_of(load)
     machine = machine_of(load, application.tracing.service if application.tracing is not None else "")
     roots = root_latency_ms(spans)
-    kept = load.ids is not None  # the generator kept its root spans: what was read by their ids may be a sample
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
-    latency = roots if traced and len(roots) and not kept else window.latency_ms
+    latency = roots if traced and len(roots) and load.ids is None else window.latency_ms
     limits = application.limits
-    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
+    lost, apart = _checked_spans(load, spans, created, len(roots), limits) if traced else ((), ())
+    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits), *lost]
     infeasible = [*checks.infeasible(window, limits)]
-    warnings = [*checks.warnings(window, created if traced and not kept else 0, machine)]
-    share = joined_share(spans) if traced else None
-    if share is not None:
-        warnings += checks.joined(share, len(spans.traces), len(load.sample) if kept else None)
-    if traced and not kept:
-        invalid += checks.span_counts(len(spans), created, len(roots), load, limits)
+    warnings = [*checks.warnings(window, created if traced and load.ids is None else 0, machine), *apart]
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
@@ -97,8 +92,22 @@ def evaluate(
         warnings=(*warnings, *unsettled),
         warmup_needed_s=needed,
         tick_us=load.tick_us,
-        joined=share,
+        joined=joined_share(spans) if traced else None,
     )
+
+
+def _checked_spans(
+    load: LoadResult, spans: SpanTable, created: int | None, roots: int, limits: Limits
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return why spans make a window invalid, and warnings about them.
+
+    Where the generator kept its root spans none of them can be lost, and what was read by their ids may be a sample.
+    """
+    share, traces = joined_share(spans), len(spans.traces)
+    if load.ids is not None:
+        return (), tuple(checks.joined(share, traces, len(load.sample)))
+    lost = tuple(checks.span_counts(len(spans), created, roots, load, limits))
+    return lost, tuple(checks.joined(share, traces, None))
 
 
 def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float | None:

@@ -137,8 +137,8 @@ class JaegerReader:
                 return spans
 
             if expected is None:
-                held_back_s = self._tracing.held_back_s
-                return settled(search, (start_ns, end_ns), held_back_s, sleep=self._sleep, now_ns=self._now_ns)
+                export_delay_s = self._tracing.export_delay_s
+                return settled(search, (start_ns, end_ns), export_delay_s, sleep=self._sleep, now_ns=self._now_ns)
             while True:
                 spans = search()
                 counts.append(len(spans))

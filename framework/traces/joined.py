@@ -83,7 +83,7 @@ class JoiningReader:
             spans = settled(
                 lambda: self._read(client, url, probed),
                 window_ns,
-                self._tracing.held_back_s,
+                self._tracing.export_delay_s,
                 sleep=self._sleep,
                 now_ns=self._now_ns,
             )

@@ -29,7 +29,7 @@ UNCHANGED = 3
 def settled(
     search: Callable[[], SpanTable],
     window_ns: tuple[int, int],
-    held_back_s: float,
+    export_delay_s: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
     now_ns: Callable[[], int] = time.time_ns,
@@ -37,8 +37,8 @@ def settled(
 ) -> SpanTable:
     """Search until no more spans can be held back and none arrive, and return the last answer.
 
-    ``window_ns``: when the first and the last request could be due.  ``held_back_s``: how long exporters may hold spans
-    back.  ``now_ns`` is on the clock of the spans.
+    ``window_ns``: when the first and the last request could be due.  ``export_delay_s``: how long exporters may
+    hold spans back.  ``now_ns`` is on the clock of the spans.
     """
     counts: list[int] = []
     late = 0
@@ -47,18 +47,18 @@ def settled(
         spans = search()
         counts.append(len(spans))
         last_ns = max(window_ns[1], int(spans.end_ns.max())) if len(spans) else window_ns[1]
-        due_ns = last_ns + int((held_back_s + MARGIN_S) * 1e9)
+        due_ns = last_ns + int((export_delay_s + MARGIN_S) * 1e9)
         unchanged = counts[-UNCHANGED:] == [len(spans)] * UNCHANGED
         if asked_ns >= due_ns:
             late += 1
             if unchanged or late == TRIES:
                 return spans
-        elif unchanged and complete(spans, window_ns, held_back_s):
+        elif unchanged and complete(spans, window_ns, export_delay_s):
             return spans
         sleep(pause_s)
 
 
-def complete(spans: SpanTable, window_ns: tuple[int, int], held_back_s: float) -> bool:
+def complete(spans: SpanTable, window_ns: tuple[int, int], export_delay_s: float) -> bool:
     """Return whether the spans themselves show that no exporter holds any back.
 
     In each kind of requests, every request must have as many spans of each service as the others, and some of them must
@@ -77,6 +77,6 @@ def complete(spans: SpanTable, window_ns: tuple[int, int], held_back_s: float) -
         return False  # only the generator's own: services may have sent nothing yet
     for kind in np.unique(kinds):
         rows = kinds == kind
-        if (counts[rows] != counts[rows][0]).any() or ends[rows].min() > window_ns[1] - held_back_s * 1e9:
+        if (counts[rows] != counts[rows][0]).any() or ends[rows].min() > window_ns[1] - export_delay_s * 1e9:
             return False
     return True

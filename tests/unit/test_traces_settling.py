@@ -58,9 +58,14 @@ class Exporter:
         starts = [at * SECOND // 10 for at in range(200)]
         return table([(at, "read", self.spans if at + SECOND // 1000 <= sent_s * SECOND else 0) for at in starts])
 
-    def read(self, held_back_s: float = 5.0) -> SpanTable:
+    def read(self, export_delay_s: float = 5.0) -> SpanTable:
         return settled(
-            self.search, WINDOW, held_back_s, sleep=self.sleep, now_ns=lambda: int(self.now_s * SECOND), pause_s=PAUSE_S
+            self.search,
+            WINDOW,
+            export_delay_s,
+            sleep=self.sleep,
+            now_ns=lambda: int(self.now_s * SECOND),
+            pause_s=PAUSE_S,
         )
 
 
@@ -86,7 +91,7 @@ def test_one_that_never_sends_is_waited_for_until_it_must_have() -> None:
 
 def test_shorter_delays_are_shorter_waits() -> None:
     exporter = Exporter([], now_s=20.0)
-    exporter.read(held_back_s=1.0)
+    exporter.read(export_delay_s=1.0)
     assert exporter.now_s == pytest.approx(21.25, abs=0.1)
 
 

@@ -99,7 +99,7 @@ def test_services_with_variables_export_to_a_jaeger_on_their_networks(tmp_path: 
     }  # fmt: skip
     assert "environment" not in services["web"]
     assert application.tracing is not None
-    assert (application.tracing.service, application.tracing.held_back_s) == (ADDED, 1.0)
+    assert (application.tracing.service, application.tracing.export_delay_s) == (ADDED, 1.0)
     assert deployment.types[ADDED].name == "jaeger", "it is waited for as every Jaeger is"
     assert deployment.reached == ("web", ADDED)
     assert not CLOSED.admitted(application).refused
@@ -176,7 +176,7 @@ def test_ports_and_formats_follow_the_api(
 ) -> None:
     read = shop(tmp_path, tracing).tracing
     assert read is not None
-    assert (read.service, read.port, read.propagation, read.held_back_s) == ("web", port, propagation, 5.0)
+    assert (read.service, read.port, read.propagation, read.export_delay_s) == ("web", port, propagation, 5.0)
     assert read.joins is ("api" in tracing)
 
 
@@ -185,7 +185,7 @@ def test_exporters_that_wait_longer_are_waited_for_longer(tmp_path: Path) -> Non
     for tracing in ("{service: web}", "{add: jaeger}", "{add: jaeger, collector: collector}"):
         read = shop(tmp_path, tracing, compose).tracing
         assert read is not None
-        assert read.held_back_s == 8.0
+        assert read.export_delay_s == 8.0
 
 
 # --------------------------------------------------------------------------- a collector
