@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.compose.completed import completed
+from framework.compose.completed import AGENTS, completed
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.errors import MissingPrerequisite, UnknownName
@@ -145,7 +145,11 @@ class Backends:
         Raises FileError, MissingPrerequisite; UnknownName for a service type that there is not.
         """
         return completed(
-            load_application(path, self.compose), load_service_types(self.spaces), self.builds, self.images
+            load_application(path, self.compose),
+            load_service_types(self.spaces),
+            self.builds,
+            self.images,
+            self.home / AGENTS,
         )
 
     def kind(self, name: str) -> TestbedKind:

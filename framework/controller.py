@@ -34,6 +34,7 @@ from framework.model.events import RepetitionFinished, RequestsPrepared, TrialFi
 from framework.model.spans import SpanTable, packed
 from framework.model.study import TrialSpec, project_name
 from framework.objective import evaluate, trial_value
+from framework.ports.traces import JoiningReader, TraceReader
 from framework.preparation import sender, warmed
 
 KEPT_TRACES = 2_500
@@ -301,7 +302,17 @@ def read_window(bench: Bench, load: LoadResult, running: Running, created_before
     created = bench.traces.created(running)
     if created is not None:
         created += load.spans_created - created_before
-    return created, bench.traces.read(running, *load.edges_ns, created)
+    return created, read_spans(bench.traces, load, running, created)
+
+
+def read_spans(traces: TraceReader, load: LoadResult, running: Running, expected: int | None) -> SpanTable:
+    """Return a window's spans; by the ids of its requests where the generator kept its root spans.
+
+    Raises TracesMissing.
+    """
+    if load.ids is not None and isinstance(traces, JoiningReader):
+        return traces.join(running, load.roots)
+    return traces.read(running, *load.edges_ns, expected)
 
 
 def window_order(plan: StudyPlan, seed: int) -> list[float]:

@@ -59,8 +59,11 @@ def stolen(load: LoadResult, seconds: float) -> LoadResult:
     return replace(load, usage_after=replace(load.usage_after, stolen_s=seconds))
 
 
-def spans_of_run(load: LoadResult, *, keep: float = 1.0, slower: float = 1.0) -> SpanTable:
-    """The root spans of the window, the first ``keep`` of them, their durations times ``slower``."""
+def spans_of_run(load: LoadResult, *, keep: float = 1.0, slower: float = 1.0, answered: float = 0.0) -> SpanTable:
+    """The root spans of the window, the first ``keep`` of them, their durations times ``slower``.
+
+    ``answered``: the share of them that have a span of the service post too.
+    """
     start = load.started_ns + round(load.warmup_s * 1e9)
     inside = np.flatnonzero((load.due_ns >= start) & (load.due_ns < start + round(load.window_s * 1e9)))
     rows = []
@@ -68,4 +71,6 @@ def spans_of_run(load: LoadResult, *, keep: float = 1.0, slower: float = 1.0) ->
         begin, took = int(load.due_ns[index]), int((load.end_ns[index] - load.due_ns[index]) * slower)
         failed = not load.ok[index]
         rows.append(Row("loadgen", begin, begin + took, kind="client", error=failed, trace=number))
+        if (number + 1) * answered // 1 > number * answered // 1:
+            rows.append(Row("post", begin, begin + took, parent=len(rows) - 1, kind="server", trace=number))
     return span_table(rows)

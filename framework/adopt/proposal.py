@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl
 
 from framework.adopt.grades import Proof
@@ -13,6 +14,7 @@ from framework.adopt.hosts import HOSTS, STORES, proposed_hosts
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
 from framework.adopt.roles import BEHIND_PROFILE, Entry, Part, entry_of, parts_of, tracing_of
+from framework.adopt.spans import about_spans, agents_offered, tracing_entry
 from framework.config.writing import to_yaml
 from framework.model import Application, ServiceType
 
@@ -31,7 +33,8 @@ class Proposal:
     """An application as it was understood.
 
     ``parts``: service -> its role and calls.  ``types``: service -> its type, of those that were recognised.
-    ``tracing``: kind of back-end -> service.  ``requests``: the workload; ``stand_in``: it is only the front page.
+    ``tracing``: kind of back-end -> service.  ``spans``: `tracing` of application.yaml, None where there are none.
+    ``requests``: the workload; ``stand_in``: it is only the front page.
     ``doubts``: what a person has to look at, a sentence each.
     """
 
@@ -40,6 +43,7 @@ class Proposal:
     types: Mapping[str, Recognised]
     entry: Entry | None
     tracing: Mapping[str, str]
+    spans: Mapping[str, Any] | None
     requests: tuple[Request, ...]
     stand_in: bool
     doubts: tuple[str, ...]
@@ -51,7 +55,7 @@ class Proposal:
 
     @property
     def jaeger(self) -> str:
-        """The service that spans are read from; empty without one."""
+        """The service that is a Jaeger; empty without one."""
         return self.tracing.get("jaeger", "")
 
     @property
@@ -72,8 +76,10 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
     entry = entry_of(application, parts, databases)
     tracing = tracing_of(application, parts)
     made = tuple(requests) or (Request("front-page", "GET", "/"),)
-    doubts = tuple(_doubts(parts, recognised, entry, tracing, stand_in=not requests))
-    return Proposal(application, parts, recognised, entry, tracing, made, not requests, doubts)
+    spans = tracing_entry(application, parts, tracing)
+    doubts = _doubts(parts, recognised, entry, stand_in=not requests)
+    doubts += filter(None, [about_spans(spans, agents_offered(parts, recognised))])
+    return Proposal(application, parts, recognised, entry, tracing, spans, made, not requests, tuple(doubts))
 
 
 _NO_ENTRIES = (STORES - {"elasticsearch", "opensearch"}) | {"celery"}  # types that speak no HTTP
@@ -83,7 +89,6 @@ def _doubts(
     parts: Mapping[str, Part],
     recognised: Mapping[str, Recognised],
     entry: Entry | None,
-    tracing: Mapping[str, str],
     *,
     stand_in: bool,
 ) -> list[str]:
@@ -102,12 +107,6 @@ def _doubts(
         doubts.append(f"The type of {', '.join(unknown)} is not known: {many} not tuned.")
     if stand_in:
         doubts.append("The workload is a stand-in, one GET of the front page: say what your users do (--from).")
-    if "jaeger" not in tracing:
-        others = ", ".join(f"{name} is {kind}" for kind, name in tracing.items())
-        doubts.append(
-            f"There is no Jaeger{f' ({others})' if others else ''}: latencies are the load generator's, and no "
-            "critical path is known."
-        )
     return doubts
 
 
@@ -142,8 +141,8 @@ def application_text(
     reason = f"  # {proposal.entry.reason}" if proposal.entry else "  # ? which service do clients call?"
     lines += ["workload:", "  file: workload.yaml", f"  rate_rps: {RATE_RPS:g}"]
     lines.append(f"  target: {target or 'http://SERVICE:PORT'}{reason}")
-    if proposal.jaeger:
-        lines += ["tracing:", f"  service: {proposal.jaeger}"]
+    if proposal.spans is not None:
+        lines += _entry("tracing", dict(proposal.spans))
     hooks = [f"  {HOOKS[name]}: {{service: {name}}}" for name, part in proposal.parts.items()
              if name in HOOKS and part.reason == BEHIND_PROFILE]  # fmt: skip
     if hooks:

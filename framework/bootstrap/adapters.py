@@ -18,10 +18,12 @@ from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import MissingPrerequisite
 from framework.load.registry import GENERATORS
 from framework.model import DOCKER, TWIN, Application, ServiceType
+from framework.model.application import TraceApi
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
 from framework.ports.store import StudyStore
 from framework.ports.telemetry import SpanSink
+from framework.ports.traces import TraceReader
 from framework.registry import Registry
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
@@ -49,7 +51,10 @@ from framework.testbeds.host.topology import read_topology
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
+from framework.traces.joined import JoiningReader, Store
+from framework.traces.tempo_store import TempoStore
 from framework.traces.untraced import Untraced
+from framework.traces.zipkin_store import ZipkinStore
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
@@ -65,6 +70,9 @@ from framework.use_cases.worker import Worker
 
 TESTBEDS: Registry[Callable[[Path, Clock], TestbedKind]] = Registry("testbed", "tailor.testbeds")
 """Functions of TAILOR_HOME and a clock, by name; other packages have them."""
+
+STORES: Mapping[TraceApi, Store] = {"zipkin": ZipkinStore(), "tempo": TempoStore()}
+"""Trace stores that do not have the load generator's root spans, by their API."""
 
 KEEP_ALL = Retention()
 MACHINE_S = 5.0  # after so long, an engine that was started or stopped is noticed
@@ -174,8 +182,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         generator = GENERATORS.get(application.generator)
-        traces = Untraced() if application.tracing is None else JaegerReader(application)
-        return Rig(manage(types), generator(application, DockerSideContainers()), traces)
+        return Rig(manage(types), generator(application, DockerSideContainers()), reader_of(application))
 
     return TestbedKind(
         name=DOCKER,
@@ -188,6 +195,13 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=manage,
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
     )
+
+
+def reader_of(application: Application) -> TraceReader:
+    """Return the reader of an application's spans."""
+    if application.tracing is None:
+        return Untraced()
+    return JoiningReader(application, STORES) if application.tracing.joins else JaegerReader(application)
 
 
 def twin_kind(clock: Clock) -> TestbedKind:

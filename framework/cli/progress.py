@@ -45,6 +45,7 @@ from framework.model.events import (
     WaitStarted,
     WarmupLengthened,
 )
+from framework.objective.checks import JOINED, not_joined
 from framework.report.search_model import outlook_in_words
 from framework.study.planning import expected_windows
 from framework.use_cases.quiet import LOADED
@@ -73,7 +74,7 @@ class StudyProgress:
             console=console,
             transient=True,
         )
-        self._loaded = False
+        self._loaded = self._unjoined = False
         self._task: TaskID = self._bar.add_task(
             "", total=expected_windows(plan), trial="starting", phase="", best="-", gain=""
         )
@@ -144,6 +145,9 @@ class StudyProgress:
             )
         else:
             self._bar.advance(self._task)
+        if measurement.joined is not None and measurement.joined < JOINED and not self._unjoined:
+            self._unjoined = True  # said once: it is alike in every window
+            self._console.print(f"[yellow]{not_joined(measurement.joined)}", soft_wrap=True)
         others = measurement.cpu.get("others", 0.0)
         if others > LOADED and not self._loaded:
             self._loaded = True  # said once: it is the reader who can do something about it

@@ -268,6 +268,7 @@ def notes(summary: Summary) -> list[str]:
         )
     if summary.study.testbed == DOCKER and not summary.study.plan.trace:
         sentences.append("measured without traces: latencies are the load generator's, and no critical path is known")
+    sentences.extend(filter(None, (summary.agents, summary.not_joined)))
     if summary.low_confidence:
         sentences.append("some windows hold fewer than 1,000 requests: their p95 is low-confidence")
     if summary.transfer is not None:

@@ -6,7 +6,9 @@ import fnmatch
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from framework.compose.agents import instrumented
 from framework.compose.baseline import present_values, without_place
 from framework.compose.files import mounted, with_absolute_paths
 from framework.compose.fitted import wanted_paths
@@ -18,17 +20,26 @@ from framework.model import Application, ImageFacts, Service, ServiceType
 from framework.ports.builds import Builds
 from framework.ports.images import ImageReader
 
+AGENTS = Path("agents")
+"""Directory of agents, below TAILOR_HOME."""
+
 
 def completed(
-    application: Application, types: Mapping[str, ServiceType], builds: Builds | None, images: ImageReader | None
+    application: Application,
+    types: Mapping[str, ServiceType],
+    builds: Builds | None,
+    images: ImageReader | None,
+    agents: Path = AGENTS,
 ) -> Application:
     """Return the application with images, what they do by themselves, and the values that parameters have today.
 
-    ``builds``, ``images``: None where they cannot be asked.  Raises UnknownName, InputError, FileError.
+    ``builds``, ``images``: None where they cannot be asked.  ``agents``: the directory of agents that make spans.
+    Raises UnknownName, InputError, FileError.
     """
     check_templates(application, types)
     named = with_built_images(application, builds)
     known = replace(named, images=_facts(named, types, images)) if images is not None else named
+    known = instrumented(known, agents)
     placed = replace(known, unsettable=without_place(known, types))
     return replace(placed, present=present_values(placed, types))
 
@@ -49,13 +60,16 @@ def with_built_images(application: Application, builds: Builds | None) -> Applic
 def _facts(application: Application, types: Mapping[str, ServiceType], images: ImageReader) -> dict[str, ImageFacts]:
     """Return service -> what its image does by itself, of the services with a type whose images are here."""
     facts: dict[str, ImageFacts] = {}
+    tracing = application.tracing
+    asked = {tracing.collector, *tracing.instrument} if tracing is not None else set()
     for service in application.services:
         image = str(application.compose["services"][service.name].get("image") or "")
-        if not image or not (service.type in types or service.parameters) or "$" in image:
+        if not image or not (service.type in types or service.parameters or service.name in asked) or "$" in image:
             continue
         answer = images.facts(image)
         if answer is not None:
-            paths = _edited_paths(application, types, service, images)
+            tunable = service.type in types or service.parameters
+            paths = _edited_paths(application, types, service, images) if tunable else []
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
             facts[service.name] = replace(answer, files=files)
     return facts

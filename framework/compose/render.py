@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from framework.compose.agents import mount_of
 from framework.compose.arguments import type_of
+from framework.compose.collector import add_exporter
 from framework.compose.files import with_absolute_paths
 from framework.compose.fitted import fitted
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
@@ -78,7 +80,7 @@ def render(
         live=tuple(command for result in rendered.values() for command in result.live),
         labels=dict(labels),
         fresh=fresh,
-        roots=application.roots,
+        roots=tuple(dict.fromkeys((*application.roots, *application.agents.values()))),
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
     )
@@ -128,6 +130,10 @@ def _rendered(
     entry = with_absolute_paths(application.compose["services"][service], application.base)
     environment, image = application.environment_of(service), application.images.get(service)
     result = apply_settings(service, entry, settings, environment, image, files)
+    if service in application.agents:
+        result.entry["volumes"] = [*(result.entry.get("volumes") or []), mount_of(application.agents[service])]
+    if application.tracing is not None and service == application.tracing.collector:
+        add_exporter(application, application.tracing, result)
     if cpuset:
         result.entry["cpuset"] = cpuset
         result.expectations.append(expected(service, cpuset))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from framework.config.added_tracing import ADDED, OTLP_PORT, PORTS, PROPAGATION, with_tracing
 from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import check, did_you_mean, load
 from framework.config.compose_files import read_compose, with_override
@@ -45,7 +46,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     compose = _without(document, read_compose(source, reader), file.leave_out)
     services = compose.document["services"]
     _check_services(document, file, services)
-    return Application(
+    application = Application(
         name=file.name,
         directory=root,
         compose=compose.document,
@@ -70,6 +71,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         compose_directory=None if source.directory == root else source.directory,
         content_hash=content_hash(root, written_directories(services, root), _elsewhere(source, compose, root)),
     )
+    return with_tracing(application)
 
 
 def is_application(path: Path) -> bool:
@@ -212,12 +214,29 @@ def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, A
     entry = file.tracing
     if entry is None:
         return None
-    _known(document, ("tracing", "service"), entry.service, services)
+    if entry.service is not None:
+        _known(document, ("tracing", "service"), entry.service, services)
+    elif ADDED in services:
+        raise document.error(("tracing", "add"), ADDED, "another name for the user's service: this one is Tailor's")
+    if entry.collector is not None:
+        _known(document, ("tracing", "collector"), entry.collector, services)
+    for name in entry.instrument:
+        _known(document, ("tracing", "instrument", name), name, services)
     counters = entry.counters.model_dump() if entry.counters is not None else {}
     for pattern, name in entry.peers.items():
         _known(document, ("tracing", "peers", pattern), name, services)
     return Tracing(
-        entry.service, entry.port, entry.otlp_port, entry.api, counters, entry.peers, tuple(entry.propagation)
+        entry.service or ADDED,
+        entry.port or PORTS[entry.api],
+        entry.otlp_port if entry.service is not None else OTLP_PORT,
+        entry.api,
+        counters,
+        entry.peers,
+        tuple(entry.propagation) or PROPAGATION.get(entry.api, ()),
+        added=entry.service is None,
+        collector=entry.collector or "",
+        collector_file=entry.collector_file or "",
+        instrument=dict(entry.instrument),
     )
 
 

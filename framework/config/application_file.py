@@ -117,22 +117,54 @@ class Counters(Strict):
 
 
 class TracingEntry(Strict):
-    """Source of the spans."""
+    """Source of the spans: a service of the compose file, or a Jaeger that Tailor adds to a study."""
 
-    service: Name
-    port: Port = 16686
+    service: Name | None = Field(None, description="service of the compose file that spans are read from")
+    add: Literal["jaeger"] | None = Field(
+        None,
+        description="instead of service: Tailor adds a Jaeger, and services that have OTEL_ variables export to it",
+    )
+    collector: Name | None = Field(
+        None, description="with add: the OpenTelemetry collector that gets one exporter more, in a copy of its file"
+    )
+    collector_file: str | None = Field(
+        None, pattern="^/", description="its configuration in its container; default: what its command names"
+    )
+    instrument: dict[Name, Literal["java", "node", "python"]] = Field(
+        default_factory=dict,
+        description="service -> language of the OpenTelemetry agent that Tailor mounts into it, which makes its spans",
+    )
+    port: Port | None = Field(None, description="of the API; default: 16686, zipkin 9411, tempo 3200")
     otlp_port: Port = 4318
-    api: Literal["jaeger"] = "jaeger"
+    api: Literal["jaeger", "zipkin", "tempo"] = Field(
+        "jaeger",
+        description="how spans are read; from zipkin and tempo by the ids of the load generator's requests, at most "
+        "2,000 of a window",
+    )
     counters: Counters | None = None
     propagation: list[Literal["w3c", "b3", "b3-multi", "jaeger"]] = Field(
         default_factory=list,
         description="formats in which the load generator sends the trace's context (traceparent, b3, X-B3-*, "
-        "uber-trace-id); default: w3c",
+        "uber-trace-id); default: w3c, with api zipkin w3c and b3-multi",
     )
     peers: dict[LinePattern, Name] = Field(
         default_factory=dict,
         description="regular expression -> service: whom calls of such an operation reach, where spans name no peer",
     )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TracingEntry:
+        if (self.service is None) == (self.add is None):
+            raise refuse("one of service (of the compose file) and add: jaeger")
+        if self.add is None and (self.collector or self.collector_file):
+            raise refuse("collector only with add: jaeger, which its further exporter sends spans to")
+        if self.collector_file and not self.collector:
+            raise refuse("collector_file only with collector")
+        if self.add is not None and (self.api != "jaeger" or self.port or self.counters):
+            raise refuse("with add: jaeger neither api nor port nor counters")
+        if self.instrument and self.api == "zipkin":
+            raise refuse("instrument with a store that takes OTLP (jaeger, tempo, or add: jaeger)")
+        return self
 
 
 class HookEntry(Strict):

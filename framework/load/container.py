@@ -58,7 +58,10 @@ class ContainerLoad:
         beyond a run's warm-up, window and time to answer.
         """
         tracing = application.tracing
-        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}" if tracing is not None else ""
+        # A store of another API may not take OTLP: the generator then keeps its root spans, and they are joined later.
+        self._reports = tracing is not None and tracing.joins
+        exports = tracing is not None and not tracing.joins
+        self._otlp_endpoint = f"http://{tracing.service}:{tracing.otlp_port}" if tracing and exports else ""
         self._propagation = tracing.propagation if tracing is not None else ()
         self._containers = containers
         self._image = image
@@ -95,7 +98,7 @@ class ContainerLoad:
             network=running.network,
             also=running.also,
             labels={**deployment.labels, "tailor.role": "loadgen"},
-            files={PLAN: _document(plan, self._otlp_endpoint, self._propagation)},
+            files={PLAN: _document(plan, self._otlp_endpoint, self._propagation, report=self._reports)},
             cpus=plan.cpus or chosen,
             cpu_shares=CPU_SHARES,
             capabilities=("SYS_NICE",),
@@ -165,8 +168,11 @@ def _timeout_s(plan: LoadPlan) -> float:
     return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
-def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = ()) -> bytes:
-    """Return the plan as the JSON that the generator reads; ``propagation``: formats of the trace's context."""
+def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False) -> bytes:
+    """Return the plan as the JSON that the generator reads.
+
+    ``propagation``: formats of the trace's context.  ``report``: the ids of root spans are part of the result.
+    """
     document = {
         "workload": plan.workload.document,
         "rate_rps": plan.rate_rps,
@@ -179,6 +185,8 @@ def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (
         "trace": plan.trace,
         "propagation": list(propagation),
     }
+    if report and plan.trace:
+        document["roots"] = "report"
     return json.dumps(document).encode()
 
 

@@ -2,7 +2,7 @@
 
 The generator reports every request.  As JSON numbers that would be tens of megabytes, so the columns come packed:
 base64(zlib(due_ns[n] sent_ns[n] end_ns[n] class[n] status[n] ok[n])), little-endian int64, int64, int64, uint8,
-int16, uint8.
+int16, uint8.  Ids of root spans, where they were asked for: base64 of 16 bytes of the trace and 8 of the span each.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from framework.errors import LoadFailed
 from framework.model import LoadResult, Usage
+from framework.model.measurement import ID_BYTES
 
 VERSION = 1
 
@@ -52,12 +53,24 @@ def load_result(
             usage_before=usage_before,
             usage_after=usage_after,
             tick_us=float(event["yardstick"]["tick_us"]) if event.get("yardstick") else None,
+            ids=unpack_ids(event["ids"], event["requests"]) if event.get("ids") else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LoadFailed(f"the generator's result cannot be read: {type(error).__name__}: {error}") from error
     if result.request_class.size and int(result.request_class.max()) >= len(classes):
         raise LoadFailed(f"the generator's result cannot be read: a request of a class beyond the {len(classes)} named")
     return result
+
+
+def unpack_ids(packed: str, count: int) -> NDArray[np.uint8]:
+    """Unpack the ids of root spans, shape (count, 24).  Raises ValueError when they are damaged or too few."""
+    try:
+        data = base64.b64decode(packed, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"damaged ids: {error}") from error
+    if len(data) != count * ID_BYTES:
+        raise ValueError(f"{len(data)} bytes of ids for {count} requests; expected {count * ID_BYTES}")
+    return np.frombuffer(data, np.uint8).reshape(count, ID_BYTES)
 
 
 def unpack(packed: str, count: int) -> dict[str, NDArray[Any]]:

@@ -96,17 +96,39 @@ class Hooks:
     check_after: Hook | None = None
 
 
+TraceApi = Literal["jaeger", "zipkin", "tempo"]
+Agent = Literal["java", "node", "python"]
+EXPORT_DELAY_S = 5.0
+"""Time for which OpenTelemetry's exporters hold spans back where nothing says otherwise (OTEL_BSP_SCHEDULE_DELAY)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """The service from which spans are read, its ports and API, and how spans are assigned to services."""
+    """The service from which spans are read, its ports and API, and how spans are assigned to services.
+
+    ``added``: the service is Tailor's own and no part of the user's files.  ``collector``: the user's collector, which
+    gets an exporter to it; ``collector_file``: its configuration in its container, empty: what its command names.
+    ``instrument``: service -> language of the agent that makes its spans.  ``export_delay_s``: how long services
+    may hold spans back.
+    """
 
     service: str
     port: int = 16686
     otlp_port: int = 4318
-    api: Literal["jaeger"] = "jaeger"
+    api: TraceApi = "jaeger"
     counters: Mapping[str, Any] = field(default_factory=dict)  # {"port": 9100, "path": "/spans"}: exporters' counters
     peers: Mapping[str, str] = field(default_factory=dict)  # pattern of an operation -> the service that it calls
     propagation: tuple[str, ...] = ()  # formats in which the load generator sends the trace's context; none: w3c
+    added: bool = False
+    collector: str = ""
+    collector_file: str = ""
+    instrument: Mapping[str, Agent] = field(default_factory=dict)
+    export_delay_s: float = EXPORT_DELAY_S
+
+    @property
+    def joins(self) -> bool:
+        """Whether the load generator keeps its root spans, which are joined to what the store has of their traces."""
+        return self.api != "jaeger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +219,7 @@ class Application:
     )  # service.parameter -> why its files have no place for it
     present: Mapping[str, Present] = field(default_factory=dict)  # service.parameter -> what the user set it to
     unset: tuple[str, ...] = ()  # variables of the compose files without a value, which became empty
+    agents: Mapping[str, Path] = field(default_factory=dict)  # service -> directory of the agent that makes its spans
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     prepare_requests: bool = False  # repetitions are prepared by the workload's own requests, without a hook
     content_hash: str = ""  # of every file in the application's directory; names the seeded data

@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 
 from framework.model.application import Workload
 from framework.model.deployment import Usage
+from framework.model.spans import RootSpan
+
+MOST_TRACES = 2_000
+"""Traces of a window that are read one by one by their ids, from a store that takes no root spans."""
+
+ID_BYTES = 24
+"""Bytes of a root span's ids: 16 of its trace, 8 of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,8 @@ class LoadPlan:
 class LoadResult:
     """The generator's record of a run: arrays with one element per request, warm-up included, shape (requests,).
 
-    ``status``: of the reply, 0 for no reply.
+    ``status``: of the reply, 0 for no reply.  ``ids``: trace and span of each root span as bytes, shape (requests, 24),
+    where the generator kept them because the user's trace store does not take them; else None.
     """
 
     started_ns: int  # when the first request could have been due
@@ -50,6 +58,34 @@ class LoadResult:
     usage_before: Usage | None = None  # at the start of the window
     usage_after: Usage | None = None  # at its end
     tick_us: float | None = None  # mean CPU time of the generator's ticks in the window (loadgen/yardstick.go)
+    ids: NDArray[np.uint8] | None = field(default=None, compare=False)
+
+    @property
+    def sample(self) -> NDArray[np.intp]:
+        """The rows of the window's requests whose traces are read by id: all, or 2,000 at even distances in time."""
+        start, end = self.edges_ns
+        rows = np.flatnonzero((self.due_ns >= start) & (self.due_ns < end))
+        rows = rows[np.argsort(self.due_ns[rows], kind="stable")]
+        if len(rows) <= MOST_TRACES:
+            return rows
+        return rows[np.linspace(0, len(rows) - 1, MOST_TRACES).round().astype(np.intp)]
+
+    @property
+    def roots(self) -> tuple[RootSpan, ...]:
+        """The root spans of ``sample``; none where the generator did not keep them."""
+        if self.ids is None:
+            return ()
+        return tuple(
+            RootSpan(
+                self.ids[row, :16].tobytes().hex(),
+                int.from_bytes(self.ids[row, 16:].tobytes()),
+                self.classes[self.request_class[row]],
+                not bool(self.ok[row]),
+                int(self.due_ns[row]),
+                max(int(self.due_ns[row]), int(self.end_ns[row])),
+            )
+            for row in self.sample.tolist()
+        )
 
     @property
     def edges_ns(self) -> tuple[int, int]:
@@ -122,6 +158,7 @@ class Measurement:
     warmup_needed_s: float | None = None  # where MSER would truncate warm-up and window as one series
     tick_us: float | None = None  # mean CPU time of a tick, a constant piece of work: the machine's slowness
     rate_rps: float | None = None  # of this window, where the study measures several rates in a repetition
+    joined: float | None = None  # share of the traces in which a service has a span; None: the load was not traced
 
 
 def cpu_us_per_request(windows: Sequence[Measurement]) -> dict[str, float]:

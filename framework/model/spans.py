@@ -55,6 +55,18 @@ class SpanTable:
         return len(self.span_id)
 
 
+@dataclass(frozen=True, slots=True)
+class RootSpan:
+    """Root span of one request that the load generator kept: ``trace`` has 32 hexadecimal digits; times in ns."""
+
+    trace: str
+    span_id: int
+    operation: str
+    error: bool
+    start_ns: int
+    end_ns: int
+
+
 def no_spans() -> SpanTable:
     """Return a table without rows."""
     return SpanTable((), (), **{name: np.empty(0, kind) for name, kind in COLUMNS.items()})

@@ -17,6 +17,14 @@ from framework.objective import stationarity
 from framework.objective.window import Machine, Window
 
 CONFIDENT_REQUESTS = 1000
+JOINED = 0.5
+"""Share of the traces with spans of services below which a window's critical path says little of its requests."""
+
+REMEDY = (
+    "name the formats that the services read in tracing.propagation (w3c, b3, b3-multi, jaeger), or have them keep "
+    "every trace (OTEL_TRACES_SAMPLER=parentbased_always_on)"
+)
+
 EDGE_SIGMA = 3.0
 """Tolerance of the achieved rate, in standard deviations of the requests in flight at the edges of a window."""
 ARRIVAL_SIGMA = 6.0
@@ -117,6 +125,23 @@ def agreement(span_p95_ms: float, generator_p95_ms: float, limits: Limits) -> It
             f"the p95 of the root spans, {span_p95_ms:.4g} ms, and of the generator, {generator_p95_ms:.4g} ms, "
             f"differ by {difference:.1%}; the limit is {limits.p95_disagreement:.1%}"
         )
+
+
+def joined(share: float, traces: int, wanted: int | None) -> Iterator[str]:
+    """Warn that the services' spans do not join the generator's, or join few: their share of the path is then wrong.
+
+    ``share``: of the ``traces`` that were read.  ``wanted``: the traces that were asked for by their ids; None: all.
+    """
+    if wanted is not None and traces < wanted:
+        yield f"{wanted - traces} of {wanted} traces could not be used: spans of theirs are missing or malformed"
+    if traces and share < JOINED:
+        yield not_joined(share)
+
+
+def not_joined(share: float) -> str:
+    """Return what a small share of traces with spans of services means, and the remedy."""
+    known = "not known" if not share else "known of these only"
+    return f"services have spans in {share:.0%} of the requests' traces: the critical path is {known}; {REMEDY}"
 
 
 def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]:

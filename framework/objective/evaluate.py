@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from framework.errors import InputError, MeasurementInvalid
-from framework.model import Application, Estimate, LoadResult, Measurement, Objective, ServiceTime
+from framework.model import Application, Estimate, Limits, LoadResult, Measurement, Objective, ServiceTime
 from framework.model.estimates import mean, probability_of, proportion, quantile, rate
 from framework.model.spans import SpanTable
 from framework.objective import checks
 from framework.objective.warmup import warmup_s
-from framework.objective.window import Window, machine_of, root_latency_ms, window_of
+from framework.objective.window import Window, joined_share, machine_of, root_latency_ms, window_of
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
 """Quantities that are always measured; an objective may name other quantiles too."""
@@ -39,20 +39,19 @@ def evaluate(
     ``spans``: those of the traces whose root starts in the window.  ``created``: spans created in the window by the
     services and the generator; None when the services do not count theirs.  ``rate_rps``: the rate that was asked
     for.  ``traced`` False: the load ran without tracing, so latencies are the generator's and no check of spans is
-    made.  A repetition that is invalid or infeasible has no value.
-    Raises InputError for an unknown quantity of the objective.
+    made.  Where the generator kept its root spans, latencies are its own too.  A repetition that is invalid or
+    infeasible has no value.  Raises InputError for an unknown quantity of the objective.
     """
     window = window_of(load)
     machine = machine_of(load, application.tracing.service if application.tracing is not None else "")
     roots = root_latency_ms(spans)
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
-    latency = roots if traced and len(roots) else window.latency_ms
+    latency = roots if traced and len(roots) and load.ids is None else window.latency_ms
     limits = application.limits
-    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
+    lost, apart = _checked_spans(load, spans, created, len(roots), limits) if traced else ((), ())
+    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits), *lost]
     infeasible = [*checks.infeasible(window, limits)]
-    warnings = [*checks.warnings(window, created if traced else 0, machine)]
-    if traced:
-        invalid += checks.span_counts(len(spans), created, len(roots), load, limits)
+    warnings = [*checks.warnings(window, created if traced and load.ids is None else 0, machine), *apart]
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
@@ -93,7 +92,22 @@ def evaluate(
         warnings=(*warnings, *unsettled),
         warmup_needed_s=needed,
         tick_us=load.tick_us,
+        joined=joined_share(spans) if traced else None,
     )
+
+
+def _checked_spans(
+    load: LoadResult, spans: SpanTable, created: int | None, roots: int, limits: Limits
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return why spans make a window invalid, and warnings about them.
+
+    Where the generator kept its root spans none of them can be lost, and what was read by their ids may be a sample.
+    """
+    share, traces = joined_share(spans), len(spans.traces)
+    if load.ids is not None:
+        return (), tuple(checks.joined(share, traces, len(load.sample)))
+    lost = tuple(checks.span_counts(len(spans), created, roots, load, limits))
+    return lost, tuple(checks.joined(share, traces, None))
 
 
 def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float | None:

@@ -73,6 +73,14 @@ class Machine:
     service_cpu_s: dict[str, float]
 
 
+def joined_share(spans: SpanTable) -> float:
+    """Return the share of the traces in which another service than the generator has a span; 0 without traces."""
+    if not len(spans.traces):
+        return 0.0
+    own = spans.strings.index(GENERATOR) if GENERATOR in spans.strings else -1
+    return len(np.unique(spans.trace[spans.service != own])) / len(spans.traces)
+
+
 def machine_of(load: LoadResult, tracing_service: str) -> Machine:
     """Compute the CPU use in the window of application, generator, jaeger (the tracing service) and tailor.
 

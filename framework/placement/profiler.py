@@ -29,6 +29,7 @@ from framework.model.events import ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import ProfileRequest
 from framework.model.spans import KINDS, SpanTable
 from framework.model.stressors import Stressed, Stressor, scheduled
+from framework.objective.checks import REMEDY
 from framework.objective.checks import machine as machine_checks
 from framework.objective.window import machine_of, window_of
 from framework.placement.profile import (
@@ -159,7 +160,7 @@ class Profiler:
         counts = {name: len(latencies_ms(spans, name)) for name in running.containers}
         peaks = {name: peak(usages, name) for name, count in counts.items() if count}
         if not peaks:
-            raise MissingPrerequisite("the spans show no service", "see that the application is traced")
+            raise MissingPrerequisite("the spans show no service", f"see that the application is traced: {REMEDY}")
         application, request = self._bench.application, self._request
         return ProfileHeader(
             application.name, application.content_hash, machine, self._place, self._rest, self._rate(),

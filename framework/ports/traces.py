@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from framework.model import (
     Running,
 )
-from framework.model.spans import SpanTable
+from framework.model.spans import RootSpan, SpanTable
 
 
 class TraceReader(Protocol):
@@ -20,4 +21,15 @@ class TraceReader(Protocol):
         """Return all spans of traces whose root starts in [start_ns, end_ns).  Raises TracesMissing.
 
         ``expected``: the number of spans to wait for; None: unknown.
+        """
+
+
+@runtime_checkable
+class JoiningReader(Protocol):
+    """Reads traces by their ids from a store that does not have the load generator's root spans."""
+
+    def join(self, running: Running, roots: Sequence[RootSpan]) -> SpanTable:
+        """Return the traces of these root spans, oldest first, each joined to its root.  Raises TracesMissing.
+
+        A trace that the store does not know consists of its root.
         """

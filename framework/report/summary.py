@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from framework.compose.tracing_notes import agents_note
 from framework.critical_path.reduce import alternatives, evidence_of
 from framework.model import (
     Application,
     Estimate,
+    Measurement,
     ServiceType,
     Study,
     Term,
@@ -19,7 +21,7 @@ from framework.model import (
     Verdict,
 )
 from framework.model.decisions import Reduction, Thresholds
-from framework.objective.checks import CONFIDENT_REQUESTS
+from framework.objective.checks import CONFIDENT_REQUESTS, JOINED, not_joined
 from framework.report.changes import Change, changes
 from framework.report.headline import default_and_best, finished_trials, headline
 from framework.report.outcomes import FrontPoint, Outcome, front, outcomes
@@ -61,6 +63,8 @@ class Summary:
     trials: Mapping[str, int]  # state -> count
     invalid_repetitions: int
     low_confidence: bool
+    agents: str  # that spans are made by agents, which cost time; empty where they are not
+    not_joined: str  # what it means that few traces have spans of services; empty where enough have
     standins: tuple[str, ...]
     images: Mapping[str, str]
     phases: Mapping[str, float]  # mean seconds per repetition
@@ -122,6 +126,8 @@ def summarise(
         trials=dict(Counter(str(t.state) for t in trials)),
         invalid_repetitions=sum(bool(m.invalid) for m in repetitions),
         low_confidence=any(m.requests < CONFIDENT_REQUESTS for m in valid),
+        agents=agents_note(application.tracing),
+        not_joined=_not_joined(valid),
         standins=tuple(sorted({image for t in finished for image in t.standins})),
         images=default.images if default else {},
         phases=phases,
@@ -138,6 +144,11 @@ def summarise(
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
         model=search_model(study, finished) if with_model else None,
     )
+
+
+def _not_joined(valid: Sequence[Measurement]) -> str:
+    shares = [m.joined for m in valid if m.joined is not None]
+    return not_joined(statistics.mean(shares)) if shares and statistics.mean(shares) < JOINED else ""
 
 
 def _takes_priors(optimizer: str) -> bool:

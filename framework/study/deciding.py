@@ -10,7 +10,7 @@ from dataclasses import replace
 from framework.bench import Bench
 from framework.critical_path.reduce import evidence_of, reduce
 from framework.errors import FieldName, InputError, TrialFailed
-from framework.model import Study, StudyPlan, Trial
+from framework.model import Measurement, Study, StudyPlan, Trial
 from framework.model.decisions import (
     ExpectedChange,
     ModelledPoint,
@@ -30,6 +30,8 @@ from framework.model.events import (
     TwinAsked,
     WarmupLengthened,
 )
+from framework.model.tune_request import BY_TRACES
+from framework.objective.checks import JOINED, REMEDY
 from framework.study.observations import searched_space
 from framework.study.search_model import LEAST_TRIALS, outlook
 from optimizer.analysis.backward_elimination import smaller
@@ -80,7 +82,9 @@ class Decider:
             return space
         reduction = self.decisions.reduction
         if reduction is None:
-            windows = [m.services for m in default.measurements if not m.invalid]
+            valid = [m for m in default.measurements if not m.invalid]
+            _check_joined(plan.reduce, valid)
+            windows = [m.services for m in valid]
             tunable = {service: len(names) for service, names in space.groups.items()}
             reduction = reduce(
                 plan.reduce,
@@ -184,6 +188,17 @@ class Decider:
         self._bench.store.set_decisions(self.study.id, decisions)
         self._bench.store.add_event(self.study.id, event)
         self._bench.watch(event)
+
+
+def _check_joined(kind: str, windows: Sequence[Measurement]) -> None:
+    """Raise InputError for a reduction by traces that the services' spans do not join: the entry would have it all."""
+    shares = [window.joined for window in windows if window.joined is not None]
+    if kind in BY_TRACES and shares and statistics.median(shares) < JOINED:
+        raise InputError(
+            FieldName("reduce"),
+            f" {kind}: services have spans in {statistics.median(shares):.0%} of the default's traces, so the critical "
+            f"path says little; {REMEDY}; allowed without it: none, bottlenecks:FILE, screening:STUDY",
+        )
 
 
 def _recorded(proposed: Proposed) -> SmallRecommendation:

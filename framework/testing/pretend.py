@@ -63,6 +63,7 @@ class PretendMachine:
     cores: Callable[[Configuration], float] = lambda configuration: 0.0  # that the service uses
     on_deploy: Callable[[int], None] = lambda count: None
     invalid_once: set[int] = field(default_factory=set)
+    answers: bool = False  # its service sends a span of each request too, not the generator alone
     name: str = "pretend"
     modelled: bool = False
     deployed: list[Configuration] = field(default_factory=list)
@@ -154,29 +155,29 @@ class PretendMachine:
         return self._load
 
     def created(self, running: Running) -> int | None:
-        return 0
+        return self._load.spans_created if self.answers and self._load is not None else 0
 
     def read(self, running: Running, start_ns: int, end_ns: int, expected: int | None) -> SpanTable:
         assert self._load is not None
         chosen = (self._load.due_ns >= start_ns) & (self._load.due_ns < end_ns)
         start, end = self._load.due_ns[chosen], self._load.end_ns[chosen]
-        n = len(start)
+        n, each = len(start), 2 if self.answers else 1
         return SpanTable(
             traces=[str(i) for i in range(n)],
-            strings=["loadgen", "read"],
-            trace=np.arange(n, dtype=np.int32),
-            span_id=np.arange(1, n + 1, dtype=np.uint64),
-            parent=np.full(n, -1, np.int64),
-            follows=np.zeros(n, np.bool_),
-            service=np.zeros(n, np.int32),
-            operation=np.ones(n, np.int32),
-            peer=np.full(n, -1, np.int32),
-            host=np.full(n, -1, np.int32),
-            address=np.full(n, -1, np.int32),
-            kind=np.full(n, 2, np.int8),
-            error=np.zeros(n, np.bool_),
-            start_ns=start,
-            end_ns=end,
+            strings=["loadgen", "read", "cache"],
+            trace=np.tile(np.arange(n, dtype=np.int32), each),
+            span_id=np.arange(1, each * n + 1, dtype=np.uint64),
+            parent=np.concatenate([np.full(n, -1, np.int64), np.arange((each - 1) * n)]),
+            follows=np.zeros(each * n, np.bool_),
+            service=np.repeat(np.array([0, 2], np.int32), n)[: each * n],
+            operation=np.ones(each * n, np.int32),
+            peer=np.full(each * n, -1, np.int32),
+            host=np.full(each * n, -1, np.int32),
+            address=np.full(each * n, -1, np.int32),
+            kind=np.repeat(np.array([2, 1], np.int8), n)[: each * n],
+            error=np.zeros(each * n, np.bool_),
+            start_ns=np.tile(start, each),
+            end_ns=np.tile(end, each),
         )
 
 

@@ -21,6 +21,7 @@ from framework.model import Application, Running
 from framework.model.spans import SpanTable, only_traces
 from framework.traces.columns import SpanColumns
 from framework.traces.jaeger_json import read_into
+from framework.traces.settling import PAUSE_S, TRIES, UNCHANGED, settled
 
 ROOT_SERVICE = "loadgen"
 """The service of the root span of every request: the load generator."""
@@ -31,15 +32,8 @@ SLICE_US = 1_000_000
 LIMIT = 1000
 """Traces asked for at once: about 8 MB of JSON.  Jaeger refuses more than its store can hold (max_traces)."""
 
-TRIES = 20
-WAIT_S = 0.25
-"""Number of attempts to read counters and spans, and the pause between them: five seconds in all."""
-
-UNCHANGED = 3
-"""Readings in a row with an equal count after which no more spans are expected to arrive."""
-
-SETTLE_S = 5.0
-"""Pause where there are no counters: OpenTelemetry's exporters hold spans back for so long by default."""
+WAIT_S = PAUSE_S
+"""Pause between two of at most 20 attempts to read counters and spans: five seconds in all."""
 
 
 class JaegerReader:
@@ -56,6 +50,7 @@ class JaegerReader:
         counted: Sequence[str] = (),
         limit: int = LIMIT,
         sleep: Callable[[float], None] = time.sleep,
+        now_ns: Callable[[], int] = time.time_ns,
         timeout_s: float = 30.0,
     ) -> None:
         if application.tracing is None:
@@ -64,6 +59,7 @@ class JaegerReader:
         self._counted = tuple(counted)
         self._limit = limit
         self._sleep = sleep
+        self._now_ns = now_ns
         self._timeout_s = timeout_s
         self.rejected: Mapping[str, int] = {}
         """Reason -> number of traces of the last read that could not be used; their spans count as missing."""
@@ -126,22 +122,27 @@ class JaegerReader:
         """Read all spans of traces whose root starts in [start_ns, end_ns), to the microsecond as in Jaeger's JSON.
 
         Asks again until ``expected`` spans have arrived or no more arrive, at most 20 times; the caller judges missing
-        spans.  Raises TracesMissing when Jaeger does not answer, or not with its JSON.
+        spans.  Where they are not counted, it waits for as long as exporters may hold them back (``settling``).
+        Raises TracesMissing when Jaeger does not answer, or not with its JSON.
         """
         container = running.containers.get(self._tracing.service)
         if container is None:
             raise TracesMissing(f"{self._tracing.service}: no such container is running")
         url = f"http://{container.address}:{self._tracing.port}/api/traces"
-        if expected is None:
-            self._sleep(SETTLE_S)
         counts: list[int] = []
         with httpx.Client(timeout=self._timeout_s) as client:
-            while True:
+
+            def search() -> SpanTable:
                 spans, self.rejected = self._search(client, url, start_ns // 1000, end_ns // 1000)
+                return spans
+
+            if expected is None:
+                export_delay_s = self._tracing.export_delay_s
+                return settled(search, (start_ns, end_ns), export_delay_s, sleep=self._sleep, now_ns=self._now_ns)
+            while True:
+                spans = search()
                 counts.append(len(spans))
-                if expected is not None and len(spans) >= expected:
-                    return spans
-                if len(counts) == TRIES or counts[-UNCHANGED:] == [len(spans)] * UNCHANGED:
+                if len(spans) >= expected or len(counts) == TRIES or counts[-UNCHANGED:] == [len(spans)] * UNCHANGED:
                     return spans
                 self._sleep(WAIT_S)
 

@@ -22,6 +22,7 @@ from framework.config.compose_files import DEFAULT_NAMES, read_compose, with_ove
 from framework.config.knowledge import load_service_types
 from framework.config.space import search_space
 from framework.config.writing import write_text
+from framework.controller import read_spans
 from framework.errors import FileError, InputError, LoadFailed, MeasurementInvalid, MissingPrerequisite, TrialFailed
 from framework.model import (
     Application,
@@ -218,7 +219,7 @@ def _requests(
     send = sender(rig.load, running, lambda: rig.testbed.usage(running), progress)
     try:
         load = answered(send, plan, backends.clock)
-        spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.tracing is not None else None
+        spans = len(read_spans(rig.traces, load, running, None)) if application.tracing is not None else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)
     failed = int((~load.ok).sum())

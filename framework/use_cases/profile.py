@@ -88,7 +88,12 @@ class Profiles:
 
 
 def _check(request: ProfileRequest, application: Application) -> None:
-    """Check the names in a request.  Raises UnknownName."""
+    """Check a request.  Raises UnknownName; MissingPrerequisite for an application without tracing."""
+    if application.tracing is None:
+        raise MissingPrerequisite(
+            f"{application.name} has no tracing, and a profile is made of the services' spans",
+            "say where they are (tracing), or let Tailor add a Jaeger (tracing: {add: jaeger})",
+        )
     for kind, names, known in (
         ("limit", request.limits, [field.name for field in fields(Limits)]),
         ("stressor", request.stressors, STRESSORS),

@@ -105,7 +105,7 @@ def test_roles_calls_and_entry(tmp_path: Path) -> None:
     assert proposal.entry is not None
     assert (proposal.entry.service, proposal.entry.port, proposal.entry.certain) == ("frontend", 80, False)
     assert proposal.left_out == ("loadgenerator", "grafana")
-    assert proposal.jaeger == "jaeger"
+    assert proposal.spans == {"service": "jaeger"}
     assert any("frontend (" in doubt and "as it is of admin)" in doubt for doubt in proposal.doubts)
 
 

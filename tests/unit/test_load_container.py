@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,30 @@ def test_an_end_without_a_result_says_what_it_wrote() -> None:
         run(Containers([]), no_usage)
     with pytest.raises(LoadFailed, match="unknown event 'x'"):
         run(Containers([{"event": "x"}]), no_usage)
+
+
+@pytest.mark.parametrize(
+    ("tracing", "roots", "endpoint"),
+    [
+        (Tracing("jaeger"), None, "http://jaeger:4318"),
+        (Tracing("zipkin", 9411, api="zipkin"), "report", ""),
+        (Tracing("tempo", 3200, api="tempo"), "report", ""),
+        (None, None, ""),
+    ],
+)
+def test_a_store_that_takes_no_root_spans_has_them_reported(
+    tracing: Tracing | None, roots: str | None, endpoint: str
+) -> None:
+    plans: list[Any] = []
+
+    class Kept(Containers):
+        def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
+            plans.append(json.loads(wanted.files["/plan.json"]))
+            return super().run(wanted, each)
+
+    application = replace(APPLICATION, tracing=tracing)
+    with pytest.raises(LoadFailed):
+        ContainerLoad(application, Kept([])).run(
+            replace(PLAN, trace=tracing is not None), RUNNING, no_usage, lambda step: None
+        )
+    assert (plans[0].get("roots"), plans[0]["otlp_endpoint"]) == (roots, endpoint)

@@ -65,6 +65,35 @@ def test_the_time_of_a_tick_is_read_where_there_was_time_for_one() -> None:
     assert load_result(changed(yardstick={"ticks": 9, "tick_us": 40.5})).tick_us == 40.5
 
 
+def test_ids_of_root_spans_come_back_by_request() -> None:
+    event = recorded()["event"]
+    data = bytes(range(24)) * event["requests"]
+    result = load_result(changed(ids=base64.b64encode(data).decode()))
+    assert load_result(event).ids is None
+    assert load_result(event).roots == ()
+    start, end = result.edges_ns
+    roots = result.roots
+    assert len(roots) == int(((result.due_ns >= start) & (result.due_ns < end)).sum()) > 0
+    assert {(root.trace, root.span_id) for root in roots} == {(bytes(range(16)).hex(), 0x1011121314151617)}
+    assert [root.start_ns for root in roots] == sorted(root.start_ns for root in roots)
+    assert all(root.start_ns <= root.end_ns for root in roots)
+    for ids in (base64.b64encode(data[:-1]).decode(), "%"):
+        with pytest.raises(LoadFailed, match="ids"):
+            load_result(changed(ids=ids))
+
+
+def test_many_requests_are_sampled_at_even_distances() -> None:
+    count = 10_001
+    rows: list[tuple[int, ...]] = [(at * 1_000_000, 0, at * 1_000_000 + 5, 0, 200, 1) for at in range(count)]
+    event = changed(
+        started_ns=0, warmup_s=0.0, window_s=20.0, requests=count, columns=packed(rows),
+        ids=base64.b64encode(bytes(24 * count)).decode(),
+    )  # fmt: skip
+    sample = load_result(event).sample
+    assert (len(sample), sample[0], sample[-1]) == (2_000, 0, count - 1)
+    assert set(np.diff(sample).tolist()) <= {5, 6}
+
+
 def changed(**change: Any) -> dict[str, Any]:
     return {**recorded()["event"], **change}
 

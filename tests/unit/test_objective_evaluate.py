@@ -46,9 +46,11 @@ def measure(load: LoadResult, application: Application = APPLICATION, **given: A
 
 
 def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
+    load = run(latencies())
     measurement = measure(
-        run(latencies()), repetition=2, attempt=1, statistics={"post": {"hits": 3.0}}, phases={"load": 25.0}
-    )
+        load, spans=spans_of_run(load, answered=1.0), created=2 * IN_WINDOW,
+        repetition=2, attempt=1, statistics={"post": {"hits": 3.0}}, phases={"load": 25.0},
+    )  # fmt: skip
     window = np.sort(latencies()[1000:])
     assert (measurement.invalid, measurement.infeasible, measurement.warnings) == ((), (), ())
     assert measurement.value == pytest.approx(window[3799], rel=1e-5)
@@ -56,7 +58,7 @@ def test_a_good_repetition_has_a_value_and_every_quantity() -> None:
     assert list(measurement.quantities) == ["mean", "p50", "p95", "p99", "throughput"]
     assert measurement.quantities["mean"].value == pytest.approx(window.mean(), rel=1e-5)
     assert measurement.quantities["throughput"].value == pytest.approx(200, rel=0.01)
-    assert (measurement.requests, measurement.failed_requests, measurement.spans_read) == (IN_WINDOW, 0, IN_WINDOW)
+    assert (measurement.requests, measurement.failed_requests, measurement.spans_read) == (IN_WINDOW, 0, 2 * IN_WINDOW)
     assert measurement.wanted_rps == 200
     assert measurement.generator_p95_ms == pytest.approx(measurement.value)
     assert measurement.lag_p99_ms == pytest.approx(0.01)
@@ -191,6 +193,33 @@ def test_services_that_do_not_count_are_checked_by_their_roots() -> None:
     assert any("do not count their spans" in warning for warning in measurement.warnings)
     [reason] = measure(load, created=None, spans=spans_of_run(load, keep=0.99)).invalid
     assert reason.startswith("40 of 4000 root spans are missing")
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"), [(0.0, "critical path is not known"), (0.25, "known of these only"), (0.75, ""), (1.0, "")]
+)
+def test_services_whose_spans_do_not_join_are_said_with_the_remedy(answered: float, said: str) -> None:
+    load = run(latencies())
+    measurement = measure(load, spans=spans_of_run(load, answered=answered), created=None)
+    assert measurement.joined == pytest.approx(answered)
+    about = [warning for warning in measurement.warnings if "requests' traces" in warning]
+    assert len(about) == bool(said)
+    assert all(said in warning and "tracing.propagation" in warning for warning in about)
+    assert measurement.invalid == ()
+
+
+def test_root_spans_that_the_generator_kept_are_its_own_latencies_and_the_traces_may_be_a_sample() -> None:
+    load = run(latencies())
+    kept = replace(load, ids=np.zeros((REQUESTS, 24), np.uint8))
+    assert len(kept.roots) == 2_000
+    sample = spans_of_run(load, keep=0.5, slower=3.0, answered=1.0)
+    measurement = measure(kept, spans=sample, created=None)
+    assert (measurement.invalid, measurement.warnings, measurement.joined) == ((), (), 1.0)
+    assert measurement.value == measurement.generator_p95_ms
+    assert measurement.quantities["p95"].count == IN_WINDOW
+    measurement = measure(kept, spans=spans_of_run(load, keep=0.25, answered=1.0), created=None)
+    assert measurement.invalid == ()
+    assert any(warning.startswith("1000 of 2000 traces could not be used") for warning in measurement.warnings)
 
 
 def test_spans_and_generator_disagree() -> None:

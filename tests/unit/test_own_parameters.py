@@ -371,7 +371,8 @@ def test_the_guide_s_example_reaches_every_place(tmp_path: Path) -> None:
     default = space(application).default()
     assert (default["web.threads"], default["web.timeout"], default["web.cache"]) == (8, 400, 64)
     changed: dict[str, Value] = {
-        "threads": 9, "timeout": 300, "workers": 2, "backlog": 256, "cache": 128, "cpus": 2.0, "memory": 512, "replicas": 2,
+        "threads": 9, "timeout": 300, "workers": 2, "backlog": 256, "cache": 128, "cpus": 2.0, "memory": 512,
+        "replicas": 2,
     }  # fmt: skip
     assert {f"web.{name}" for name in changed} == set(default)
     deployment = rendered(application, **changed)

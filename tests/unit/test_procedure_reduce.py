@@ -28,7 +28,8 @@ def only_the_cache_matters(configuration: Mapping[str, Any]) -> float:
 
 
 def bench_of(directory: Path, **options: Any) -> Bench:
-    return pretend_bench(directory, machine(only_the_cache_matters, noise=0.02, **options), idle=("idle", "spare"))
+    options = {"answers": True, "noise": 0.02, **options}
+    return pretend_bench(directory, machine(only_the_cache_matters, **options), idle=("idle", "spare"))
 
 
 def plan(kind: str, **changes: Any) -> StudyPlan:
@@ -134,3 +135,20 @@ def test_without_a_reduction_no_priors_are_told(tmp_path: Path, told: list[Obser
     summary = summarise(finished, list(bench.store.trials(study.id)), bench.application, pretend_types())
     assert summary.reduction is None
     assert {subset.kept for subset in summary.subsets} == {("cache",)}
+
+
+def test_traces_that_no_service_joins_do_not_reduce_a_space(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, answers=False)
+    study, procedure = begun(bench, plan("critical-path"))
+    with pytest.raises(InputError, match=r"in 0% of the default's traces.*tracing\.propagation"):
+        procedure.run()
+    (default, *_) = bench.store.trials(study.id)
+    assert {window.joined for window in default.measurements} == {0.0}
+    assert all(any("critical path is not known" in text for text in window.warnings) for window in default.measurements)
+
+
+def test_a_share_of_joined_traces_is_kept_with_the_window(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path)
+    study, procedure = begun(bench, plan("none"))
+    procedure.run()
+    assert {window.joined for trial in bench.store.trials(study.id) for window in trial.measurements} == {1.0}

@@ -175,10 +175,31 @@ def test_spans_that_never_come_are_not_waited_for_for_ever() -> None:
     assert len(slept) == 19
 
 
-def test_without_counters_the_exporters_get_their_five_seconds() -> None:
-    spans, slept = read(Search(uneven(40)), None)
+def read_uncounted(search: Search, seconds: int) -> tuple[Any, float]:
+    """Read without counters from half a second after the window's end; return the spans and the seconds it took."""
+    end_ns = (BEGIN_US + seconds * SECOND_US) * 1000
+    now_ns = [end_ns + 500_000_000]
+
+    def sleep(pause_s: float) -> None:
+        now_ns[0] += int(pause_s * 1e9)
+
+    with served(search) as port:
+        reader = JaegerReader(application(port), limit=50, sleep=sleep, now_ns=lambda: now_ns[0])
+        spans = reader.read(running(), BEGIN_US * 1000, end_ns, None)
+    return spans, (now_ns[0] - end_ns) / 1e9
+
+
+def test_without_counters_exporters_get_five_seconds_from_the_window_s_end() -> None:
+    # All lie in the last three seconds: nothing shows that spans so young have been sent.
+    spans, took_s = read_uncounted(Search([BEGIN_US + at for at in range(0, 3 * SECOND_US, SECOND_US)]), 3)
+    assert len(spans) == 6
+    assert took_s == pytest.approx(5.25)
+
+
+def test_without_counters_requests_that_are_all_alike_end_the_wait() -> None:
+    spans, took_s = read_uncounted(Search(uneven(40)), 10)
     assert len(spans) == 80
-    assert slept[0] == 5.0
+    assert took_s == pytest.approx(0.5 + 2 * WAIT_S)
 
 
 def test_traces_that_start_in_one_microsecond_cannot_be_paged() -> None:

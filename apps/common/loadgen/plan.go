@@ -30,9 +30,10 @@ type Plan struct {
 	WindowS      float64         `json:"window_s"`
 	Seed         uint64          `json:"seed"`
 	Target       string          `json:"target"`        // http(s)://host[:port][/path before every request's]
-	OTLPEndpoint string          `json:"otlp_endpoint"` // http://host:4318; needed when Trace
+	OTLPEndpoint string          `json:"otlp_endpoint"` // http://host:4318; needed when Trace exports
 	Trace        bool            `json:"trace"`
 	Propagation  []string        `json:"propagation"` // formats of the trace's context; none: w3c
+	Roots        string          `json:"roots"`       // what becomes of root spans: "export" (or empty), "report" their ids
 	target       *url.URL
 }
 
@@ -76,12 +77,20 @@ func (plan *Plan) check() error {
 			return fmt.Errorf("propagation: found %q; allowed: w3c, b3, b3-multi, jaeger", name)
 		}
 	}
+	if plan.Roots != "" && plan.Roots != "export" && plan.Roots != "report" {
+		return fmt.Errorf("roots: found %q; allowed: export, report", plan.Roots)
+	}
 	var err error
-	if plan.target, err = checkURL("target", plan.Target, "http", "https"); err == nil && plan.Trace {
+	if plan.target, err = checkURL("target", plan.Target, "http", "https"); err == nil && plan.exports() {
 		_, err = checkURL("otlp_endpoint", plan.OTLPEndpoint, "http")
 	}
 	return err
 }
+
+// exports says whether root spans go to a collector, reports whether their ids are part of the result instead: a store
+// that takes no OTLP is then read by these ids.
+func (plan *Plan) exports() bool { return plan.Trace && plan.Roots != "report" }
+func (plan *Plan) reports() bool { return plan.Trace && plan.Roots == "report" }
 
 // Warmup and Window are the plan's lengths as durations.
 func (plan *Plan) Warmup() time.Duration { return seconds(plan.WarmupS) }

@@ -34,6 +34,7 @@ type Result struct {
 	Latency       Summary                   `json:"latency_ms"`
 	Lag           Summary                   `json:"lag_ms"`
 	Yardstick     *Yardstick                `json:"yardstick,omitempty"` // absent where the window was too short for one
+	IDs           string                    `json:"ids,omitempty"`       // of the root spans, where the plan says report
 	Interrupted   bool                      `json:"interrupted"`
 }
 
@@ -112,6 +113,9 @@ func (s *sender) result(spans spanCount, processor float64, interrupted bool) (*
 	}
 	if result.Lag, err = summarise(lags, 0); err != nil {
 		return nil, err
+	}
+	if s.plan.reports() {
+		result.IDs = packedIDs(s.traces)
 	}
 	result.Columns, err = s.columns()
 	return result, err

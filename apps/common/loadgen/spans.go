@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	crypto "crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -37,6 +38,15 @@ func newTraceIDs(count int) []traceID {
 		ids[index].span[0] |= 1
 	}
 	return ids
+}
+
+// packedIDs is base64(trace[16] span[8] ...) of all requests, in their order.  Random bytes cannot be compressed.
+func packedIDs(ids []traceID) string {
+	packed := make([]byte, 0, len(ids)*(len(traceID{}.trace)+len(traceID{}.span)))
+	for index := range ids {
+		packed = append(append(packed, ids[index].trace[:]...), ids[index].span[:]...)
+	}
+	return base64.StdEncoding.EncodeToString(packed)
 }
 
 // parent is the W3C traceparent header; services leave a request that is not sampled out of their spans.
@@ -97,9 +107,18 @@ const (
 
 // exportSpans builds the root spans of all requests and sends them to the collector.  It runs after the last reply,
 // so that it cannot disturb the sending.  A batch holds spans of one phase only: the window's count is exact.
+// Root spans that are reported are not lost on the way to a collector: they count as exported.
 func (s *sender) exportSpans(ctx context.Context) spanCount {
 	var count spanCount
-	if !s.plan.Trace {
+	if s.plan.reports() {
+		for index := range s.requests {
+			if s.measured(index) {
+				count.created++
+			}
+		}
+		count.exported = count.created
+	}
+	if !s.plan.exports() {
 		return count
 	}
 	client := &http.Client{Timeout: exportTimeout}

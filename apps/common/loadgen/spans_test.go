@@ -1,12 +1,14 @@
 package loadgen
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -93,5 +95,45 @@ func TestTheContextIsSentInTheFormatsThatAreAskedFor(t *testing.T) {
 		if found := id.context(formats, true, "tailor=m"); found != expected {
 			t.Errorf("%s: found %q, expected %q", format, found, expected)
 		}
+	}
+}
+
+func TestReportedRootSpansAreNotExportedAndTheirIDsAreThoseThatWereSent(t *testing.T) {
+	var lock sync.Mutex
+	sent := map[string]bool{}
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {
+		if request.URL.Path != "/" {
+			t.Errorf("a call to %s", request.URL.Path)
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		sent[request.Header.Get("traceparent")] = true
+	})
+	plan, workload := makePlan(t, oneClass(60_000, ""), func(plan *Plan) {
+		plan.Target, plan.RateRPS, plan.Arrivals, plan.WarmupS, plan.WindowS = target.URL, 100, "constant", 0.1, 0.4
+		plan.Trace, plan.Roots = true, "report"
+	})
+	s := newSender(plan, workload)
+	s.start = time.Now()
+	result, _ := executed(t, t.Context(), s)
+	packed, err := base64.StdEncoding.DecodeString(result.IDs)
+	if err != nil || len(packed) != 24*len(s.requests) || len(sent) != len(s.requests) {
+		t.Fatalf("%v: %d bytes for %d requests, %d sent", err, len(packed), len(s.requests), len(sent))
+	}
+	for index := range s.requests {
+		id := packed[24*index : 24*index+24]
+		if !sent[fmt.Sprintf("00-%x-%x-01", id[:16], id[16:])] {
+			t.Errorf("request %d: no request bore its id", index)
+		}
+	}
+	if result.SpansCreated != 40 || result.SpansExported != 40 {
+		t.Errorf("created %d, exported %d", result.SpansCreated, result.SpansExported)
+	}
+}
+
+func TestRunsWithoutReportHaveNoIDs(t *testing.T) {
+	target := server(t, func(reply http.ResponseWriter, request *http.Request) {})
+	if _, result, _ := runPlan(t, t.Context(), oneClass(60_000, ""), target.URL, nil); result.IDs != "" {
+		t.Errorf("ids without traces: %q", result.IDs)
 	}
 }

@@ -77,6 +77,7 @@ func TestMalformedPlansAreRefused(t *testing.T) {
 		{`http://a`, `ftp://a`, "http or https://host:port"},
 		{`"seed": 1`, `"seed": 1, "propagation": ["x"]`, "b3-multi"},
 		{`"trace": false`, `"trace": true`, "otlp_endpoint"},
+		{`"seed": 1`, `"seed": 1, "roots": "drop"`, "export, report"},
 		{`"trace"`, `"tracing"`, "tracing"},
 	} {
 		_, err := ReadPlan(strings.NewReader(strings.Replace(good, test.old, test.new, 1)))

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from framework.compose.safety import Admitted
+from framework.compose.tracing_notes import tracing_notes
 from framework.errors import InputError, MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
+from framework.testbeds.docker.agents import missing_agents
 from framework.testbeds.docker.builds import Build, is_built
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.document import completed_first, is_restarted
@@ -41,6 +43,7 @@ def examine(
         *restarts(admitted),
         *own_parameters(applications),
         *left_alone(applications),
+        *spans_of(applications),
     ]
 
 
@@ -98,6 +101,15 @@ def left_alone(applications: Sequence[Application]) -> Iterator[Finding]:
     for application in applications:
         for name, why in application.unsettable.items():
             yield Finding(f"{application.name}: {name}", "limited", f"left alone: {why}", "add such a line to tune it")
+
+
+def spans_of(applications: Sequence[Application]) -> Iterator[Finding]:
+    """Yield how these applications' spans come about, and the agents that a study fetches first."""
+    for application in applications:
+        for note in tracing_notes(application):
+            yield Finding(f"{application.name}: spans", "limited", note, "")
+        for name in missing_agents(application):
+            yield Finding(f"{application.name}: agent {name}", "limited", "not here yet", "a study fetches it first")
 
 
 def own_parameters(applications: Sequence[Application]) -> Iterator[Finding]:

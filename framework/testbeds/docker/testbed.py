@@ -6,6 +6,7 @@ commands, read back.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from framework.compose.allow_list import TYPE_LABEL
 from framework.compose.gate import CLOSED, Gate
 from framework.compose.interpolation import escaped
+from framework.compose.tracing_notes import tracing_notes
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable, TrialFailed
 from framework.model import (
     Application,
@@ -33,6 +35,7 @@ from framework.model import (
 )
 from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
+from framework.testbeds.docker.agents import ensure_agents
 from framework.testbeds.docker.cleanup import clean, projects, settle
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
@@ -50,6 +53,7 @@ from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
+logger = logging.getLogger(__name__)
 GENERATOR = "tailor/loadgen:2"
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
 STOP_S = 30  # for services that hold data to stop gracefully
@@ -127,6 +131,7 @@ class DockerTestbed:
                 str(error), "start the Docker Engine, or set DOCKER_HOST to one that runs"
             ) from error
         self._compose()
+        ensure_agents(application, logger.info)
         check_images(self._engine, application, admitted.document)
         if self._engine.image(GENERATOR) is None:
             raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
@@ -134,7 +139,7 @@ class DockerTestbed:
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
         left = [f"{name} is left alone: {why}" for name, why in application.unsettable.items()]
-        return [*self._gate.admitted(application).notes, *left]
+        return [*self._gate.admitted(application).notes, *left, *tracing_notes(application)]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
