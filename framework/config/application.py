@@ -11,13 +11,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from framework.config.application_file import ApplicationFile, HookEntry
-from framework.config.checked import check, did_you_mean, load
+from framework.config.checked import did_you_mean, load
 from framework.config.compose_files import read_compose, with_override
 from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories
 from framework.config.document import Document, KeyPath, read_document
 from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import read_bytes
-from framework.config.workload_file import WorkloadFile, check_references
+from framework.config.workload_content import read_workload, workload_files
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
@@ -181,15 +181,13 @@ def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload
     entry = file.workload
     if not (root / entry.file).is_file():
         raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
-    return Workload(float(entry.rate_rps), entry.arrivals, entry.target, load_workload_document(root / entry.file))
-
-
-def load_workload_document(path: Path) -> dict[str, Any]:
-    """Read and check the request mix; the content stays as the load generator reads it.  Raises FileError."""
-    document = read_document(path)
-    check_references(document, check(document, WorkloadFile))
-    data: dict[str, Any] = document.data
-    return data
+    mix, checked = read_workload(root / entry.file)
+    scheme = {"h2": "https", "h2c": "http"}.get(checked.protocol)
+    if scheme is not None and urlsplit(entry.target).scheme != scheme:
+        allowed = f"{scheme}://..., since {entry.file} has `protocol: {checked.protocol}`"
+        raise document.error(("workload", "target"), entry.target, allowed)
+    files = workload_files(mix, checked, root)
+    return Workload(float(entry.rate_rps), entry.arrivals, entry.target, mix.data, files)
 
 
 def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing | None:

@@ -6,6 +6,7 @@ processor, because a generator that waits for the processor measures its own del
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,6 +31,9 @@ CORES_TO_PIN = 4
 
 GRACE_S = 120.0
 """Time allowed beside the plan's own for start, schedule, export of spans and result."""
+
+LOGIN_LIMIT_S = 120.0
+"""Limit of the users' log-in where the workload gives none (loadgen/users.go)."""
 
 LOG_LINES = 20
 
@@ -99,7 +103,7 @@ class ContainerLoad:
             cpus=plan.cpus or chosen,
             cpu_shares=CPU_SHARES,
             capabilities=("SYS_NICE",),
-            limit_s=plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s,
+            limit_s=plan.warmup_s + plan.window_s + _timeout_s(plan) + _login_s(plan) + self._grace_s,
         )
 
 
@@ -165,6 +169,12 @@ def _timeout_s(plan: LoadPlan) -> float:
     return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
+def _login_s(plan: LoadPlan) -> float:
+    """Return the most that the users' log-in may take [s]."""
+    users = plan.workload.document.get("users")
+    return float(users.get("login_limit_s", LOGIN_LIMIT_S)) if users and users.get("login") else 0.0
+
+
 def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = ()) -> bytes:
     """Return the plan as the JSON that the generator reads; ``propagation``: formats of the trace's context."""
     document = {
@@ -179,6 +189,9 @@ def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (
         "trace": plan.trace,
         "propagation": list(propagation),
     }
+    if plan.workload.files:
+        contents = {name: base64.b64encode(content).decode() for name, content in plan.workload.files.items()}
+        document["files"] = contents
     return json.dumps(document).encode()
 
 
