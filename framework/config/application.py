@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     source = _source(document, file, root)
     compose = _without(document, read_compose(source, reader), file.leave_out)
     services = compose.document["services"]
+    written = written_directories(services, root)
     _check_services(document, file, services)
     return Application(
         name=file.name,
@@ -51,7 +52,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         compose=compose.document,
         services=_services(file, services),
         hosts=tuple(file.hosts),
-        workload=_workload(document, file, root),
+        workload=_workload(document, file, root, written),
         generator=file.load.generator,
         tracing=_tracing(document, file, services),
         objective=Objective(
@@ -67,7 +68,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         environments=compose.environments,
         unset=tuple(compose.unset),
         compose_directory=None if source.directory == root else source.directory,
-        content_hash=content_hash(root, written_directories(services, root), _elsewhere(source, compose, root)),
+        content_hash=content_hash(root, written, _elsewhere(source, compose, root)),
     )
 
 
@@ -177,7 +178,7 @@ def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:
     return dict(file.derived)
 
 
-def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:
+def _workload(document: Document, file: ApplicationFile, root: Path, data: Collection[Path]) -> Workload:
     entry = file.workload
     if not (root / entry.file).is_file():
         raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
@@ -186,7 +187,7 @@ def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload
     if scheme is not None and urlsplit(entry.target).scheme != scheme:
         allowed = f"{scheme}://..., since {entry.file} has `protocol: {checked.protocol}`"
         raise document.error(("workload", "target"), entry.target, allowed)
-    files = workload_files(mix, checked, root)
+    files = workload_files(mix, checked, root, data)
     return Workload(float(entry.rate_rps), entry.arrivals, entry.target, mix.data, files)
 
 

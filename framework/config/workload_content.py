@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,15 +31,20 @@ def load_workload_document(path: Path) -> dict[str, Any]:
     return data
 
 
-def workload_files(document: Document, workload: WorkloadFile, root: Path) -> dict[str, bytes]:
+def workload_files(
+    document: Document, workload: WorkloadFile, root: Path, data: Collection[Path] = ()
+) -> dict[str, bytes]:
     """Read the files that a workload names, below the application's directory ``root``; name -> content.
 
-    Hidden files are refused: the application's content hash leaves them out.  Raises FileError.
+    Hidden files and those in the directories of ``data``, which services write, are refused: the application's
+    content hash leaves them out.  Raises FileError.
     """
     files: dict[str, bytes] = {}
     for key, name in workload.files:
         if name not in files:
             files[name] = _content(document, key, name, root)
+            if any(Path(os.path.normpath(root / name)).is_relative_to(directory) for directory in data):
+                raise document.error(key, name, "a file outside of the directories that services write")
         if sum(map(len, files.values())) > FILES_BYTES:
             raise document.error(key, name, f"files of together at most {FILES_BYTES // MIB} MiB")
     return files

@@ -119,6 +119,17 @@ def test_a_file_that_cannot_be_sent_is_refused(tmp_path: Path, name: str, reason
     assert "requests[0].body_file" in caught.value.key
 
 
+def test_a_file_that_a_service_may_write_is_refused(tmp_path: Path) -> None:
+    directory = with_workload(tmp_path / "app", mix(body_file="data/up.bin"))
+    (directory / "data").mkdir()
+    (directory / "data" / "up.bin").write_bytes(b"x")
+    assert load_application(directory).workload.files == {"data/up.bin": b"x"}
+    compose = directory / "compose.yaml"
+    compose.write_text(compose.read_text().replace('/nginx.conf:ro"]', '/nginx.conf:ro", "./data:/data"]'))
+    with pytest.raises(FileError, match="outside of the directories that services write"):
+        load_application(directory)
+
+
 def test_all_files_together_are_bounded(tmp_path: Path) -> None:
     workload = mix()
     workload["requests"] = [

@@ -328,7 +328,7 @@ func TestEncryptedConnectionsAreKept(t *testing.T) {
 	if len(result.Errors) != 0 {
 		t.Fatalf("failed: %v", result.Errors)
 	}
-	if made := connections.Load(); made > 10 {
+	if made := connections.Load(); made > 40 { // a few, unless the machine is too slow to answer one in 10 ms
 		t.Errorf("%d connections for 50 requests, one after the other", made)
 	}
 }
