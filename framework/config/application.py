@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from framework.config.added_tracing import ADDED, OTLP_PORT, PORTS, PROPAGATION, with_tracing
 from framework.config.application_file import ApplicationFile, HookEntry
-from framework.config.checked import check, did_you_mean, load
+from framework.config.checked import did_you_mean, load
 from framework.config.compose_files import read_compose, with_override
 from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories
 from framework.config.document import Document, KeyPath, read_document
 from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import read_bytes, read_text
-from framework.config.workload_file import WorkloadFile, check_references
+from framework.config.workload_content import read_workload, workload_files
 from framework.errors import FileError
 from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Template, Term, Tracing, Workload
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
@@ -45,6 +45,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     source = _source(document, file, root)
     compose = _without(document, read_compose(source, reader), file.leave_out)
     services = compose.document["services"]
+    written = written_directories(services, root)
     _check_services(document, file, services)
     application = Application(
         name=file.name,
@@ -52,7 +53,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         compose=compose.document,
         services=_services(document, file, services, root),
         hosts=tuple(file.hosts),
-        workload=_workload(document, file, root),
+        workload=_workload(document, file, root, written),
         generator=file.load.generator,
         tracing=_tracing(document, file, services),
         objective=Objective(
@@ -69,7 +70,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         environments=compose.environments,
         unset=tuple(compose.unset),
         compose_directory=None if source.directory == root else source.directory,
-        content_hash=content_hash(root, written_directories(services, root), _elsewhere(source, compose, root)),
+        content_hash=content_hash(root, written, _elsewhere(source, compose, root)),
     )
     return with_tracing(application)
 
@@ -195,19 +196,17 @@ def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:
     return dict(file.derived)
 
 
-def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:
+def _workload(document: Document, file: ApplicationFile, root: Path, data: Collection[Path]) -> Workload:
     entry = file.workload
     if not (root / entry.file).is_file():
         raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
-    return Workload(float(entry.rate_rps), entry.arrivals, entry.target, load_workload_document(root / entry.file))
-
-
-def load_workload_document(path: Path) -> dict[str, Any]:
-    """Read and check the request mix; the content stays as the load generator reads it.  Raises FileError."""
-    document = read_document(path)
-    check_references(document, check(document, WorkloadFile))
-    data: dict[str, Any] = document.data
-    return data
+    mix, checked = read_workload(root / entry.file)
+    scheme = {"h2": "https", "h2c": "http"}.get(checked.protocol)
+    if scheme is not None and urlsplit(entry.target).scheme != scheme:
+        allowed = f"{scheme}://..., since {entry.file} has `protocol: {checked.protocol}`"
+        raise document.error(("workload", "target"), entry.target, allowed)
+    files = workload_files(mix, checked, root, data)
+    return Workload(float(entry.rate_rps), entry.arrivals, entry.target, mix.data, files)
 
 
 def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing | None:

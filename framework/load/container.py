@@ -6,6 +6,7 @@ processor, because a generator that waits for the processor measures its own del
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,6 +31,9 @@ CORES_TO_PIN = 4
 
 GRACE_S = 120.0
 """Time allowed beside the plan's own for start, schedule, export of spans and result."""
+
+LOGIN_LIMIT_S = 120.0
+"""Limit of the users' log-in where the workload gives none (loadgen/users.go)."""
 
 LOG_LINES = 20
 
@@ -102,7 +106,7 @@ class ContainerLoad:
             cpus=plan.cpus or chosen,
             cpu_shares=CPU_SHARES,
             capabilities=("SYS_NICE",),
-            limit_s=plan.warmup_s + plan.window_s + _timeout_s(plan) + self._grace_s,
+            limit_s=plan.warmup_s + plan.window_s + _timeout_s(plan) + _login_s(plan) + self._grace_s,
         )
 
 
@@ -168,6 +172,12 @@ def _timeout_s(plan: LoadPlan) -> float:
     return float(plan.workload.document.get("timeout_ms", 0)) / 1000  # without it the generator refuses the plan
 
 
+def _login_s(plan: LoadPlan) -> float:
+    """Return the most that the users' log-in may take [s]."""
+    users = plan.workload.document.get("users")
+    return float(users.get("login_limit_s", LOGIN_LIMIT_S)) if users and users.get("login") else 0.0
+
+
 def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False) -> bytes:
     """Return the plan as the JSON that the generator reads.
 
@@ -187,6 +197,9 @@ def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (
     }
     if report and plan.trace:
         document["roots"] = "report"
+    if plan.workload.files:
+        contents = {name: base64.b64encode(content).decode() for name, content in plan.workload.files.items()}
+        document["files"] = contents
     return json.dumps(document).encode()
 
 

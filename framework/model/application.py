@@ -63,12 +63,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The request mix, the arrival process and the rate.  ``document``: the mix in the generator's format."""
+    """The request mix, the arrival process and the rate.  ``document``: the mix in the generator's format.
+
+    ``files``: content of the files that the mix names (bodies, descriptors of gRPC).
+    """
 
     rate_rps: float
     arrivals: Literal["poisson", "constant"]
     target: str
     document: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from framework.objective import stationarity
 from framework.objective.window import Machine, Window
 
 CONFIDENT_REQUESTS = 1000
+REASONS_SHOWN = 4
 JOINED = 0.5
 """Share of the traces with spans of services below which a window's critical path says little of its requests."""
 
@@ -37,7 +38,10 @@ def infeasible(window: Window, limits: Limits) -> Iterator[str]:
         return
     errors = window.failed / window.requests
     if errors > limits.errors:
-        yield f"{window.failed} of {window.requests} requests failed ({errors:.2%}); the limit is {limits.errors:.2%}"
+        yield (
+            f"{window.failed} of {window.requests} requests failed ({errors:.2%}{_reasons(window, ': ')}); "
+            f"the limit is {limits.errors:.2%}"
+        )
     tolerance = EDGE_SIGMA * math.sqrt(window.in_flight)
     if window.completed + tolerance < limits.achieved_rate * window.requests:
         yield (
@@ -51,9 +55,19 @@ def finite(value: float | None, window: Window) -> Iterator[str]:
     """Check that the objective is finite: a few allowed failures can make a high quantile or the mean infinite."""
     if value is None:
         yield (
-            f"the objective is infinite: {window.failed} of {window.requests} requests failed, "
-            "and a failed request is infinitely slow"
+            f"the objective is infinite: {window.failed} of {window.requests} requests failed"
+            f"{_reasons(window, ' (', ')')}, and a failed request is infinitely slow"
         )
+
+
+def _reasons(window: Window, before: str, after: str = "") -> str:
+    """Return the most frequent reasons of the failed requests with their numbers; empty where none is known."""
+    ranked = sorted(window.reasons.items(), key=lambda item: (-item[1], item[0]))
+    listed = [f"{count} {reason}" for reason, count in ranked[:REASONS_SHOWN]]
+    others = sum(count for _, count in ranked[REASONS_SHOWN:])
+    if others:
+        listed.append(f"{others} for other reasons")
+    return before + ", ".join(listed) + after if listed else ""
 
 
 def schedule(window: Window, rate_rps: float, limits: Limits) -> Iterator[str]:

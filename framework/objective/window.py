@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Window:
     completed: int
     in_flight: int
     seconds: float
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of the failed requests -> their number
 
 
 def window_of(load: LoadResult) -> Window:
@@ -51,6 +53,7 @@ def window_of(load: LoadResult) -> Window:
         completed=int((ok & (done >= start) & (done < end)).sum()),
         in_flight=in_flight,
         seconds=load.window_s,
+        reasons=dict(load.errors),
     )
 
 

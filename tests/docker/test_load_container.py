@@ -85,8 +85,35 @@ APPLICATION = Application(
 )
 
 
-def plan(document: Mapping[str, Any] = MIX, *, warmup_s: float = 0.5, window_s: float = 1.5, **more: Any) -> LoadPlan:
-    workload = Workload(50, "poisson", "http://target:8080", document)
+USERS: Mapping[str, Any] = {
+    "kind": "workload",
+    "version": 1,
+    "timeout_ms": 2000,
+    "variables": {"name": {"by_user": ["ann", "bob"]}},
+    "users": {
+        "count": 4,
+        "login": [
+            {"name": "log in", "method": "POST", "path": "/login",
+             "form": {"user": "{name}", "password": "secret-{name}"}, "take": {"token": {"json": "$.tokens[0].value"}}},
+        ],
+    },
+    "requests": [
+        {"name": "private", "weight": 1, "path": "/private", "headers": {"Authorization": "Bearer {token}"}},
+        {"name": "upload", "weight": 1, "method": "POST", "path": "/bytes", "body_file": "a.bin",
+         "expect": {"body": "^70000 <nil>$"}},
+    ],
+}  # fmt: skip
+
+
+def plan(
+    document: Mapping[str, Any] = MIX,
+    *,
+    warmup_s: float = 0.5,
+    window_s: float = 1.5,
+    files: Mapping[str, bytes] | None = None,
+    **more: Any,
+) -> LoadPlan:
+    workload = Workload(50, "poisson", "http://target:8080", document, files or {})
     return LoadPlan(workload, 50, warmup_s, window_s, seed=11, **more)
 
 
@@ -211,4 +238,26 @@ def test_an_error_of_the_caller_leaves_nothing_behind(target: Target) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(target, plan(window_s=60), fail)
+    assert target.left() == ""
+
+
+def test_users_log_in_before_the_load_and_files_are_sent(target: Target) -> None:
+    steps: list[str] = []
+    result = run(target, plan(USERS, files={"a.bin": bytes(range(250)) * 280}), steps.append)
+    assert result.ok.all()
+    assert dict(result.errors) == {}
+    assert set(result.request_class.tolist()) == {0, 1}
+    phases = [step for step in steps if step in ("login", "warmup", "window", "drain", "done")]
+    assert phases == ["login", "warmup", "window", "drain", "done"]
+    window = result.due_ns >= result.started_ns + 500_000_000
+    counts = target.counts()
+    assert counts["spans"] == {"tailor=w": int((~window).sum()), "tailor=m": int(window.sum())}, "log-ins have none"
+    assert counts["requests"] == {"tailor=w": int((~window).sum()) + 4, "tailor=m": int(window.sum())}
+
+
+def test_a_log_in_that_fails_is_the_reason_and_nothing_is_measured(target: Target) -> None:
+    document = json.loads(json.dumps(USERS).replace("secret-", "guess-"))
+    with pytest.raises(LoadFailed, match=r'users.login\[0\] "log in" of user \d: status 403: "wrong password'):
+        run(target, plan(document, files={"a.bin": b""}))
+    assert "tailor=m" not in target.counts()["requests"]
     assert target.left() == ""

@@ -13,13 +13,14 @@ import pytest
 
 from framework.benchmark.races import read, replayed
 from framework.compose.files import mounted
-from framework.config.application import load_application, load_workload_document
+from framework.config.application import load_application
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.knowledge import load_service_type
 from framework.config.reading import CONFIGURATION_BYTES, MIB, open_regular, read_bytes, read_text
 from framework.config.results_file import load_results
 from framework.config.twin_file import load_twin, twin_digest, twin_path
+from framework.config.workload_content import load_workload_document
 from framework.errors import FileError, TailorError
 from framework.placement.space import load_profile
 from framework.testing.clock import VirtualClock

@@ -21,13 +21,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from framework.config.application import load_application, load_workload_document
+from framework.config.application import load_application
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.knowledge import load_service_type, load_service_types, resolved
 from framework.config.results_file import load_results
 from framework.config.space import search_space
 from framework.config.twin_file import load_twin
+from framework.config.workload_content import load_workload_document
 from framework.errors import InputError, TailorError
 from framework.model import TuneRequest
 from framework.placement.profile import ColocationPair, Profile, ProfileHeader, ProfileWindow, StressorProbe

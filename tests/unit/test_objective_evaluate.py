@@ -113,7 +113,7 @@ def test_failed_requests_are_infinitely_slow_and_past_the_limit() -> None:
     measurement = measure(run(slow))
     assert measurement.quantities["p95"].value == math.inf
     assert (measurement.value, measurement.failed_requests) == (None, 300)
-    assert "300 of 4000 requests failed (7.50%); the limit is 0.10%" in measurement.infeasible
+    assert "300 of 4000 requests failed (7.50%: 300 status 500); the limit is 0.10%" in measurement.infeasible
     assert not measurement.invalid
 
 
@@ -125,7 +125,7 @@ def test_few_failures_are_allowed_but_reach_into_the_mean() -> None:
     measurement = measure(load, with_objective(Term("mean")))
     assert measurement.value is None
     assert measurement.infeasible == (
-        "the objective is infinite: 3 of 4000 requests failed, and a failed request is infinitely slow",
+        "the objective is infinite: 3 of 4000 requests failed (3 status 500), and a failed request is infinitely slow",
     )
 
 

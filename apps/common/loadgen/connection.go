@@ -142,19 +142,72 @@ func (c *connection) answer(method string) (*http.Response, error) {
 	}
 }
 
+// wire is a request as it goes over a connection; the content of a file is shared by all requests that send it.
+type wire struct {
+	method   string
+	text     []byte
+	content  []byte // after the text
+	keepBody bool   // of the reply
+}
+
+// exchange uses a kept connection or else a new one.  handed is called when the request is given to a kept one; on a
+// new one that moment comes after the service accepted it, which is the service's time and not the generator's lag.
+// A GET or HEAD is repeated when the service closed the kept connection just then, as any HTTP client does.
+func (pool *connections) exchange(ctx context.Context, request *wire, deadline time.Time, handed func()) (reply, error) {
+	if kept := pool.kept(); kept != nil {
+		handed()
+		got, err := pool.over(kept, request, deadline)
+		var unanswered errUnanswered
+		repeatable := request.method == http.MethodGet || request.method == http.MethodHead
+		if !repeatable || !errors.As(err, &unanswered) || classify(err) == reasonTimeout || ctx.Err() != nil {
+			return got, err
+		}
+	}
+	made, err := pool.dial(ctx, deadline)
+	if err != nil {
+		return reply{}, err
+	}
+	return pool.over(made, request, deadline)
+}
+
+// over sends a request over a connection, which then goes back to the pool or is closed.
+func (pool *connections) over(c *connection, request *wire, deadline time.Time) (reply, error) {
+	var got reply
+	reusable, err := false, c.SetDeadline(deadline)
+	if err == nil {
+		got, reusable, err = c.exchange(request)
+	}
+	if reusable {
+		pool.keep(c)
+	} else {
+		pool.drop(c)
+	}
+	return got, err
+}
+
 // exchange sends a request and reads its reply to the end, so that a truncated one shows.  The body is returned only
 // if it is needed to judge the reply.  Status is 0 where no header of a reply came.
-func (c *connection) exchange(wire []byte, method string, keepBody bool) (status int, body []byte, reusable bool, err error) {
-	if _, err = c.Write(wire); err != nil {
-		return 0, nil, false, errUnanswered{err}
+func (c *connection) exchange(request *wire) (got reply, reusable bool, err error) {
+	if err = c.send(request); err != nil {
+		return got, false, errUnanswered{err}
 	}
-	reply, err := c.answer(method)
+	answer, err := c.answer(request.method)
 	if err != nil {
-		return 0, nil, false, err
+		return got, false, err
 	}
-	body, err = readBody(reply, keepBody)
-	reusable = err == nil && !reply.Close && c.reader.Buffered() == 0
-	return reply.StatusCode, body, reusable, err
+	got = reply{status: answer.StatusCode, header: answer.Header}
+	got.body, err = readBody(answer, request.keepBody)
+	return got, err == nil && !answer.Close && c.reader.Buffered() == 0, err
+}
+
+func (c *connection) send(request *wire) error {
+	if len(request.content) == 0 {
+		_, err := c.Write(request.text)
+		return err
+	}
+	both := net.Buffers{request.text, request.content}
+	_, err := both.WriteTo(c.Conn) // in one system call where nothing is encrypted
+	return err
 }
 
 // readBody reads a body to its end.

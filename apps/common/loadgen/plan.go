@@ -34,7 +34,9 @@ type Plan struct {
 	Trace        bool            `json:"trace"`
 	Propagation  []string        `json:"propagation"` // formats of the trace's context; none: w3c
 	Roots        string          `json:"roots"`       // what becomes of root spans: "export" (or empty), "report" their ids
-	target       *url.URL
+
+	Files  map[string][]byte `json:"files"` // that the workload names; base64
+	target *url.URL
 }
 
 // maxRequests bounds the memory of a schedule (about 1.5 kB for each request).
@@ -91,6 +93,20 @@ func (plan *Plan) check() error {
 // that takes no OTLP is then read by these ids.
 func (plan *Plan) exports() bool { return plan.Trace && plan.Roots != "report" }
 func (plan *Plan) reports() bool { return plan.Trace && plan.Roots == "report" }
+
+// ReadWorkload checks and compiles the plan's workload.
+func (plan *Plan) ReadWorkload() (*Workload, error) {
+	workload, err := ReadWorkload(plan.Workload, plan.Files)
+	if err != nil {
+		return nil, err
+	}
+	for protocol, scheme := range map[string]string{protocolH2: "https", protocolH2C: "http"} {
+		if workload.protocol == protocol && plan.target.Scheme != scheme {
+			return nil, fmt.Errorf("workload: protocol: found %s with the target %s; allowed: a target of %s://", protocol, plan.Target, scheme)
+		}
+	}
+	return workload, nil
+}
 
 // Warmup and Window are the plan's lengths as durations.
 func (plan *Plan) Warmup() time.Duration { return seconds(plan.WarmupS) }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"syscall"
+
+	"golang.org/x/net/http2"
 )
 
 // Reasons for which a request fails.  Replies with a wrong status have "status <number>".
@@ -26,7 +29,29 @@ const (
 	reasonTooLarge    = "reply too large"
 	reasonBody        = "unexpected body"
 	reasonItems       = "too few items"
+	reasonStream      = "stream reset"
+	reasonGoAway      = "connection closed (GOAWAY)"
+	reasonNotHTTP2    = "not HTTP/2"
+	reasonRedirects   = "too many redirects"
+	reasonElsewhere   = "redirect to another host"
+	reasonLocation    = "redirect without a place"
+	reasonLineBreak   = "line break in a header"
 )
+
+// reasonNotTaken: a good reply does not deliver a value.  reasonNoValue: a request needs one that its user does not have
+// (yet), and is not sent.
+func reasonNotTaken(name string) string { return "no " + name + " in the reply" }
+func reasonNoValue(name string) string  { return "no value of " + name }
+
+var errNotHTTP2 = errors.New("the server does not speak HTTP/2")
+
+// reply is a complete reply; its body only where it is needed.
+type reply struct {
+	status  int
+	header  http.Header
+	trailer http.Header
+	body    []byte
+}
 
 // maxBody bounds the replies that are kept to be judged.
 const maxBody = 64 << 20
@@ -60,6 +85,12 @@ func classify(err error) string {
 		return reasonTimeout
 	case errors.Is(err, errTooLarge):
 		return reasonTooLarge
+	case errors.Is(err, errNotHTTP2):
+		return reasonNotHTTP2
+	case errors.As(err, new(http2.StreamError)):
+		return reasonStream
+	case errors.As(err, new(http2.GoAwayError)):
+		return reasonGoAway
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return reasonRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Phase is an event: a part of the run begins.  Names: warmup, window, drain, done.
+// Phase is an event: a part of the run begins.  Names: login (where users log in), warmup, window, drain, done.
 type Phase struct {
 	Event string `json:"event"`
 	Name  string `json:"name"`
@@ -75,7 +75,10 @@ const (
 // was not sent is marked as interrupted, and the result says so.
 func Run(ctx context.Context, plan *Plan, workload *Workload, events *Events) (*Result, error) {
 	s := newSender(plan, workload)
-	defer s.pool.stop()
+	defer s.caller.stop()
+	if err := s.prepare(ctx, events); err != nil {
+		return nil, err
+	}
 	defer spareGarbageCollection()()
 	s.start = time.Now().Add(leadTime)
 	return s.execute(ctx, events)

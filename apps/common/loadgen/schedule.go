@@ -9,34 +9,41 @@ import (
 	"time"
 )
 
-// Request is one scheduled request, complete before anything is sent.
+// Request is one scheduled request, complete before anything is sent but for the values that replies deliver.
 type Request struct {
 	Due     time.Duration // from the start of the warm-up
 	Class   uint8
 	Path    string // with the query, as it stands in the request line
 	Body    string
 	Headers []Header
+	user    int32
+	draft   *draft // instead of path, body and headers, where values of replies are needed
 }
 
 // Header is one header line.
 type Header struct{ Name, Value string }
 
-// Numbers of the random streams.  Arrivals and contents have their own, so that the n-th request asks for the same
-// thing at any rate and with any arrival process.
+var formType = Header{"Content-Type", "application/x-www-form-urlencoded"}
+
+// Numbers of the random streams.  Arrivals, contents and users have their own, so that the n-th request asks for the
+// same thing at any rate and with any arrival process.
 const (
 	streamArrivals = 1
 	streamContents = 2
+	streamUsers    = 3
+	streamLogin    = 4 // and, times 2^8, the user's number
 )
 
 // Schedule derives all arrivals in [0, warm-up + window) and all requests from the plan's seed.
 func Schedule(plan *Plan, workload *Workload) []Request {
 	dues := arrivals(plan)
 	random := rand.New(rand.NewPCG(plan.Seed, streamContents))
-	requests := make([]Request, len(dues))
+	requests, userOf := make([]Request, len(dues)), workload.assignment(plan.Seed)
 	for index, due := range dues {
-		class := workload.draw(random)
-		requests[index] = workload.Classes[class].build(plan.target.EscapedPath(), random, index)
-		requests[index].Due, requests[index].Class = due, uint8(class)
+		class, user := workload.draw(random), userOf(index)
+		scope := &scope{random: random, sequence: index, user: user, values: map[string]string{}}
+		requests[index] = workload.Classes[class].build(plan.target.EscapedPath(), scope)
+		requests[index].Due, requests[index].Class, requests[index].user = due, uint8(class), int32(user)
 	}
 	return requests
 }
@@ -61,16 +68,23 @@ func arrivals(plan *Plan) []time.Duration {
 	}
 }
 
-func (class *Class) build(prefix string, random *rand.Rand, index int) Request {
-	scope := &scope{random: random, sequence: index, values: map[string]string{}}
+func (class *Class) build(prefix string, scope *scope) Request {
+	if class.grpc != nil {
+		prefix = "" // a call's path is its method
+	}
+	if class.late {
+		return Request{draft: class.draft(prefix, scope)}
+	}
 	request := Request{Path: prefix + (&url.URL{Path: class.path.text(scope)}).EscapedPath()}
 	if len(class.query) > 0 {
 		request.Path += "?" + encode(class.query, scope)
 	}
 	switch {
+	case class.grpc != nil:
+		request.Body = class.grpc.text(scope)
 	case class.form != nil:
 		request.Body = encode(class.form, scope)
-		request.Headers = append(request.Headers, Header{"Content-Type", "application/x-www-form-urlencoded"})
+		request.Headers = append(request.Headers, formType)
 	case class.body != nil:
 		request.Body = class.body.text(scope)
 	}

@@ -37,7 +37,7 @@ func makePlan(t *testing.T, document string, change func(*Plan)) (*Plan, *Worklo
 	if err := plan.check(); err != nil {
 		t.Fatal(err)
 	}
-	workload, err := ReadWorkload(plan.Workload)
+	workload, err := plan.ReadWorkload()
 	if err != nil {
 		t.Fatal(err)
 	}

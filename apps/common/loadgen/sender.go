@@ -2,13 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,9 +26,9 @@ type sender struct {
 	records  []record
 	traces   []traceID
 	limit    int64
-	wires    [][]byte // each request as it goes over a connection
-	host     string
-	pool     *connections
+	wires    [][]byte // each plain request as it goes over a connection
+	caller   *caller
+	users    []*user
 	start    time.Time
 	inFlight atomic.Int64
 	sent     atomic.Int64
@@ -43,39 +36,25 @@ type sender struct {
 	group    sync.WaitGroup
 }
 
-// newSender derives the schedule; the caller sets when it starts.
+// newSender derives the schedule; the caller sets when it starts, after prepare.
 func newSender(plan *Plan, workload *Workload) *sender {
-	requests, host := Schedule(plan, workload), plan.target.Host
+	requests := Schedule(plan, workload)
 	s := &sender{
 		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
 		traces: newTraceIDs(len(requests)), wires: make([][]byte, len(requests)), limit: maxInFlight,
-		host: host, pool: newConnections(address(plan.target), secured(plan.target)),
+		caller: newCaller(plan.target, workload),
 	}
 	for index := range requests {
-		s.wires[index] = s.wire(index)
-		s.requests[index].Headers, s.requests[index].Body = nil, "" // they live in the wire
+		request := &s.requests[index]
+		class := workload.Classes[request.Class]
+		if !class.plain {
+			continue
+		}
+		out := newOutgoing(class, request, plan.target.Host, s.carried(index))
+		s.wires[index] = out.wire()
+		request.Headers, request.Body = nil, "" // they live in the wire
 	}
 	return s
-}
-
-// address is where to connect to, with HTTP's port unless another is given.
-func address(target *url.URL) string {
-	port := target.Port()
-	if port == "" && target.Scheme == "https" {
-		port = "443"
-	} else if port == "" {
-		port = "80"
-	}
-	return net.JoinHostPort(target.Hostname(), port)
-}
-
-// secured is how a connection to the target is encrypted, nil where it is not.  Certificates are not checked: inside the
-// application's own network a service is called by a name that its certificate does not have.
-func secured(target *url.URL) *tls.Config {
-	if target.Scheme != "https" {
-		return nil
-	}
-	return &tls.Config{ServerName: target.Hostname(), InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} //nolint:gosec // see above
 }
 
 // run sends everything and returns when the last reply is there, has timed out, or the context is cancelled.
@@ -86,7 +65,7 @@ func (s *sender) run(ctx context.Context) error {
 	}
 	defer timer.close()
 	defer context.AfterFunc(ctx, timer.stop)()
-	defer context.AfterFunc(ctx, s.pool.stop)()
+	defer context.AfterFunc(ctx, s.caller.stop)()
 	defer s.group.Wait()
 	for index := range s.requests {
 		due := s.requests[index].Due
@@ -132,79 +111,51 @@ func (s *sender) interrupt(from int) {
 func (s *sender) measured(index int) bool { return s.requests[index].Due >= s.plan.Warmup() }
 
 func (s *sender) send(ctx context.Context, index int) record {
-	class := s.workload.Classes[s.requests[index].Class]
+	request := &s.requests[index]
+	class := s.workload.Classes[request.Class]
 	// The time to answer counts from the due time, as the latency does.
-	deadline := s.start.Add(s.requests[index].Due + s.workload.Timeout)
+	deadline := s.start.Add(request.Due + s.workload.Timeout)
 	result := record{sent: time.Since(s.start)}
-	status, body, err := s.exchange(ctx, index, deadline, &result.sent)
-	result.end, result.status = time.Since(s.start), int16(status)
-	switch {
-	case err == nil:
-		result.reason = class.Expect.judge(status, body)
-	case ctx.Err() != nil:
+	handed := func() { result.sent = time.Since(s.start) }
+	var done outcome
+	if class.plain {
+		sent := &wire{method: class.Method, text: s.wires[index], keepBody: class.Expect.needsBody()}
+		done.status, done.reason, done.err = s.plain(ctx, class, sent, deadline, handed)
+	} else {
+		done = s.caller.perform(ctx, &task{
+			class: class, user: s.users[request.user], lane: s.lane(index), carried: s.carried(index),
+			deadline: deadline, handed: handed,
+		}, request)
+	}
+	result.end, result.status, result.reason = time.Since(s.start), int16(done.status), done.reason
+	if done.err != nil && ctx.Err() != nil {
 		result.reason = reasonInterrupted
-	default:
-		result.reason = classify(err)
 	}
 	return result
 }
 
-// exchange uses a kept connection or else a new one.  “sent“ is set to when the request was handed to a kept one; on
-// a new one that moment comes after the service accepted it, which is the service's time and not the generator's lag.
-// A GET or HEAD is repeated when the service closed the kept connection just then, as any HTTP client does.
-func (s *sender) exchange(ctx context.Context, index int, deadline time.Time, sent *time.Duration) (int, []byte, error) {
-	class := s.workload.Classes[s.requests[index].Class]
-	if kept := s.pool.kept(); kept != nil {
-		*sent = time.Since(s.start)
-		status, body, err := s.over(kept, index, deadline)
-		var unanswered errUnanswered
-		repeatable := class.Method == http.MethodGet || class.Method == http.MethodHead
-		if !repeatable || !errors.As(err, &unanswered) || classify(err) == reasonTimeout || ctx.Err() != nil {
-			return status, body, err
-		}
-	}
-	made, err := s.pool.dial(ctx, deadline)
+// plain sends a request whose bytes were made with the schedule: of all requests the cheapest to send.
+func (s *sender) plain(ctx context.Context, class *Class, sent *wire, deadline time.Time, handed func()) (int, string, error) {
+	got, err := s.caller.pool.exchange(ctx, sent, deadline, handed)
 	if err != nil {
-		return 0, nil, err
+		return got.status, classify(err), err
 	}
-	return s.over(made, index, deadline)
+	return got.status, class.Expect.judge(got.status, got.body), nil
 }
 
-// over sends a request over a connection, which then goes back to the pool or is closed.
-func (s *sender) over(c *connection, index int, deadline time.Time) (int, []byte, error) {
-	class := s.workload.Classes[s.requests[index].Class]
-	status, body, reusable, err := 0, []byte(nil), false, c.SetDeadline(deadline)
-	if err == nil {
-		status, body, reusable, err = c.exchange(s.wires[index], class.Method, class.Expect.needsBody())
+// lane: each user has its connection of HTTP/2; without users they take turns.
+func (s *sender) lane(index int) int {
+	if s.workload.users == nil {
+		return index
 	}
-	if reusable {
-		s.pool.keep(c)
-	} else {
-		s.pool.drop(c)
-	}
-	return status, body, err
+	return int(s.requests[index].user)
 }
 
-// wire is a request as it goes over the connection.
-func (s *sender) wire(index int) []byte {
-	request := &s.requests[index]
-	method := s.workload.Classes[request.Class].Method
-	host, state := s.host, "tailor=w"
+// carried is the header lines with the context of a request's trace.
+func (s *sender) carried(index int) string {
+	state := "tailor=w"
 	if s.measured(index) {
 		state = "tailor=m"
 	}
-	var lines strings.Builder
-	for _, header := range request.Headers {
-		if header.Name == "Host" {
-			host = header.Value
-			continue
-		}
-		fmt.Fprintf(&lines, "%s: %s\r\n", header.Name, header.Value)
-	}
-	if request.Body != "" || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
-		fmt.Fprintf(&lines, "Content-Length: %d\r\n", len(request.Body))
-	}
-	carried := s.traces[index].context(s.plan.Propagation, s.plan.Trace, state)
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailor-loadgen\r\n%s%s\r\n%s",
-		method, request.Path, host, carried, lines.String(), request.Body)
+	return s.traces[index].context(s.plan.Propagation, s.plan.Trace, state)
 }

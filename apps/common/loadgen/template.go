@@ -10,7 +10,8 @@ import (
 )
 
 // template is a text with placeholders: {name}, {name+N} and {name-N} for a numeric variable, {word:N} for N random
-// letters and digits, {seq} for the request's number in the schedule (from 0).  {{ and }} stand for braces.
+// letters and digits, {seq} for the request's number in the schedule (from 0), {user_number} for the simulated user's
+// (from 0).  {{ and }} stand for braces.
 type template struct{ parts []part }
 
 type part struct {
@@ -105,26 +106,28 @@ func compilePlaceholder(token string, variables map[string]variable) (part, erro
 
 func (t *template) render(out *strings.Builder, scope *scope) {
 	for index := range t.parts {
-		p := &t.parts[index]
-		if p.from == nil {
-			out.WriteString(p.literal)
-			continue
-		}
-		var value string
-		if p.name == "" {
-			value = p.from.draw(scope)
-		} else {
-			value = scope.value(p.name, p.from)
-		}
-		if p.added {
-			number, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				panic("a numeric variable drew " + value) // compilePlaceholder lets only numbers through
-			}
-			value = strconv.FormatInt(number+p.add, 10)
-		}
-		out.WriteString(value)
+		out.WriteString(t.parts[index].text(scope))
 	}
+}
+
+func (p *part) text(scope *scope) string {
+	if p.from == nil {
+		return p.literal
+	}
+	var value string
+	if p.name == "" {
+		value = p.from.draw(scope)
+	} else {
+		value = scope.value(p.name, p.from)
+	}
+	if p.added {
+		number, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			panic("a numeric variable drew " + value) // compilePlaceholder lets only numbers through
+		}
+		value = strconv.FormatInt(number+p.add, 10)
+	}
+	return value
 }
 
 func (t *template) text(scope *scope) string {
@@ -145,6 +148,10 @@ func (t *template) breaksLines() bool {
 		}
 		switch from := p.from.(type) {
 		case choice:
+			if strings.ContainsAny(strings.Join(from.words, ""), lineBreaks) {
+				return true
+			}
+		case byUser:
 			if strings.ContainsAny(strings.Join(from.words, ""), lineBreaks) {
 				return true
 			}

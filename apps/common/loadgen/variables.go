@@ -23,6 +23,7 @@ type variable interface {
 type scope struct {
 	random   *rand.Rand
 	sequence int
+	user     int
 	values   map[string]string
 	fresh    bool
 }
@@ -76,6 +77,17 @@ type choice struct {
 func (c choice) draw(scope *scope) string { return c.words[scope.random.IntN(len(c.words))] }
 func (c choice) numeric() bool            { return c.numbers }
 
+// byUser is a list in which each simulated user has its own element; users beyond its end begin again.
+type byUser struct{ choice }
+
+func (b byUser) draw(scope *scope) string { return b.words[scope.user%len(b.words)] }
+
+// userNumber is {user_number}.
+type userNumber struct{}
+
+func (userNumber) draw(scope *scope) string { return strconv.Itoa(scope.user) }
+func (userNumber) numeric() bool            { return true }
+
 // text is random letters followed by repeated templates, in whose values each variable is drawn anew.
 type text struct {
 	characters int
@@ -90,7 +102,7 @@ type repeat struct {
 func (t *text) draw(outer *scope) string {
 	var out strings.Builder
 	writeLetters(&out, outer.random, t.characters)
-	inner := &scope{random: outer.random, sequence: outer.sequence, fresh: true}
+	inner := &scope{random: outer.random, sequence: outer.sequence, user: outer.user, fresh: true}
 	for _, part := range t.repeats {
 		for range part.low + outer.random.Int64N(part.high-part.low+1) {
 			part.value.render(&out, inner)
@@ -145,7 +157,7 @@ func compileVariables(raw map[string]json.RawMessage) (map[string]variable, erro
 	return variables, nil
 }
 
-const kindsAllowed = "allowed: exactly one of uniform, zipf, choice, text"
+const kindsAllowed = "allowed: exactly one of uniform, zipf, choice, by_user, text"
 
 func onlyKey(data json.RawMessage) (string, json.RawMessage, error) {
 	var keys map[string]json.RawMessage
@@ -167,6 +179,12 @@ func compileScalar(kind string, data json.RawMessage) (variable, error) {
 		return compileZipf(data)
 	case "choice":
 		return compileChoice(data)
+	case "by_user":
+		listed, err := compileChoice(data)
+		if err != nil {
+			return nil, err
+		}
+		return byUser{listed.(choice)}, nil
 	}
 	return nil, fmt.Errorf("unknown kind; %s", kindsAllowed)
 }

@@ -3,7 +3,6 @@ package loadgen
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -14,39 +13,53 @@ import (
 
 // The workload document as it comes, before its templates are compiled.
 type document struct {
-	Kind      string                     `json:"kind"`
-	Version   int                        `json:"version"`
-	TimeoutMS float64                    `json:"timeout_ms"`
-	Variables map[string]json.RawMessage `json:"variables"`
-	Requests  []requestDocument          `json:"requests"`
+	Kind        string                     `json:"kind"`
+	Version     int                        `json:"version"`
+	TimeoutMS   float64                    `json:"timeout_ms"`
+	Protocol    string                     `json:"protocol"`
+	Connections *int                       `json:"connections"` // of HTTP/2
+	Descriptors string                     `json:"descriptors"` // a file of the plan
+	Headers     map[string]string          `json:"headers"`     // of every request
+	Users       *usersDocument             `json:"users"`
+	Variables   map[string]json.RawMessage `json:"variables"`
+	Requests    []requestDocument          `json:"requests"`
 }
 
 type requestDocument struct {
-	Name    string            `json:"name"`
-	Weight  float64           `json:"weight"`
-	Method  string            `json:"method"`
-	Path    string            `json:"path"`
-	Query   map[string]string `json:"query"`
-	Form    map[string]string `json:"form"`
-	Body    *string           `json:"body"`
-	Headers map[string]string `json:"headers"`
-	Expect  *expectDocument   `json:"expect"`
+	Name     string                  `json:"name"`
+	Weight   float64                 `json:"weight"`
+	Method   string                  `json:"method"`
+	Path     string                  `json:"path"`
+	Query    map[string]string       `json:"query"`
+	Form     map[string]string       `json:"form"`
+	Body     *string                 `json:"body"`
+	BodyFile string                  `json:"body_file"` // a file of the plan
+	Headers  map[string]string       `json:"headers"`
+	GRPC     *grpcDocument           `json:"grpc"`
+	Expect   *expectDocument         `json:"expect"`
+	Take     map[string]takeDocument `json:"take"`
+	Follow   *bool                   `json:"follow"`
 }
 
 type expectDocument struct {
 	Status   *int    `json:"status"`
 	Body     *string `json:"body"`
 	MinItems *int    `json:"min_items"`
+	Code     *string `json:"code"` // of gRPC
 }
 
 // Workload is the request mix, checked and compiled.
 type Workload struct {
-	Timeout time.Duration // from the due time to the end of the reply
-	Classes []*Class
-	total   float64 // sum of the weights
+	Timeout     time.Duration // from the due time to the end of the reply
+	Classes     []*Class
+	total       float64 // sum of the weights
+	protocol    string
+	connections int // of HTTP/2; 0 where nothing needs them
+	descriptors descriptors
+	users       *Users // nil: none
 }
 
-// Class is one kind of request of the mix.
+// Class is one kind of request of the mix, or a step of the log-in.
 type Class struct {
 	Name    string
 	weight  float64
@@ -55,8 +68,15 @@ type Class struct {
 	query   []field
 	form    []field
 	body    *template
+	content []byte // of a file, instead of a body
 	headers []field
+	grpc    *grpcCall
 	Expect  Expect
+	take    []take
+	follow  bool // redirects
+	late    bool // it needs what replies deliver
+	plain   bool // over HTTP/1.1, and its bytes are known with the schedule
+	step    bool // of the log-in, whose failures show the reply
 }
 
 // Expect is what a good reply looks like: Status 0 stands for any 2xx, a nil Body for any body, and MinItems, if it
@@ -65,6 +85,11 @@ type Expect struct {
 	Status   int
 	Body     *regexp.Regexp
 	MinItems int
+}
+
+// needsBody says whether a reply's body must be kept.
+func (class *Class) needsBody() bool {
+	return class.step || class.Expect.needsBody() || slices.ContainsFunc(class.take, func(t take) bool { return t.needsBody() })
 }
 
 type field struct {
@@ -76,20 +101,20 @@ type field struct {
 const maxClasses = 256
 
 // ReadWorkload checks and compiles a workload document.  Nothing in it is ignored: an unknown key, variable or
-// method is an error that says where it stands and what is allowed.
-func ReadWorkload(data []byte) (*Workload, error) {
+// method is an error that says where it stands and what is allowed.  files: those that the document names.
+func ReadWorkload(data []byte, files map[string][]byte) (*Workload, error) {
 	var raw document
 	if err := decodeStrictly(data, &raw); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	workload, err := compile(&raw)
+	workload, err := compile(&raw, files)
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	return workload, nil
 }
 
-func compile(raw *document) (*Workload, error) {
+func compile(raw *document, files map[string][]byte) (*Workload, error) {
 	if raw.Kind != "workload" || raw.Version != 1 {
 		return nil, fmt.Errorf("kind and version: found %q, %d; allowed: workload, 1", raw.Kind, raw.Version)
 	}
@@ -99,80 +124,37 @@ func compile(raw *document) (*Workload, error) {
 	if len(raw.Requests) == 0 || len(raw.Requests) > maxClasses {
 		return nil, fmt.Errorf("requests: found %d; allowed: 1 to %d", len(raw.Requests), maxClasses)
 	}
-	variables, err := compileVariables(raw.Variables)
+	workload := &Workload{Timeout: seconds(raw.TimeoutMS / 1000), protocol: raw.Protocol}
+	if workload.protocol == "" {
+		workload.protocol = protocolHTTP1
+	}
+	if !slices.Contains(protocols, workload.protocol) {
+		return nil, fmt.Errorf("protocol: found %q; allowed: %s", raw.Protocol, strings.Join(protocols, ", "))
+	}
+	compiler, err := newCompiler(raw, files)
 	if err != nil {
 		return nil, err
 	}
-	workload := &Workload{Timeout: seconds(raw.TimeoutMS / 1000)}
-	names := map[string]bool{}
-	for index := range raw.Requests {
-		class, err := compileClass(&raw.Requests[index], variables)
-		if err != nil {
-			return nil, fmt.Errorf("requests[%d]: %w", index, err)
-		}
-		if names[class.Name] {
-			return nil, fmt.Errorf("requests[%d].name: %q appears twice", index, class.Name)
-		}
-		names[class.Name] = true
-		workload.Classes = append(workload.Classes, class)
-		workload.total += class.weight
+	if workload.users, err = compiler.login(raw.Users); err != nil {
+		return nil, err
 	}
-	return workload, nil
+	if err := compiler.mix(raw, workload); err != nil {
+		return nil, err
+	}
+	return workload, compiler.http2Settings(raw, workload)
 }
+
+const (
+	protocolHTTP1 = "http/1.1"
+	protocolH2    = "h2"  // over TLS, by ALPN
+	protocolH2C   = "h2c" // without encryption, known beforehand
+)
+
+var protocols = []string{protocolHTTP1, protocolH2, protocolH2C}
+
+func (workload *Workload) http2() bool { return workload.protocol != protocolHTTP1 }
 
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-
-func compileClass(raw *requestDocument, variables map[string]variable) (*Class, error) {
-	if raw.Name == "" {
-		return nil, fmt.Errorf("name: missing")
-	}
-	if !(raw.Weight > 0) || math.IsInf(raw.Weight, 0) {
-		return nil, fmt.Errorf("weight: found %v; allowed: a number above 0", raw.Weight)
-	}
-	class := &Class{Name: raw.Name, weight: raw.Weight, Method: raw.Method}
-	if class.Method == "" {
-		class.Method = http.MethodGet
-	}
-	if !slices.Contains(methods, class.Method) {
-		return nil, fmt.Errorf("method: found %q; allowed: %s", raw.Method, strings.Join(methods, ", "))
-	}
-	if !strings.HasPrefix(raw.Path, "/") || strings.ContainsAny(raw.Path, "?#") {
-		return nil, fmt.Errorf("path: found %q; allowed: starts with /, no ? or #", raw.Path)
-	}
-	if raw.Form != nil && raw.Body != nil {
-		return nil, fmt.Errorf("form and body: only one of them")
-	}
-	var err error
-	if class.path, err = compileTemplate(raw.Path, variables); err != nil {
-		return nil, fmt.Errorf("path: %w", err)
-	}
-	if class.query, err = compileFields("query", raw.Query, variables); err != nil {
-		return nil, err
-	}
-	if class.form, err = compileFields("form", raw.Form, variables); err != nil {
-		return nil, err
-	}
-	if class.headers, err = compileFields("headers", raw.Headers, variables); err != nil {
-		return nil, err
-	}
-	if err := checkHeaders(raw.Headers); err != nil {
-		return nil, err
-	}
-	for _, header := range class.headers {
-		if header.value.breaksLines() {
-			return nil, fmt.Errorf("headers.%s: a variable in it may hold a line break", header.name)
-		}
-	}
-	if raw.Body != nil {
-		body, err := compileTemplate(*raw.Body, variables)
-		if err != nil {
-			return nil, fmt.Errorf("body: %w", err)
-		}
-		class.body = &body
-	}
-	class.Expect, err = compileExpect(raw.Expect)
-	return class, err
-}
 
 // compileFields orders the fields by name: a request's random draws must not depend on a map's order.
 func compileFields(key string, raw map[string]string, variables map[string]variable) ([]field, error) {
@@ -222,6 +204,9 @@ func compileExpect(raw *expectDocument) (Expect, error) {
 			return expect, fmt.Errorf("expect.body: %w", err)
 		}
 		expect.Body = pattern
+	}
+	if raw.Code != nil {
+		return expect, fmt.Errorf("expect.code: belongs to a request with grpc")
 	}
 	if raw.MinItems != nil {
 		if *raw.MinItems < 0 {

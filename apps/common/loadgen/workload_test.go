@@ -13,6 +13,9 @@ func TestMalformedWorkloadsAreRefused(t *testing.T) {
 	variable := func(value string) string {
 		return head + `"variables": {"n": ` + value + `}, "requests": [{"name": "a", "weight": 1, "path": "/"}]}`
 	}
+	users := func(users, rest string) string {
+		return strings.Replace(request(`"path": "/"`+rest), `"requests"`, `"users": {`+users+`}, "requests"`, 1)
+	}
 	for name, test := range map[string]struct{ document, message string }{
 		"not JSON":           {`{`, "unexpected"},
 		"unknown key":        {head + `"reqests": []}`, "reqests"},
@@ -49,10 +52,35 @@ func TestMalformedWorkloadsAreRefused(t *testing.T) {
 		"choice of objects":  {variable(`{"choice": [{}]}`), "words and numbers"},
 		"times":              {variable(`{"text": {"repeat": [{"times": [-1, 2], "value": ""}]}}`), "times"},
 		"text in text":       {variable(`{"text": {"repeat": [{"times": [1, 2], "value": "{n}"}]}}`), "unknown variable"},
+		"protocol":           {strings.Replace(request(`"path": "/"`), `"requests"`, `"protocol": "h3", "requests"`, 1), "allowed: http/1.1, h2, h2c"},
+		"connections":        {strings.Replace(request(`"path": "/"`), `"requests"`, `"connections": 2, "requests"`, 1), "belongs to protocol h2"},
+		"descriptors":        {strings.Replace(request(`"path": "/"`), `"requests"`, `"descriptors": "a", "requests"`, 1), "belongs to requests with grpc"},
+		"take without users": {request(`"path": "/", "take": {"a": {"json": "$"}}`), "there are none"},
+		"by_user, no users":  {variable(`{"by_user": ["a"]}`), "there are no `users`"},
+		"number of users":    {users(`"count": 0`, ""), "users.count"},
+		"order":              {users(`"count": 1, "order": "any"`, ""), "round-robin, random"},
+		"concurrency":        {users(`"count": 1, "concurrency": 0`, ""), "users.concurrency"},
+		"login_limit_s":      {users(`"count": 1, "login_limit_s": 0`, ""), "users.login_limit_s"},
+		"weight of a step":   {users(`"count": 1, "login": [{"name": "a", "weight": 1, "path": "/"}]`, ""), "a step has none"},
+		"value too early":    {users(`"count": 1, "login": [{"name": "a", "path": "/{v}", "take": {"v": {"json": "$"}}}]`, ""), "unknown variable"},
+		"two places":         {users(`"count": 1`, `, "take": {"v": {"json": "$", "header": "a"}}`), "exactly one of json"},
+		"path into JSON":     {users(`"count": 1`, `, "take": {"v": {"json": "$..a"}}`), "allowed: $, then"},
+		"groups":             {users(`"count": 1`, `, "take": {"v": {"regex": "a"}}`), "found 0 groups"},
+		"value of variable":  {users(`"count": 1`, `, "take": {"n": {"json": "$"}}`), "name of a variable"},
+		"cookie header":      {users(`"count": 1`, `, "headers": {"cookie": "a=b"}`), "their own cookies"},
+		"unknown file":       {request(`"path": "/", "body_file": "a"`), "allowed: the plan's files"},
+		"body and file":      {request(`"path": "/", "body_file": "a", "body": ""`), "only one of them"},
+		"call and path":      {request(`"path": "/", "grpc": {"method": "a.B/C"}`), "no method, path"},
+		"method of a call":   {request(`"grpc": {"method": "a.B.C"}`), "package.Service/Method"},
+		"message":            {request(`"grpc": {"method": "a.B/C", "message": []}`), "a JSON object"},
+		"metadata":           {request(`"grpc": {"method": "a.B/C", "metadata": {"grpc-timeout": "1S"}}`), "grpc.metadata.grpc-timeout"},
+		"code":               {request(`"grpc": {"method": "a.B/C"}, "expect": {"code": "FINE"}`), "NOT_FOUND"},
+		"status of a call":   {request(`"grpc": {"method": "a.B/C"}, "expect": {"status": 200}`), "allowed: code, body"},
+		"code without grpc":  {request(`"path": "/", "expect": {"code": "OK"}`), "belongs to a request with grpc"},
 		"name of variable":   {strings.Replace(variable(`{"uniform": [1, 2]}`), `{"n"`, `{"seq"`, 1), "allowed names"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadWorkload([]byte(test.document))
+			_, err := ReadWorkload([]byte(test.document), nil)
 			if err == nil || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("found %v; wanted an error with %q", err, test.message)
 			}

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -48,6 +49,10 @@ func drive(path string) int {
 	defer stop()
 	result, err := loadgen.Run(ctx, plan, workload, events)
 	if err != nil {
+		if errors.As(err, new(loadgen.Refusal)) {
+			events.Emit(loadgen.Problem{Event: "problem", Refused: true, Message: err.Error()})
+			return statusRefused
+		}
 		events.Emit(loadgen.Problem{Event: "problem", Message: err.Error()})
 		return statusFailed
 	}
@@ -75,6 +80,6 @@ func read(path string) (*loadgen.Plan, *loadgen.Workload, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	workload, err := loadgen.ReadWorkload(plan.Workload)
+	workload, err := plan.ReadWorkload()
 	return plan, workload, err
 }

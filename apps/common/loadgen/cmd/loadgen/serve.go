@@ -17,6 +17,9 @@ import (
 //
 //	/ok          200          /status/503   that status     /slow/250   200 after 250 ms
 //	/cut         a reply that ends before its announced length
+//	/login       logs the user of the form in: a cookie, and a token in JSON
+//	/private     200 with that cookie and, in the header Authorization, that token, else 403
+//	/bytes       the number of the body's bytes
 //	/v1/traces   takes spans  /counts       what was received: requests and spans per tracestate
 func serve(address string) error {
 	counts := &counts{Requests: map[string]int{}, Spans: map[string]int{}}
@@ -37,6 +40,24 @@ func serve(address string) error {
 	mux.HandleFunc("/cut", func(reply http.ResponseWriter, request *http.Request) {
 		reply.Header().Set("Content-Length", "100")
 		fmt.Fprint(reply, "short")
+	})
+	mux.HandleFunc("POST /login", func(reply http.ResponseWriter, request *http.Request) {
+		if user := request.FormValue("user"); user != "" && request.FormValue("password") == "secret-"+user {
+			http.SetCookie(reply, &http.Cookie{Name: "session", Value: user, Path: "/", Secure: true})
+			fmt.Fprintf(reply, `{"tokens": [{"value": "token-%s"}]}`, user)
+			return
+		}
+		http.Error(reply, "wrong password", http.StatusForbidden)
+	})
+	mux.HandleFunc("/private", func(reply http.ResponseWriter, request *http.Request) {
+		session, err := request.Cookie("session")
+		if err != nil || request.Header.Get("Authorization") != "Bearer token-"+session.Value {
+			http.Error(reply, "not logged in", http.StatusForbidden)
+		}
+	})
+	mux.HandleFunc("/bytes", func(reply http.ResponseWriter, request *http.Request) {
+		size, err := io.Copy(io.Discard, request.Body)
+		fmt.Fprint(reply, size, err)
 	})
 	mux.HandleFunc("/v1/traces", counts.collect)
 	mux.HandleFunc("/counts", func(reply http.ResponseWriter, request *http.Request) {
