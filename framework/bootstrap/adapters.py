@@ -15,9 +15,9 @@ from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
 from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
-from framework.errors import MissingPrerequisite
+from framework.errors import InputError, MissingPrerequisite
 from framework.load.registry import GENERATORS
-from framework.model import DOCKER, TWIN, Application, ServiceType
+from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
 from framework.ports.store import StudyStore
@@ -173,8 +173,9 @@ def docker_kind(settings: Settings) -> TestbedKind:
         return DockerTestbed(settings.home, types, gate=gate, machine=machine)
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        refuse_command(application, gate)
         generator = GENERATORS.get(application.generator)
-        traces = Untraced() if application.tracing is None else JaegerReader(application)
+        traces = JaegerReader(application) if application.traced else Untraced()
         return Rig(manage(types), generator(application, DockerSideContainers()), traces)
 
     return TestbedKind(
@@ -188,6 +189,19 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=manage,
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
     )
+
+
+def refuse_command(application: Application, gate: Gate) -> None:
+    """Refuse a load generator that runs on this machine, outside of any container, where the operator did not allow it.
+
+    Raises InputError.
+    """
+    place = f"{application.name}:load"
+    if application.generator in EXTERNAL_GENERATORS and not application.external.image and place not in gate.allowed:
+        raise InputError(
+            f"load.generator: {application.generator} without an image would run as a command of this machine; "
+            f"allowed: with load.image, or where TAILOR_ALLOW names {place}"
+        )
 
 
 def twin_kind(clock: Clock) -> TestbedKind:

@@ -19,11 +19,24 @@ from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import read_bytes
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
-from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+from framework.model import (
+    EXTERNAL_GENERATORS,
+    Application,
+    ExternalLoad,
+    Hook,
+    Hooks,
+    Limits,
+    Objective,
+    Service,
+    Term,
+    Tracing,
+    Workload,
+)
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
 FILE = "application.yaml"
+OWN = "tailor"  # the name of Tailor's own load generator
 _KIND = re.compile(rb"(?m)^kind: *application\b")  # of a file that cannot be read as a document
 
 
@@ -53,6 +66,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root),
         generator=file.load.generator,
+        external=_external(document, file, root),
         tracing=_tracing(document, file, services),
         objective=Objective(
             tuple(Term(quantity(name), float(weight)) for name, weight in file.objective.items()),
@@ -179,9 +193,38 @@ def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:
 
 def _workload(document: Document, file: ApplicationFile, root: Path) -> Workload:
     entry = file.workload
+    if entry.file is None:
+        if file.load.generator == OWN:
+            raise document.error(("workload",), "no file", f"file: the request mix that {OWN}'s generator sends")
+        return Workload(float(entry.rate_rps), entry.arrivals, entry.target, {})
     if not (root / entry.file).is_file():
         raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
     return Workload(float(entry.rate_rps), entry.arrivals, entry.target, load_workload_document(root / entry.file))
+
+
+def _external(document: Document, file: ApplicationFile, root: Path) -> ExternalLoad:
+    """Return how a generator of somebody else is run.  Raises FileError for keys that it cannot use."""
+    entry = file.load
+    kind = EXTERNAL_GENERATORS.get(entry.generator)
+    if kind is None:
+        for key in entry.model_fields_set - {"generator"}:
+            allowed = f"{key} only with a generator of {', '.join(EXTERNAL_GENERATORS)}"
+            raise document.error(("load", key), getattr(entry, key), allowed)
+        return ExternalLoad()
+    if entry.script is None and kind.needs_script:
+        raise document.error(("load",), "no script", f"script: what {entry.generator} runs")
+    if entry.script is not None and not (root / entry.script).is_file():
+        raise document.error(("load", "script"), entry.script, "a file in the application's directory")
+    if entry.script is not None and entry.path is not None:
+        raise document.error(("load", "path"), entry.path, "either path or script")
+    default = ExternalLoad()
+    return ExternalLoad(
+        entry.image or "",
+        entry.script or "",
+        tuple(entry.command),
+        entry.path or default.path,
+        entry.users or default.users,
+    )
 
 
 def load_workload_document(path: Path) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from framework.model.knowledge import (
     ServiceType,
     Signs,
 )
+from framework.model.load_generators import EXTERNAL_GENERATORS, LOOPS_IN_WORDS, ExternalGenerator, ExternalLoad, Loop
 from framework.model.measurement import (
     Estimate,
     LoadPlan,
@@ -72,6 +73,8 @@ __all__ = [
     "DEFAULT_OPTIMIZER",
     "DOCKER",
     "EXTERNAL",
+    "EXTERNAL_GENERATORS",
+    "LOOPS_IN_WORDS",
     "TWIN",
     "Application",
     "Apply",
@@ -82,6 +85,8 @@ __all__ = [
     "Edit",
     "Estimate",
     "Expectation",
+    "ExternalGenerator",
+    "ExternalLoad",
     "Finding",
     "Hook",
     "Hooks",
@@ -89,6 +94,7 @@ __all__ = [
     "Limits",
     "LoadPlan",
     "LoadResult",
+    "Loop",
     "Machine",
     "Measurement",
     "Objective",

@@ -48,9 +48,11 @@ def evaluate(
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
     latency = roots if traced and len(roots) else window.latency_ms
     limits = application.limits
-    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits)]
+    invalid = [*checks.machine(machine, limits)]
+    if load.loop != "closed":
+        invalid = [*checks.schedule(window, rate_rps, limits), *invalid]
     infeasible = [*checks.infeasible(window, limits)]
-    warnings = [*checks.warnings(window, created if traced else 0, machine)]
+    warnings = [*checks.warnings(window, created if traced else 0, machine, load)]
     if traced:
         invalid += checks.span_counts(len(spans), created, len(roots), load, limits)
     quantities: dict[str, Estimate] = {}
@@ -64,9 +66,11 @@ def evaluate(
         invalid += checks.lag(window, quantities["p95"].value, limits)
         invalid += checks.agreement(quantities["p95"].value, generator_p95, limits)
         infeasible += [] if infeasible else checks.finite(value, window)
+        in_order = latency if load.timing != "distribution" else np.empty(0)
         # Under overload a queue grows: latency then moves because of the configuration, not of a disturbance.
-        (warnings if infeasible else invalid).extend(checks.stationary(latency, limits))
+        (warnings if infeasible else invalid).extend(checks.stationary(in_order, limits))
     needed, unsettled = _warmup(load)
+    unknown_lag = math.inf if load.timing == "due" else None
     return Measurement(
         repetition=repetition,
         attempt=attempt,
@@ -78,7 +82,7 @@ def evaluate(
         failed_requests=window.failed,
         achieved_rps=window.completed / window.seconds,
         wanted_rps=window.requests / window.seconds,
-        lag_p99_ms=float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else math.inf,
+        lag_p99_ms=float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else unknown_lag,
         generator_p95_ms=generator_p95,
         spans_created=created,
         spans_read=len(spans),
@@ -129,7 +133,12 @@ def _quantities(
 
 
 def _warmup(load: LoadResult) -> tuple[float | None, tuple[str, ...]]:
-    """Return the warm-up that MSER asks for [s], or None and a warning that the run had not settled by its middle."""
+    """Return the warm-up that MSER asks for [s], or None and a warning that the run had not settled by its middle.
+
+    0 where the times of requests are not known.
+    """
+    if load.timing == "distribution":
+        return 0.0, ()
     try:
         return warmup_s([load]), ()
     except MeasurementInvalid as error:

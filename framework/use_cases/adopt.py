@@ -193,10 +193,10 @@ def _requests(
     """Send a few requests to the entry; return their number, those that failed, their spans and a problem."""
     rig = backends.kinds[0].open(application, {})
     progress(f"sending requests to {application.workload.target}")
-    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.tracing is not None)
+    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.traced)
     try:
         load = rig.load.run(plan, running, lambda: rig.testbed.usage(running), progress)
-        spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.tracing is not None else None
+        spans = len(rig.traces.read(running, *load.edges_ns, None)) if application.traced else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)
     failed = int((~load.ok).sum())

@@ -39,6 +39,7 @@ from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import differences, examine, left_alone
+from framework.testbeds.docker.generators import check_generator, external_loads, generator_images, loop_notes
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
@@ -50,7 +51,6 @@ from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
-GENERATOR = "tailor/loadgen:2"
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
 STOP_S = 30  # for services that hold data to stop gracefully
 
@@ -128,13 +128,12 @@ class DockerTestbed:
             ) from error
         self._compose()
         check_images(self._engine, application, admitted.document)
-        if self._engine.image(GENERATOR) is None:
-            raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
+        check_generator(self._engine, application)
 
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
         left = [f"{name} is left alone: {why}" for name, why in application.unsettable.items()]
-        return [*self._gate.admitted(application).notes, *left]
+        return [*self._gate.admitted(application).notes, *left, *loop_notes(application)]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
@@ -348,8 +347,13 @@ class DockerTestbed:
         """List this machine's abilities, what is missing and how to get it; also for the images of ``applications``."""
         admitted = {application.name: self._gate.admitted(application) for application in applications}
         bodies = [body for admission in admitted.values() for body in admission.document["services"].values()]
-        images = {str(body["image"]) for body in bodies if body.get("image")} | {GENERATOR}
-        return [*examine(self._engine, self._home, sorted(images)), *differences(admitted), *left_alone(applications)]
+        images = {str(body["image"]) for body in bodies if body.get("image")} | generator_images(applications)
+        return [
+            *examine(self._engine, self._home, sorted(images)),
+            *differences(admitted),
+            *left_alone(applications),
+            *external_loads(applications, self._gate.allowed),
+        ]
 
     # ------------------------------------------------------------------ inside
 
