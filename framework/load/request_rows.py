@@ -87,8 +87,11 @@ class RequestRows:
         last = max(max(self._due), max(self._end))
         lasted = (last - origin_ns) / 1e9
         if lasted < seconds - max(EDGE_S, EDGE_REQUESTS / rate_rps):
+            reasons = [reason for reason in self._reasons if reason][:3]
+            failures = f"; failures: {', '.join(reasons)}" if reasons else ""
             raise LoadFailed(
                 f"the generator's requests end after {lasted:.1f} s, and warm-up and window take {seconds:g} s"
+                f"{failures}"
             )
 
 

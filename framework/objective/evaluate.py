@@ -48,9 +48,7 @@ def evaluate(
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
     latency = roots if traced and len(roots) else window.latency_ms
     limits = application.limits
-    invalid = [*checks.machine(machine, limits)]
-    if load.loop != "closed":
-        invalid = [*checks.schedule(window, rate_rps, limits), *invalid]
+    invalid = [*checks.schedule(window, rate_rps, limits, load), *checks.machine(machine, limits)]
     infeasible = [*checks.infeasible(window, limits)]
     warnings = [*checks.warnings(window, created if traced else 0, machine, load)]
     if traced:
@@ -66,11 +64,9 @@ def evaluate(
         invalid += checks.lag(window, quantities["p95"].value, limits)
         invalid += checks.agreement(quantities["p95"].value, generator_p95, limits)
         infeasible += [] if infeasible else checks.finite(value, window)
-        in_order = latency if load.timing != "distribution" else np.empty(0)
         # Under overload a queue grows: latency then moves because of the configuration, not of a disturbance.
-        (warnings if infeasible else invalid).extend(checks.stationary(in_order, limits))
+        (warnings if infeasible else invalid).extend(checks.stationary(latency, limits, load))
     needed, unsettled = _warmup(load)
-    unknown_lag = math.inf if load.timing == "due" else None
     return Measurement(
         repetition=repetition,
         attempt=attempt,
@@ -82,7 +78,7 @@ def evaluate(
         failed_requests=window.failed,
         achieved_rps=window.completed / window.seconds,
         wanted_rps=window.requests / window.seconds,
-        lag_p99_ms=float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else unknown_lag,
+        lag_p99_ms=_lag_p99_ms(load, window),
         generator_p95_ms=generator_p95,
         spans_created=created,
         spans_read=len(spans),
@@ -130,6 +126,13 @@ def _quantities(
         else:
             estimates[name] = quantile(latency, probability_of(name))
     return estimates
+
+
+def _lag_p99_ms(load: LoadResult, window: Window) -> float | None:
+    """Return the generator's lag [ms]; None where it does not tell when requests were due, infinite without any."""
+    if load.timing != "due":
+        return None
+    return float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else math.inf
 
 
 def _warmup(load: LoadResult) -> tuple[float | None, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Results of real load generators are read as numpy and the generators themselves read them (tests/cases/load/record)."""
+"""Results of real load generators are read as numpy and the generators read them (tests/cases/load/record)."""
 
 from __future__ import annotations
 
