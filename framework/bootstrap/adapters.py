@@ -15,9 +15,9 @@ from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
 from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
-from framework.errors import MissingPrerequisite
+from framework.errors import InputError, MissingPrerequisite
 from framework.load.registry import GENERATORS
-from framework.model import DOCKER, TWIN, Application, ServiceType
+from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
@@ -181,6 +181,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         return DockerTestbed(settings.home, types, gate=gate, machine=machine)
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        refuse_command(application, gate)
         generator = GENERATORS.get(application.generator)
         return Rig(manage(types), generator(application, DockerSideContainers()), reader_of(application))
 
@@ -199,9 +200,22 @@ def docker_kind(settings: Settings) -> TestbedKind:
 
 def reader_of(application: Application) -> TraceReader:
     """Return the reader of an application's spans."""
-    if application.tracing is None:
+    if application.tracing is None or not application.traced:
         return Untraced()
     return JoiningReader(application, STORES) if application.tracing.joins else JaegerReader(application)
+
+
+def refuse_command(application: Application, gate: Gate) -> None:
+    """Refuse a load generator that runs on this machine, outside of any container, where the operator did not allow it.
+
+    Raises InputError.
+    """
+    place = f"{application.name}:load"
+    if application.generator in EXTERNAL_GENERATORS and not application.external.image and place not in gate.allowed:
+        raise InputError(
+            f"load.generator: {application.generator} without an image would run as a command of this machine; "
+            f"allowed: with load.image, or where TAILOR_ALLOW names {place}"
+        )
 
 
 def twin_kind(clock: Clock) -> TestbedKind:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from framework.config.durations import seconds
 from framework.errors import InputError
-from framework.model import DOCKER, Estimate, Study, StudyId, Trial, Verdict
+from framework.model import DOCKER, LOOPS_IN_WORDS, Estimate, Study, StudyId, Trial, Verdict
 from framework.model.identity import is_study_id
 from framework.model.tune_request import REDUCTIONS
 from framework.report.rates import rate_lines, rates_in_words
@@ -266,6 +266,8 @@ def notes(summary: Summary) -> list[str]:
         sentences.append(
             "(passed): the value was seen in the container's environment, command or file, but no server tells it"
         )
+    if summary.study.plan.loop != "open":
+        sentences.append(LOOPS_IN_WORDS[summary.study.plan.loop])
     if summary.study.testbed == DOCKER and not summary.study.plan.trace:
         sentences.append("measured without traces: latencies are the load generator's, and no critical path is known")
     sentences.extend(filter(None, (summary.agents, summary.not_joined)))

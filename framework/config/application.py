@@ -20,11 +20,25 @@ from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import read_bytes, read_text
 from framework.config.workload_content import read_workload, workload_files
 from framework.errors import FileError
-from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Template, Term, Tracing, Workload
+from framework.model import (
+    EXTERNAL_GENERATORS,
+    Application,
+    ExternalLoad,
+    Hook,
+    Hooks,
+    Limits,
+    Objective,
+    Service,
+    Template,
+    Term,
+    Tracing,
+    Workload,
+)
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
 FILE = "application.yaml"
+OWN = "tailor"  # the name of Tailor's own load generator
 _KIND = re.compile(rb"(?m)^kind: *application\b")  # of a file that cannot be read as a document
 
 
@@ -55,6 +69,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         hosts=tuple(file.hosts),
         workload=_workload(document, file, root, written),
         generator=file.load.generator,
+        external=_external(document, file, root),
         tracing=_tracing(document, file, services),
         objective=Objective(
             tuple(Term(quantity(name), float(weight)) for name, weight in file.objective.items()),
@@ -198,6 +213,10 @@ def _derived(document: Document, file: ApplicationFile) -> dict[str, str]:
 
 def _workload(document: Document, file: ApplicationFile, root: Path, data: Collection[Path]) -> Workload:
     entry = file.workload
+    if entry.file is None:
+        if file.load.generator == OWN:
+            raise document.error(("workload",), "no file", f"file: the request mix that {OWN}'s generator sends")
+        return Workload(float(entry.rate_rps), entry.arrivals, entry.target, {})
     if not (root / entry.file).is_file():
         raise document.error(("workload", "file"), entry.file, "a file in the application's directory")
     mix, checked = read_workload(root / entry.file)
@@ -207,6 +226,31 @@ def _workload(document: Document, file: ApplicationFile, root: Path, data: Colle
         raise document.error(("workload", "target"), entry.target, allowed)
     files = workload_files(mix, checked, root, data)
     return Workload(float(entry.rate_rps), entry.arrivals, entry.target, mix.data, files)
+
+
+def _external(document: Document, file: ApplicationFile, root: Path) -> ExternalLoad:
+    """Return how a generator of somebody else is run.  Raises FileError for keys that it cannot use."""
+    entry = file.load
+    kind = EXTERNAL_GENERATORS.get(entry.generator)
+    if kind is None:
+        for key in entry.model_fields_set - {"generator"}:
+            allowed = f"{key} only with a generator of {', '.join(EXTERNAL_GENERATORS)}"
+            raise document.error(("load", key), getattr(entry, key), allowed)
+        return ExternalLoad()
+    if entry.script is None and kind.needs_script:
+        raise document.error(("load",), "no script", f"script: what {entry.generator} runs")
+    if entry.script is not None and not (root / entry.script).is_file():
+        raise document.error(("load", "script"), entry.script, "a file in the application's directory")
+    if entry.script is not None and entry.path is not None:
+        raise document.error(("load", "path"), entry.path, "either path or script")
+    default = ExternalLoad()
+    return ExternalLoad(
+        entry.image or "",
+        entry.script or "",
+        tuple(entry.command),
+        entry.path or default.path,
+        entry.users or default.users,
+    )
 
 
 def _tracing(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> Tracing | None:

@@ -95,7 +95,7 @@ class ServiceEntry(Strict):
 class WorkloadEntry(Strict):
     """The load: the mix in a file of its own, the rate and the target here."""
 
-    file: InsidePath
+    file: InsidePath | None = Field(None, description="the request mix; needed where Tailor's own generator drives it")
     rate_rps: Positive
     arrivals: Literal["poisson", "constant"] = "poisson"
     target: str = Field(
@@ -104,9 +104,27 @@ class WorkloadEntry(Strict):
 
 
 class LoadEntry(Strict):
-    """The load generator that drives the workload."""
+    """The load generator that drives the workload; all but its name is for those of others (k6, Locust, ...)."""
 
-    generator: Name = Field("tailor", description="name of a load generator: Tailor's own, or one of another package")
+    generator: Name = Field(
+        "tailor",
+        description="name of a load generator: tailor, h2load, jmeter, k6, locust, vegeta, wrk2, or one of a package",
+    )
+    image: Text | None = Field(
+        default=None, description="image that has the generator; default: a command of this machine"
+    )
+    script: InsidePath | None = Field(
+        default=None, description="script of the generator; its directory is copied with it"
+    )
+    command: list[Text] = Field(
+        default_factory=list, description="how the generator is called; Tailor's own options follow these words"
+    )
+    path: Annotated[str, Field(pattern=r"^/\S*$")] | None = Field(
+        default=None, description="what is requested where there is no script (vegeta, wrk2, h2load); default: /"
+    )
+    users: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="simulated users, connections or workers of the generator; default: 50"
+    )
 
 
 class Counters(Strict):

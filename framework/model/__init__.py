@@ -44,6 +44,7 @@ from framework.model.knowledge import (
     ServiceType,
     Signs,
 )
+from framework.model.load_generators import EXTERNAL_GENERATORS, LOOPS_IN_WORDS, ExternalGenerator, ExternalLoad, Loop
 from framework.model.measurement import (
     Estimate,
     LoadPlan,
@@ -74,6 +75,8 @@ __all__ = [
     "DEFAULT_OPTIMIZER",
     "DOCKER",
     "EXTERNAL",
+    "EXTERNAL_GENERATORS",
+    "LOOPS_IN_WORDS",
     "TWIN",
     "UNKNOWN_COMMAND",
     "Application",
@@ -85,6 +88,8 @@ __all__ = [
     "Edit",
     "Estimate",
     "Expectation",
+    "ExternalGenerator",
+    "ExternalLoad",
     "Finding",
     "Hook",
     "Hooks",
@@ -92,6 +97,7 @@ __all__ = [
     "Limits",
     "LoadPlan",
     "LoadResult",
+    "Loop",
     "Machine",
     "Measurement",
     "Objective",

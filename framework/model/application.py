@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from framework.model.knowledge import ParameterDefinition
+from framework.model.load_generators import EXTERNAL_GENERATORS, ExternalLoad, Loop
 from optimizer.space import Predicate, Value
 
 
@@ -216,6 +217,7 @@ class Application:
     derived: Mapping[str, str] = field(default_factory=dict)  # service.parameter -> text that its value follows from
     entry: str = ""  # the service that clients call; charged with what precedes the first server span
     generator: str = "tailor"  # drives the workload
+    external: ExternalLoad = field(default_factory=ExternalLoad)  # how, where the generator is somebody else's
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # service -> variables that it has
     images: Mapping[str, ImageFacts] = field(default_factory=dict)  # service -> what its image does, where it is here
     unsettable: Mapping[str, str] = field(
@@ -232,6 +234,17 @@ class Application:
         """Return the variables that a service has today: its image's, and those that the compose files set."""
         facts = self.images.get(service)
         return {**(facts.environment if facts is not None else {}), **self.environments.get(service, {})}
+
+    @property
+    def loop(self) -> Loop:
+        """How its load generator sends requests; those of other packages follow the contract, an open loop."""
+        kind = EXTERNAL_GENERATORS.get(self.generator)
+        return "open" if kind is None else kind.loop
+
+    @property
+    def traced(self) -> bool:
+        """Whether spans can be read whose roots are the load generator's: external generators send none."""
+        return self.tracing is not None and self.generator not in EXTERNAL_GENERATORS
 
     @property
     def peers(self) -> Mapping[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from framework.model.application import Workload
 from framework.model.deployment import Usage
+from framework.model.load_generators import Loop
 from framework.model.spans import RootSpan
 
 MOST_TRACES = 2_000
@@ -37,6 +39,9 @@ class LoadPlan:
 class LoadResult:
     """The generator's record of a run: arrays with one element per request, warm-up included, shape (requests,).
 
+    ``status``: of the reply, 0 for no reply.  ``timing``: what is known of the requests' times.  due: when each was due
+    and when it was sent.  sent: only the latter, which then stands in ``due_ns`` too.  distribution: only latencies;
+    every request then stands at the start of the window.
     ``status``: of the reply, 0 for no reply.  ``ids``: trace and span of each root span as bytes, shape (requests, 24),
     where the generator kept them because the user's trace store does not take them; else None.
     """
@@ -54,11 +59,13 @@ class LoadResult:
     errors: Mapping[str, int]  # reason -> count, in the window
     spans_created: int  # client spans of the window
     spans_exported: int
-    cpu_s: float
+    cpu_s: float | None  # CPU time of the generator in the window; None: not known
     usage_before: Usage | None = None  # at the start of the window
     usage_after: Usage | None = None  # at its end
     tick_us: float | None = None  # mean CPU time of the generator's ticks in the window (loadgen/yardstick.go)
     ids: NDArray[np.uint8] | None = field(default=None, compare=False)
+    loop: Loop = "open"
+    timing: Literal["due", "sent", "distribution"] = "due"
 
     @property
     def sample(self) -> NDArray[np.intp]:
@@ -86,6 +93,11 @@ class LoadResult:
             )
             for row in self.sample.tolist()
         )
+
+    @property
+    def closed_loop(self) -> bool:
+        """Whether requests wait for replies to others, so that latencies leave waiting out (coordinated omission)."""
+        return self.loop != "open"
 
     @property
     def edges_ns(self) -> tuple[int, int]:
@@ -141,7 +153,7 @@ class Measurement:
     failed_requests: int
     achieved_rps: float
     wanted_rps: float
-    lag_p99_ms: float
+    lag_p99_ms: float | None  # None: the generator does not tell when requests were due
     generator_p95_ms: float
     spans_created: int | None
     spans_read: int

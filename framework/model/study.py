@@ -11,6 +11,7 @@ from typing import Any, Literal
 from framework.errors import MeasuredElsewhere
 from framework.model.decisions import StudyDecisions
 from framework.model.deployment import Machine
+from framework.model.load_generators import Loop
 from framework.model.measurement import Estimate, Measurement
 from optimizer.space import Configuration, Value
 
@@ -150,6 +151,7 @@ class StudyPlan:
     rates: tuple[float, ...] = ()  # where several: increasing [requests/s]; ``rate_rps`` is then the highest
     over: Literal["worst", "mean"] = "worst"  # the rates
     weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
+    loop: Loop = "open"  # how the load generator sends requests
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
     prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 

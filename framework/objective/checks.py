@@ -70,12 +70,17 @@ def _reasons(window: Window, before: str, after: str = "") -> str:
     return before + ", ".join(listed) + after if listed else ""
 
 
-def schedule(window: Window, rate_rps: float, limits: Limits) -> Iterator[str]:
-    """Check that the generator scheduled and sent the requests at the rate that was asked for [requests/s]."""
+def schedule(window: Window, rate_rps: float, limits: Limits, load: LoadResult) -> Iterator[str]:
+    """Check that the generator scheduled and sent the requests at the rate that was asked for [requests/s].
+
+    In a closed loop there is no such rate.
+    """
+    if load.loop == "closed":
+        return
     wanted = rate_rps * window.seconds
     if abs(window.requests - wanted) > ARRIVAL_SIGMA * math.sqrt(wanted) + 1:
         yield f"the generator scheduled {window.requests} requests where {wanted:.0f} were wanted"
-    unsent = window.requests - len(window.lag_ms)
+    unsent = window.requests - window.sent
     if unsent > (1 - limits.achieved_rate) * window.requests:
         yield f"the generator did not send {unsent} of {window.requests} requests"
 
@@ -158,8 +163,10 @@ def not_joined(share: float) -> str:
     return f"services have spans in {share:.0%} of the requests' traces: the critical path is {known}; {REMEDY}"
 
 
-def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]:
-    """Check that the level of latency did not move within the window."""
+def stationary(latency_ms: NDArray[np.float64], limits: Limits, load: LoadResult) -> Iterator[str]:
+    """Check that the level of latency did not move within the window, where the order of requests is known."""
+    if load.timing == "distribution":
+        return
     change = stationarity.change(latency_ms, alpha=limits.stationarity_alpha, relative=limits.stationarity_change)
     if change is not None and change.moved:
         yield (
@@ -168,11 +175,22 @@ def stationary(latency_ms: NDArray[np.float64], limits: Limits) -> Iterator[str]
         )
 
 
-def warnings(window: Window, created: int | None, usage: Machine) -> Iterator[str]:
+def warnings(window: Window, created: int | None, usage: Machine, load: LoadResult) -> Iterator[str]:
     """Yield warnings about a repetition that still counts."""
+    if load.closed_loop:
+        yield "closed loop: requests waited for replies to others, and their latencies leave that out"
+    if load.timing == "sent":
+        yield (
+            "the generator does not tell when requests were due: latencies count from the send, and its lag is unknown"
+        )
+    if load.timing == "distribution":
+        yield (
+            "the generator tells only the distribution of latencies: whether the window is stationary, the warm-up "
+            "that it needs and the generator's lag are unknown"
+        )
     if window.requests < CONFIDENT_REQUESTS:
         yield f"p95 has low confidence: {window.requests} requests, fewer than {CONFIDENT_REQUESTS:,}"
-    if window.requests < stationarity.BATCHES * stationarity.PER_BATCH:
+    if load.timing != "distribution" and window.requests < stationarity.BATCHES * stationarity.PER_BATCH:
         yield f"{window.requests} requests are too few to check that the window is stationary"
     if created is None:
         yield "the application's services do not count their spans: only the generator's own were checked for loss"

@@ -49,9 +49,9 @@ def evaluate(
     latency = roots if traced and len(roots) and load.ids is None else window.latency_ms
     limits = application.limits
     lost, apart = _checked_spans(load, spans, created, len(roots), limits) if traced else ((), ())
-    invalid = [*checks.schedule(window, rate_rps, limits), *checks.machine(machine, limits), *lost]
+    invalid = [*checks.schedule(window, rate_rps, limits, load), *checks.machine(machine, limits), *lost]
     infeasible = [*checks.infeasible(window, limits)]
-    warnings = [*checks.warnings(window, created if traced and load.ids is None else 0, machine), *apart]
+    warnings = [*checks.warnings(window, created if traced and load.ids is None else 0, machine, load), *apart]
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
@@ -64,7 +64,7 @@ def evaluate(
         invalid += checks.agreement(quantities["p95"].value, generator_p95, limits)
         infeasible += [] if infeasible else checks.finite(value, window)
         # Under overload a queue grows: latency then moves because of the configuration, not of a disturbance.
-        (warnings if infeasible else invalid).extend(checks.stationary(latency, limits))
+        (warnings if infeasible else invalid).extend(checks.stationary(latency, limits, load))
     needed, unsettled = _warmup(load)
     return Measurement(
         repetition=repetition,
@@ -77,7 +77,7 @@ def evaluate(
         failed_requests=window.failed,
         achieved_rps=window.completed / window.seconds,
         wanted_rps=window.requests / window.seconds,
-        lag_p99_ms=float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else math.inf,
+        lag_p99_ms=_lag_p99_ms(load, window),
         generator_p95_ms=generator_p95,
         spans_created=created,
         spans_read=len(spans),
@@ -142,8 +142,20 @@ def _quantities(
     return estimates
 
 
+def _lag_p99_ms(load: LoadResult, window: Window) -> float | None:
+    """Return the generator's lag [ms]; None where it does not tell when requests were due, infinite without any."""
+    if load.timing != "due":
+        return None
+    return float(np.quantile(window.lag_ms, 0.99)) if len(window.lag_ms) else math.inf
+
+
 def _warmup(load: LoadResult) -> tuple[float | None, tuple[str, ...]]:
-    """Return the warm-up that MSER asks for [s], or None and a warning that the run had not settled by its middle."""
+    """Return the warm-up that MSER asks for [s], or None and a warning that the run had not settled by its middle.
+
+    0 where the times of requests are not known.
+    """
+    if load.timing == "distribution":
+        return 0.0, ()
     try:
         return warmup_s([load]), ()
     except MeasurementInvalid as error:

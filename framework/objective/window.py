@@ -20,13 +20,15 @@ GENERATOR = "loadgen"
 class Window:
     """The requests that were due in the window, as the generator saw them; arrays in the order of the due times.
 
-    ``latency_ms``: shape (requests,), infinite for failed ones.  ``lag_ms``: shape (sent,).  ``completed``: good
+    ``latency_ms``: shape (requests,), infinite for failed ones.  ``sent``: number of them that were sent.  ``lag_ms``:
+    shape (sent,), empty where the generator does not tell when requests were due.  ``completed``: good
     replies that arrived inside the window, whenever they were due.  ``in_flight``: requests open at its two edges.
     """
 
     requests: int
     failed: int
     latency_ms: NDArray[np.float64]
+    sent: int
     lag_ms: NDArray[np.float64]
     completed: int
     in_flight: int
@@ -49,7 +51,8 @@ def window_of(load: LoadResult) -> Window:
         requests=int(inside.sum()),
         failed=int((inside & ~ok).sum()),
         latency_ms=latency,
-        lag_ms=(sent - due)[was_sent] / 1e6,
+        sent=int(was_sent.sum()),
+        lag_ms=(sent - due)[was_sent] / 1e6 if load.timing == "due" else np.empty(0),
         completed=int((ok & (done >= start) & (done < end)).sum()),
         in_flight=in_flight,
         seconds=load.window_s,
@@ -87,7 +90,8 @@ def joined_share(spans: SpanTable) -> float:
 def machine_of(load: LoadResult, tracing_service: str) -> Machine:
     """Compute the CPU use in the window of application, generator, jaeger (the tracing service) and tailor.
 
-    ``others``: of all other processes, where the host's counters are known.
+    ``others``: of all other processes, where the host's counters are known; a generator whose CPU time is not known is
+    one of them.
     """
     before, after = load.usage_before, load.usage_after
     if before is None or after is None or after.at_ns <= before.at_ns:
@@ -98,7 +102,7 @@ def machine_of(load: LoadResult, tracing_service: str) -> Machine:
     generator = used.pop(GENERATOR, load.cpu_s)
     shares = {
         "application": sum(cpu for name, cpu in used.items() if name != tracing_service) / capacity,
-        "generator": generator / capacity,
+        **({} if generator is None else {"generator": generator / capacity}),
         "jaeger": used.get(tracing_service, 0.0) / capacity,
         "tailor": (after.tailor_cpu_s - before.tailor_cpu_s) / capacity,
     }

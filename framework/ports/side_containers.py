@@ -19,5 +19,6 @@ class SideContainers(Protocol):
     def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
         """Run a container to its end and remove it; call ``each`` with every line of its output as it is written.
 
+        Files of ``wanted.outputs`` that it wrote are copied before it is removed.
         Raises DeploymentFailed, TestbedUnavailable.
         """

@@ -126,7 +126,7 @@ def _checks(trials: Sequence[Trial]) -> list[dict[str, Any]]:
         "requests per window": [float(m.requests) for m in valid],
         "failed requests": [float(m.failed_requests) for m in valid],
         "achieved rate [requests/s]": [m.achieved_rps for m in valid],
-        "generator lag p99 [ms]": [m.lag_p99_ms for m in valid],
+        "generator lag p99 [ms]": [m.lag_p99_ms for m in valid if m.lag_p99_ms is not None],
         "stolen CPU [%]": [100 * m.stolen_cpu for m in valid if m.stolen_cpu is not None],
         "CPU pressure, some [%]": [100 * m.pressure_cpu for m in valid if m.pressure_cpu is not None],
         "spans missing [%]": [

@@ -172,16 +172,22 @@ def _shareable(study: Study) -> Study:
     return replace(study, plan=plan, machine=replace(study.machine, hostname=""))
 
 
+NOT_SHARED = "The script of the load generator is not part of an export.\n"
+
+
 def _description_files(application: Application) -> dict[str, str]:
     """Return name -> text of the files of an application that reports need, without secrets: one compose file.
 
+    The script of a load generator may hold secrets in any form, so that only its place is kept.
     Raises FileError.
     """
     document, about = load(application.directory / FILE, ApplicationFile)
     own = {key: value for key, value in document.data.items() if key not in ("compose", "env_files", "profiles")}
-    workload = read_document(application.directory / about.workload.file).data
-    files = {FILE: own, DEFAULT_NAMES[0]: application.compose, about.workload.file: workload}
-    return {name: to_yaml(without_secrets(data)) for name, data in files.items()}
+    files = {FILE: own, DEFAULT_NAMES[0]: application.compose}
+    if about.workload.file is not None:
+        files[about.workload.file] = read_document(application.directory / about.workload.file).data
+    script = {} if about.load.script is None else {about.load.script: NOT_SHARED}
+    return script | {name: to_yaml(without_secrets(data)) for name, data in files.items()}
 
 
 def _located(study: Study, directory: Path) -> Study:

@@ -130,9 +130,10 @@ def check_request(request: TuneRequest, application: Application) -> None:
         for name in names:
             if name not in known:
                 raise UnknownName(noun, name, known, field=field)
-    if application.tracing is None and request.reduce in BY_TRACES:
+    if not application.traced and request.reduce in BY_TRACES:
+        why = "has no tracing" if application.tracing is None else f"is driven by {application.generator}, untraced"
         raise InputError(
-            FieldName("reduce"), f" {request.reduce}: {application.name} has no tracing, so there is no critical path; "
+            FieldName("reduce"), f" {request.reduce}: {application.name} {why}, so there is no critical path; "
             "allowed: none, bottlenecks:FILE, screening:STUDY (importance from an earlier study)",
         )  # fmt: skip
     if request.prior not in PRIORS:
@@ -153,7 +154,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
         )
     _check_ranges(request)
     _check_auto(request, objective)
-    _check_rates(request, objective)
+    _check_rates(request, application)
 
 
 def _check_auto(request: TuneRequest, objective: Objective) -> None:
@@ -168,7 +169,7 @@ def _check_auto(request: TuneRequest, objective: Objective) -> None:
             )  # fmt: skip
 
 
-def _check_rates(request: TuneRequest, objective: Objective) -> None:
+def _check_rates(request: TuneRequest, application: Application) -> None:
     """Raise InputError where several rates cannot be measured, or what else is asked for has no sense with them."""
     if request.over not in OVER:
         raise FieldError("over", request.over, ", ".join(OVER))
@@ -180,6 +181,11 @@ def _check_rates(request: TuneRequest, objective: Objective) -> None:
         return
     if request.weights and request.over != "mean":
         raise InputError(FieldName("weights"), ": allowed only with ", FieldName("over"), " mean")
+    if application.loop == "closed":
+        raise InputError(
+            FieldName("rates"), f": {application.generator} sends requests when replies came, at no rate that could be "
+            "set; allowed: with a generator that keeps a rate",
+        )  # fmt: skip
     Rates(request.rates, request.over, request.weights or (1.0,) * len(request.rates))
     option = options_of(TuneRequest)["rates"].option
     for rate in request.rates:
@@ -194,7 +200,7 @@ def _check_rates(request: TuneRequest, objective: Objective) -> None:
             FieldName("target_ms"), ": not allowed with ", FieldName("rates"),
             ": the value over several rates is a ratio to the default, and no time",
         )  # fmt: skip
-    falling = [term.quantity for term in objective.terms if term.weight < 0]
+    falling = [term.quantity for term in application.objective.terms if term.weight < 0]
     if falling:
         raise InputError(
             FieldName("rates"), f": the objective maximises {', '.join(falling)}, so that it may be 0 or below and has "
@@ -253,7 +259,8 @@ def study_plan(
         time_limit_s=request.time_limit_s,
         drift_every=request.drift_every,
         quick=request.quick,
-        trace=request.trace and application.tracing is not None,
+        trace=request.trace and application.traced,
+        loop=application.loop,
         rivals=_rivals(request.rivals, space),
         limits=dict(request.limits),
         reduce=request.reduce,

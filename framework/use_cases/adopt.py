@@ -215,11 +215,11 @@ def _requests(
     """Send a few requests to the entry; return their number, those that failed, their spans and a problem."""
     rig = backends.kinds[0].open(application, {})
     progress(f"sending requests to {application.workload.target}")
-    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.tracing is not None)
+    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.traced)
     send = sender(rig.load, running, lambda: rig.testbed.usage(running), progress)
     try:
         load = answered(send, plan, backends.clock)
-        spans = len(read_spans(rig.traces, load, running, None)) if application.tracing is not None else None
+        spans = len(read_spans(rig.traces, load, running, None)) if application.traced else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)
     failed = int((~load.ok).sum())

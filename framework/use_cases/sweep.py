@@ -49,6 +49,12 @@ class Sweeps:
                 FieldName("start_rps"), ", ", FieldName("factor"),
                 f": found {start_rps:g}, {factor:g}; allowed: above 0, above 1",
             )  # fmt: skip
+        application = self._backends.application(path)
+        if application.loop == "closed":
+            raise InputError(
+                f"{application.generator} sends requests when replies came, at no rate that could be raised; allowed: "
+                "a sweep with a generator that keeps a rate"
+            )
         request = TuneRequest(
             path,
             optimizer="random",

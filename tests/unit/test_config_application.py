@@ -13,7 +13,7 @@ from framework.config.document import read_document
 from framework.config.knowledge import load_service_types
 from framework.config.space import parameters_of
 from framework.errors import FileError
-from framework.model import Hook, Limits, Service, Term
+from framework.model import ExternalLoad, Hook, Limits, Service, Term
 
 ROOT = Path(__file__).parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"
@@ -95,3 +95,14 @@ def test_content_hash_names_the_content_and_nothing_else(tmp_path: Path) -> None
 def test_no_application_in_a_directory(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         load_application(tmp_path)
+
+
+def test_a_load_generator_of_somebody_else() -> None:
+    """It sends no root spans, so that traces cannot give the latencies, though the application has tracing."""
+    application = load_application(GOOD / "k6")
+    assert application.generator == "k6"
+    assert application.external == ExternalLoad("grafana/k6:0.54.0", "load/load.js", (), "/", 20)
+    assert application.workload.document == {}
+    assert (application.loop, application.traced) == ("open", False)
+    assert application.tracing is not None
+    assert (load_application(GOOD / "small").loop, load_application(GOOD / "small").traced) == ("open", True)

@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 
 from framework.errors import InputError
-from framework.model import Application, Limits, LoadResult, Measurement, Objective, Service, Term, Tracing, Workload
+from framework.model import (
+    Application,
+    Limits,
+    LoadResult,
+    Loop,
+    Measurement,
+    Objective,
+    Service,
+    Term,
+    Tracing,
+    Workload,
+)
 from framework.objective import evaluate
 from tests.runs import run, spans_of_run, stolen
 from tests.span_tables import Row, span_table
@@ -267,3 +278,56 @@ def test_limits_are_the_application_s_own() -> None:
     tolerant = replace(APPLICATION, limits=Limits(missing_spans=0.02))
     load = run(latencies())
     assert measure(load, tolerant, spans=spans_of_run(load, keep=0.99)).invalid == ()
+
+
+@pytest.mark.parametrize(("loop", "valid"), [("open", False), ("paced", False), ("closed", True)])
+def test_a_closed_loop_has_no_rate_that_it_could_miss(loop: Loop, valid: bool) -> None:
+    """A quarter of the requests that the rate asks for; the latencies are all good."""
+    load = replace(run(latencies(1250), rate_rps=50.0), loop=loop, timing="sent")
+    measurement = measure(load, created=0, traced=False)
+    assert (measurement.invalid == ()) == valid
+    assert any("closed loop" in warning for warning in measurement.warnings) == (loop != "open")
+    if not valid:
+        assert "scheduled 1000 requests where 4000 were wanted" in measurement.invalid[0]
+
+
+def test_a_lag_that_is_not_known_is_not_checked_and_not_zero() -> None:
+    load = run(latencies(), lag_ms=3.0)
+    assert any("sent requests late" in reason for reason in measure(load, traced=False).invalid)
+    measurement = measure(replace(load, timing="sent"), traced=False)
+    assert measurement.invalid == ()
+    assert measurement.lag_p99_ms is None
+    assert any("its lag is unknown" in warning for warning in measurement.warnings)
+
+
+def test_of_a_distribution_only_what_it_tells_is_computed() -> None:
+    """Latencies that rise over the window; without their times nothing says so."""
+    rising = np.concatenate([latencies(1000), np.sort(latencies(4000))])
+    load = run(rising)
+    assert any("latency moved within the window" in reason for reason in measure(load, traced=False).invalid)
+    start, _ = load.edges_ns
+    kept = slice(1000, None)
+    took = load.end_ns[kept] - load.due_ns[kept]
+    due = np.full(4000, start, np.int64)
+    told = replace(
+        load, timing="distribution", due_ns=due, sent_ns=due, end_ns=due + took, status=load.status[kept],
+        ok=load.ok[kept], request_class=load.request_class[kept],
+    )  # fmt: skip
+    measurement = measure(told, traced=False)
+    assert measurement.invalid == ()
+    assert measurement.value == pytest.approx(np.sort(rising[1000:])[3799], rel=1e-5)
+    assert (measurement.lag_p99_ms, measurement.warmup_needed_s) == (None, 0.0)
+    assert any("only the distribution of latencies" in warning for warning in measurement.warnings)
+
+
+def test_cpu_time_of_a_generator_that_is_not_known_is_no_share() -> None:
+    load = run(latencies())
+    assert load.usage_before is not None
+    assert load.usage_after is not None
+    before, after = (
+        replace(usage, cpu_s={name: used for name, used in usage.cpu_s.items() if name != "loadgen"})
+        for usage in (load.usage_before, load.usage_after)
+    )
+    measurement = measure(replace(load, cpu_s=None, usage_before=before, usage_after=after))
+    assert "generator" not in measurement.cpu
+    assert measurement.cpu["others"] > measure(load).cpu["others"]

@@ -17,6 +17,7 @@ from framework.testbeds.docker.builds import Build, is_built
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.document import completed_first, is_restarted
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.generators import GENERATOR, external_loads, generator_images
 from framework.testbeds.docker.images import Source, remedy_of, sources_of
 from framework.testbeds.docker.standins import is_labelled, standins
 
@@ -24,13 +25,19 @@ FREE_GIB = 5.0  # for images, snapshots and a few studies
 
 
 def examine(
-    engine: Engine, home: Path, applications: Sequence[Application], admitted: Mapping[str, Admitted], generator: str
+    engine: Engine,
+    home: Path,
+    applications: Sequence[Application],
+    admitted: Mapping[str, Admitted],
+    allowed: Collection[str],
 ) -> list[Finding]:
     """Return one finding per ability, in the order in which a study needs them; then what it does with applications.
 
-    ``admitted``: application's name -> the check of its compose file.  ``generator``: image of the load generator.
+    ``admitted``: application's name -> the check of its compose file.  ``allowed``: the operator's exceptions.
     """
-    images = {generator: Source("", remedy_of(generator, ours=True))}
+    images = {
+        image: Source("", remedy_of(image, ours=image == GENERATOR)) for image in sorted(generator_images(applications))
+    }
     for application in applications:
         images |= sources_of(application, admitted[application.name].document)
     return [
@@ -44,6 +51,7 @@ def examine(
         *own_parameters(applications),
         *left_alone(applications),
         *spans_of(applications),
+        *external_loads(applications, allowed),
     ]
 
 

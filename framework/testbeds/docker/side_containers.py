@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -20,6 +22,8 @@ from framework.model.side_container import Ended, SideContainer
 from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
+
+MOST_BYTES = 2**30  # of a file that is copied out of a container
 
 
 class DockerSideContainers:
@@ -50,15 +54,65 @@ class DockerSideContainers:
             # The output is read while the container runs; a log file of it would only cost writes.
             "log_config": docker.types.LogConfig(type="none"),
         }
-        container = self._engine.create(wanted.image, wanted.command, owner, wanted.labels, wanted.name, host)
+        more: dict[str, Any] = {"entrypoint": [wanted.program]} if wanted.program else {}
+        if wanted.directory:
+            more["working_dir"] = wanted.directory
+        if wanted.environment:
+            more["environment"] = dict(wanted.environment)
+        container = self._engine.create(wanted.image, wanted.command, owner, wanted.labels, wanted.name, host, **more)
         try:
             with _translated(wanted.name):
-                self._connection.client().put_archive(container, "/", _archive(wanted.files))
+                self._connection.client().put_archive(container, "/", _archive(wanted.files, wanted.writable))
                 for network in wanted.also:
                     self._connection.client().connect_container_to_network(container, network)
-            return _Attached(self._connection, container, wanted).run(each)
+            ended = _Attached(self._connection, container, wanted).run(each)
+            for path, target in wanted.outputs.items():
+                self._fetch(wanted.name, container, path, target)
+            return ended
         finally:
             self._engine.remove([container], owner)
+
+    def _fetch(self, name: str, container: str, path: str, target: Path) -> None:
+        """Copy a file out of a container that has ended; one that is not there is left out.
+
+        Raises DeploymentFailed for one beyond ``MOST_BYTES``.
+        """
+        with _translated(name):
+            try:
+                chunks, about = self._connection.client().get_archive(container, path)
+            except docker.errors.NotFound:
+                return
+            try:
+                size = int(about["size"])
+                if size > MOST_BYTES:
+                    raise DeploymentFailed(f"{name} wrote {size} bytes to {path}; at most {MOST_BYTES} are read")
+                with tarfile.open(fileobj=_Chunks(chunks), mode="r|") as archive:
+                    for entry in archive:
+                        content = archive.extractfile(entry)
+                        if content is not None:
+                            with content, target.open("wb") as file:
+                                shutil.copyfileobj(content, file)
+                            return
+            finally:
+                chunks.close()
+
+
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes as a file that is read once from its beginning."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as the next chunk goes; 0 at the end."""
+        self._rest = self._rest or next(self._chunks, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
 
 
 class _Attached:
@@ -116,9 +170,13 @@ class _Attached:
             self._api.kill(self._container)
 
 
-def _archive(files: Mapping[str, bytes]) -> bytes:
+def _archive(files: Mapping[str, bytes], writable: Sequence[str] = ()) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in writable:
+            directory = tarfile.TarInfo(name.lstrip("/"))
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o777
+            archive.addfile(directory)
         for name, data in files.items():
             entry = tarfile.TarInfo(name.lstrip("/"))
             entry.size, entry.mode = len(data), 0o444

@@ -42,6 +42,7 @@ from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import examine
+from framework.testbeds.docker.generators import check_generator, loop_notes
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
@@ -54,7 +55,6 @@ from framework.testbeds.docker.usage import CpuCounters
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
 
 logger = logging.getLogger(__name__)
-GENERATOR = "tailor/loadgen:2"
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
 STOP_S = 30  # for services that hold data to stop gracefully
 
@@ -133,13 +133,17 @@ class DockerTestbed:
         self._compose()
         ensure_agents(application, logger.info)
         check_images(self._engine, application, admitted.document)
-        if self._engine.image(GENERATOR) is None:
-            raise MissingPrerequisite(f"image {GENERATOR} is not on this machine", "run `make images`")
+        check_generator(self._engine, application)
 
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
         left = [f"{name} is left alone: {why}" for name, why in application.unsettable.items()]
-        return [*self._gate.admitted(application).notes, *left, *tracing_notes(application)]
+        return [
+            *self._gate.admitted(application).notes,
+            *left,
+            *tracing_notes(application),
+            *loop_notes(application),
+        ]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
@@ -352,7 +356,7 @@ class DockerTestbed:
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """List this machine's abilities, what is missing and how to get it; also for the images of ``applications``."""
         admitted = {application.name: self._gate.admitted(application) for application in applications}
-        return examine(self._engine, self._home, applications, admitted, GENERATOR)
+        return examine(self._engine, self._home, applications, admitted, self._gate.allowed)
 
     # ------------------------------------------------------------------ inside
 

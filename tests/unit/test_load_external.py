@@ -1,0 +1,379 @@
+"""Load generators of others: how they are called, where they run, and what becomes of results that are damaged."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite, TailorError
+from framework.load.external import ExternalLoadGenerator, script_files, variables
+from framework.load.h2load import H2load
+from framework.load.invocation import Finished, Invocation, Task, Tool
+from framework.load.jmeter import JMeter, samples_of
+from framework.load.k6 import K6
+from framework.load.locust import Locust
+from framework.load.request_rows import MOST_NAMES, OTHER, RequestRows
+from framework.load.runners import Tail
+from framework.load.usage_samples import THREAD, UsageSamples
+from framework.load.vegeta import Vegeta
+from framework.load.wrk2 import Wrk2, spectrum_of
+from framework.model import (
+    Application,
+    Container,
+    Deployment,
+    ExternalLoad,
+    LoadPlan,
+    LoadResult,
+    Objective,
+    Running,
+    Usage,
+    Workload,
+)
+from framework.model.side_container import Ended, SideContainer
+from optimizer.space import Configuration
+
+TOOLS: tuple[Tool, ...] = (H2load(), JMeter(), K6(), Locust(), Vegeta(), Wrk2())
+WORKLOAD = Workload(50, "constant", "http://web:8080", {})
+PLAN = LoadPlan(WORKLOAD, 50, 1.0, 2.0, seed=3)
+APPLICATION = Application(
+    name="shop", directory=Path(), compose={}, services=(), hosts=(), workload=WORKLOAD, tracing=None,
+    objective=Objective(), generator="h2load",
+)  # fmt: skip
+WEB = Container("web", "c1", "web", "image", "sha256:0", "127.0.0.1", 1, "now")
+RUNNING = Running(Deployment("shop", "tailor-s", Configuration({}), {}, {}), "net", {"web": WEB})
+SCRIPT = b"GET /a\nPOST http://other/b\n@body.json\n\nGET  /c\n${__P(tailor.seconds)}"
+
+
+def task(load: ExternalLoad | None = None, *, rate_rps: float = 50.0, text: bytes = SCRIPT) -> Task:
+    plan = replace(PLAN, rate_rps=rate_rps)
+    return Task(plan, load or ExternalLoad(script="load/script.txt", users=4), "http://web:8080", "/s", "/r", text)
+
+
+def words(tool: Tool, **given_to_task: object) -> str:
+    return " ".join(tool.invocation(task(**given_to_task)).command)  # type: ignore[arg-type]
+
+
+def usage_now() -> Usage:
+    return Usage(time.time_ns(), {"web": 1.0}, 1.0, 0.0, None, 2, 0.5)
+
+
+# ---------------------------------------------------------------- how they are called
+
+
+def test_each_is_told_rate_and_time_by_its_own_options() -> None:
+    assert "-rate=50/1s -duration=3s -workers=4 -max-body=0" in words(Vegeta())
+    assert "-rate=12500/1000s" in words(Vegeta(), rate_rps=12.5)
+    assert "--clients=4 --rps=12.5 --duration=8" in words(H2load()), "it drops what is open at its end"
+    assert "-t2 -c4 -d13s -R50 --latency -s /s/script.txt http://web:8080/" in words(Wrk2()), "10 s of calibration"
+    assert "--users 4 --spawn-rate 4 --run-time 8s" in words(Locust())
+    assert "-Jtailor.seconds=8 -Jtailor.users=4 -Jtailor.rate=50" in words(JMeter())
+    module = K6().invocation(task(rate_rps=12.5)).files["tailor-k6.js"].decode()
+    assert "rate: 12500, timeUnit: '1000s', duration: '3000ms'" in module
+    assert "preAllocatedVUs: 4, maxVUs: 4" in module
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_words_of_the_user_come_first(tool: Tool) -> None:
+    load = ExternalLoad(script="script.txt", command=("mine", "--of", "the user"), users=4)
+    invocation = tool.invocation(task(load))
+    assert tuple(invocation.command[:3]) == load.command
+    assert invocation.seconds >= 3.0
+    if invocation.then:
+        assert invocation.then[0] == "mine"
+
+
+def test_targets_of_vegeta_that_are_paths_get_the_address() -> None:
+    targets = Vegeta().invocation(task()).files["tailor-targets.txt"].decode().splitlines()
+    assert targets[:3] == ["GET http://web:8080/a", "POST http://other/b", "@body.json"]
+    assert targets[4] == "GET http://web:8080/c"
+    alone = Vegeta().invocation(task(ExternalLoad(path="/x?y=1"))).files["tailor-targets.txt"]
+    assert alone == b"GET http://web:8080/x?y=1\n"
+
+
+def test_a_plan_of_jmeter_that_does_not_end_in_time_is_refused() -> None:
+    with pytest.raises(InputError, match=r"does not use \$\{__P\(tailor.seconds\)\}"):
+        JMeter().invocation(task(text=b"<jmeterTestPlan/>"))
+
+
+def test_scripts_know_what_is_wanted_from_variables() -> None:
+    assert variables(task(rate_rps=12.5)) == {
+        "TAILOR_TARGET": "http://web:8080", "TAILOR_HOST": "web", "TAILOR_PORT": "8080", "TAILOR_RATE": "12.5",
+        "TAILOR_USERS": "4", "TAILOR_WARMUP_S": "1", "TAILOR_SECONDS": "3", "TAILOR_SEED": "3",
+    }  # fmt: skip
+
+
+def test_a_script_comes_with_its_directory_and_nothing_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "load" / "data").mkdir(parents=True)
+    (tmp_path / "load" / "load.js").write_text("a")
+    (tmp_path / "load" / "data" / "users.csv").write_text("b")
+    (tmp_path / "secret").write_text("c")
+    (tmp_path / "load" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "load" / "node_modules").mkdir()
+    (tmp_path / "load" / "node_modules" / "large").write_text("d")
+    application = replace(APPLICATION, directory=tmp_path, external=ExternalLoad(script="load/load.js"))
+    assert script_files(application) == {"load.js": b"a", "data/users.csv": b"b"}
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "out").symlink_to("/usr")
+    with pytest.raises(InputError, match=r"load\.script: found a directory at /usr"):
+        script_files(replace(application, external=ExternalLoad(script="away/out/load.js")))
+
+
+# ---------------------------------------------------------------- where they run
+
+
+class Containers:
+    """A fake engine whose container leaves the given files."""
+
+    def __init__(self, files: dict[str, bytes], status: int = 0, image: bool = True) -> None:
+        self._files, self._status, self._image = files, status, image
+        self.wanted: list[SideContainer] = []
+
+    def has_image(self, name: str) -> bool:
+        return self._image
+
+    def cores(self) -> int:
+        return 4
+
+    def run(self, wanted: SideContainer, each: Callable[[bytes], None]) -> Ended:
+        self.wanted.append(wanted)
+        each(b"a line")
+        for path, target in wanted.outputs.items():
+            if path.rpartition("/")[2] in self._files:
+                target.write_bytes(self._files[path.rpartition("/")[2]])
+        return Ended(self._status, "it said why\n", late=False)
+
+
+def log_of_h2load(seconds: float = 3.0, rate_rps: float = 50.0) -> bytes:
+    """Lines of requests from now on, which take 1 ms; each tenth of them fails."""
+    started_us = time.time_ns() // 1000
+    lines = []
+    for number in range(int(seconds * rate_rps)):
+        status = 500 if number % 10 == 0 else 200
+        lines.append(f"{started_us + int(number / rate_rps * 1e6)}\t{status}\t1000\n")
+    return "".join(lines).encode()
+
+
+def in_container(containers: Containers, usage: Callable[[], Usage] = usage_now) -> LoadResult:
+    application = replace(APPLICATION, external=ExternalLoad(image="tools:1", users=4))
+    return ExternalLoadGenerator(H2load(), application, containers).run(PLAN, RUNNING, usage, lambda step: None)
+
+
+def test_a_container_joins_the_network_and_its_files_are_read() -> None:
+    containers = Containers({"h2load.tsv": log_of_h2load()})
+    result = in_container(containers)
+    [wanted] = containers.wanted
+    assert (wanted.image, wanted.program, wanted.network, wanted.cpus) == ("tools:1", "h2load", "net", "3")
+    assert wanted.command[0] == "--h1"
+    assert wanted.environment["TAILOR_TARGET"] == "http://web:8080"
+    assert (wanted.labels["tailor.role"], wanted.name) == ("loadgen", "tailor-s-loadgen")
+    assert (result.loop, result.timing, result.closed_loop, result.cpu_s) == ("paced", "sent", True, None)
+    start, end = result.edges_ns
+    inside = (result.due_ns >= start) & (result.due_ns < end)
+    assert inside.sum() == 100
+    assert result.errors == {"status 500": 10}
+    assert result.usage_before is not None
+
+
+def test_what_goes_wrong_in_a_container_is_said() -> None:
+    with pytest.raises(MissingPrerequisite, match="image tools:1 is not here"):
+        in_container(Containers({}, image=False))
+    with pytest.raises(LoadFailed, match=r"(?s)h2load ended with status 3.*it said why"):
+        in_container(Containers({}, status=3))
+    with pytest.raises(LoadFailed, match="cannot be read"):
+        in_container(Containers({}))
+    with pytest.raises(LoadFailed, match="the generator reports no requests"):
+        in_container(Containers({"h2load.tsv": b""}))
+    with pytest.raises(LoadFailed, match=r"end after 1\.\d s, and warm-up and window take 3 s"):
+        in_container(Containers({"h2load.tsv": log_of_h2load(1.2)}))
+    with pytest.raises(LoadFailed, match="line 1: 2 fields"):
+        in_container(Containers({"h2load.tsv": b"1\t2\n"}))
+
+
+def test_a_service_that_ended_is_named_and_not_the_generator() -> None:
+    def ended() -> Usage:
+        raise DeploymentFailed("its container is exited with 137", "db")
+
+    with pytest.raises(DeploymentFailed, match=r"^db: its container"):
+        in_container(Containers({"h2load.tsv": log_of_h2load()}), ended)
+
+
+WRITES_A_LOG = """
+import os, sys, time
+target = sys.argv[-1]
+path = next(word for word in sys.argv if word.startswith("--log-file=")).partition("=")[2]
+start = time.time_ns() // 1000
+with open(path, "w") as log:
+    for number in range(150):
+        log.write(f"{start + number * 20000}\\t200\\t700\\n")
+assert target == "http://127.0.0.1:8080/", target
+assert os.environ["TAILOR_TARGET"] == "http://127.0.0.1:8080"
+assert "SECRET" not in os.environ
+"""
+
+
+def on_this_machine(code: str, monkeypatch: pytest.MonkeyPatch, grace_s: float = 30.0) -> LoadResult:
+    monkeypatch.setenv("SECRET", "1")
+    application = replace(APPLICATION, external=ExternalLoad(command=(sys.executable, "-c", code)))
+    generator = ExternalLoadGenerator(H2load(), application, Containers({}), grace_s=grace_s)
+    return generator.run(PLAN, RUNNING, usage_now, lambda step: None)
+
+
+def test_a_command_of_this_machine_reaches_the_container_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(on_this_machine(WRITES_A_LOG, monkeypatch).due_ns) == 150
+
+
+def test_a_command_that_fails_or_does_not_end_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LoadFailed, match=r"(?s)ended with status 1.*ZeroDivisionError"):
+        on_this_machine("1 / 0", monkeypatch)
+    with pytest.raises(LoadFailed, match="had not ended after"):
+        on_this_machine("import time; time.sleep(600)", monkeypatch, grace_s=-7.5)
+    gone = replace(APPLICATION, external=ExternalLoad(command=("no-such-program-of-tailor",)))
+    with pytest.raises(MissingPrerequisite, match="no-such-program-of-tailor is not on this machine"):
+        ExternalLoadGenerator(H2load(), gone, Containers({})).run(PLAN, RUNNING, usage_now, lambda step: None)
+
+
+@given(st.lists(st.binary(max_size=60)), st.integers(1, 100))
+def test_the_tail_is_the_end_of_the_output(lines: list[bytes], most: int) -> None:
+    tail = Tail(most)
+    for line in lines:
+        tail.line(line)
+    assert tail.kept == b"".join(line + b"\n" for line in lines)[-most:]
+
+
+# ---------------------------------------------------------------- counters at the window's edges
+
+
+def growing(at_ns: int) -> Usage:
+    seconds = at_ns / 1e9
+    return Usage(at_ns, {"web": seconds / 2}, seconds, seconds / 4, seconds / 8, 2, seconds / 16)
+
+
+def samples_at(*times_ns: int) -> UsageSamples:
+    """Return the samples of a thread that read at these times."""
+    left = iter(times_ns)
+    done = threading.Event()
+
+    def read() -> Usage:
+        at_ns = next(left, None)
+        if at_ns is None:
+            done.set()
+            raise TailorError("no more")
+        return growing(at_ns)
+
+    samples = UsageSamples(read, every_s=0)
+    with samples:
+        assert done.wait(10)
+    return samples
+
+
+@given(st.floats(0, 4))
+def test_counters_between_two_readings_are_in_proportion(at_s: float) -> None:
+    at_ns = round(at_s * 1e9)
+    usage = samples_at(0, 10**9, 3 * 10**9, 4 * 10**9).at(at_ns)
+    assert usage is not None
+    assert usage.at_ns == at_ns
+    at_s = at_ns / 1e9
+    assert usage.cpu_s["web"] == pytest.approx(at_s / 2)
+    assert (usage.host_cpu_s, usage.stolen_s, usage.pressure_cpu_s, usage.tailor_cpu_s) == pytest.approx(
+        (at_s, at_s / 4, at_s / 8, at_s / 16)
+    )
+
+
+def test_counters_far_from_any_reading_are_unknown() -> None:
+    samples = samples_at(10**9)
+    assert samples.at(2 * 10**9) == growing(10**9)
+    assert samples.at(9 * 10**9) is None
+    assert samples_at().at(10**9) is None
+
+
+# ---------------------------------------------------------------- results that are damaged
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "content"),
+    [
+        (Vegeta(), "vegeta.csv", b"1,2,3\n"),
+        (Vegeta(), "vegeta.csv", b"1,x,3,4,5,,,,0\n"),
+        (H2load(), "h2load.tsv", b"a\tb\tc\n"),
+        (H2load(), "h2load.tsv", b"-5\t200\t1\n"),
+        (K6(), "k6.json", b'{"type":"Point","metric":"http_req_duration","data":{}}\n{"metric":"http_req_blocked"\n'),
+        (Locust(), "locust.csv", b"1,2\n"),
+        (Locust(), "locust.csv", b"inf,2,GET /,200,\n"),
+        (JMeter(), "jmeter.jtl", b"timeStamp,elapsed\n1,2\n"),
+        (JMeter(), "jmeter.jtl", b"timeStamp,elapsed,label,responseCode,success\n1,2\n"),
+        (JMeter(), "jmeter.jtl", b"<testResults><httpSample"),
+        (JMeter(), "jmeter.jtl", b"<testResults><httpSample t='1'/></testResults>"),
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_damaged_results_are_a_failed_load(tool: Tool, name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LoadFailed):
+        tool.read(task(), Finished(b"", tmp_path, time.time_ns()))
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_missing_results_are_a_failed_load(tool: Tool, tmp_path: Path) -> None:
+    with pytest.raises(LoadFailed):
+        tool.read(task(), Finished(b"", tmp_path, time.time_ns()))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_results_or_a_failed_load(content: bytes) -> None:
+    for tool in TOOLS:
+        with_file = tool.invocation(task())
+        for name in with_file.converted or with_file.outputs:
+            _any(tool, with_file, name, content)
+    with pytest.raises(LoadFailed):
+        spectrum_of(content.decode(errors="replace"))
+
+
+def _any(tool: Tool, invocation: Invocation, name: str, content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / name).write_bytes(content)
+        try:
+            told = tool.read(task(), Finished(b"", Path(directory), time.time_ns()))
+        except LoadFailed:
+            return
+        assert len(told.rows) <= len(content)
+
+
+def test_many_names_become_one() -> None:
+    rows = RequestRows()
+    for number in range(2 * MOST_NAMES):
+        rows.add(10, 20, 200, ok=False, name=f"n{number}", reason=f"r{number}")
+    result = rows.result(10, 0.0, 1.0)
+    assert len(result.classes) == MOST_NAMES + 1
+    assert result.classes[result.request_class[-1]] == OTHER
+    assert sum(result.errors.values()) == 2 * MOST_NAMES
+
+
+def test_samples_inside_others_are_parts_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.jtl"
+    path.write_text(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<testResults version="1.2">\n'
+        '<httpSample t="30" lt="20" ts="1700000000000" s="true" lb="page" rc="200" rm="OK">'
+        '<httpSample t="10" ts="1700000000005" s="true" lb="picture" rc="200"/></httpSample>\n'
+        '<sample t="5" ts="1700000000100" s="false" lb="query" rc="java.sql.SQLException" rm="x"/>\n</testResults>\n'
+    )
+    result = samples_of(path).result(1_700_000_000_000_000_000, 0.0, 1.0)
+    assert result.classes == ("page", "query")
+    assert result.ok.tolist() == [True, False]
+    assert (result.end_ns[0] - result.sent_ns[0]) / 1e6 == 30
+    assert (result.status.tolist(), result.end_ns[1]) == ([200, 0], 0)
+    assert result.errors == {"java.sql.SQLException": 1}
+
+
+@pytest.fixture(autouse=True)
+def _no_threads_are_left() -> Iterator[None]:
+    yield
+    assert THREAD not in [thread.name for thread in threading.enumerate()]
