@@ -78,6 +78,7 @@ def render(
         roots=application.roots,
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
+        every_volume=application.data_source is not None,
     )
 
 

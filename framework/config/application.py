@@ -19,7 +19,18 @@ from framework.config.outcomes import outcome_constraint, quantity
 from framework.config.reading import read_bytes
 from framework.config.workload_file import WorkloadFile, check_references
 from framework.errors import FileError
-from framework.model import Application, Hook, Hooks, Limits, Objective, Service, Term, Tracing, Workload
+from framework.model import (
+    Application,
+    DatasetSource,
+    Hook,
+    Hooks,
+    Limits,
+    Objective,
+    Service,
+    Term,
+    Tracing,
+    Workload,
+)
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
@@ -45,6 +56,8 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     compose = _without(document, read_compose(source, reader), file.leave_out)
     services = compose.document["services"]
     _check_services(document, file, services)
+    dataset = _dataset(document, file, compose.document, root)
+    copied = set(dataset.directories.values()) if dataset is not None else set()
     return Application(
         name=file.name,
         directory=root,
@@ -60,6 +73,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
             tuple(quantity(name) for name in file.also),
         ),
         hooks=_hooks(document, file, services),
+        dataset=dataset,
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
@@ -67,7 +81,9 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         environments=compose.environments,
         unset=tuple(compose.unset),
         compose_directory=None if source.directory == root else source.directory,
-        content_hash=content_hash(root, written_directories(services, root), _elsewhere(source, compose, root)),
+        content_hash=content_hash(
+            root, written_directories(services, root) | copied, _elsewhere(source, compose, root)
+        ),
     )
 
 
@@ -218,6 +234,27 @@ def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any
             raise document.error(key, entry.service, allowed)
         hooks[name] = Hook(entry.service, tuple(entry.command), float(entry.timeout_s))
     return Hooks(**hooks)
+
+
+def _dataset(document: Document, file: ApplicationFile, compose: Mapping[str, Any], root: Path) -> DatasetSource | None:
+    """Return the source of the data that repetitions start from, where the file names one.  Raises FileError."""
+    entry = file.dataset
+    if entry is None:
+        return None
+    declared = compose.get("volumes") or {}
+    named = [(("dataset", "volumes", at), name) for at, name in enumerate(entry.volumes)]
+    for key, name in [*named, *((("dataset", "directories", name), name) for name in entry.directories)]:
+        service, colon, path = name.partition(":")
+        if colon:
+            _known(document, key, service, compose["services"])
+        if not (path.startswith("/") if colon else name in declared):
+            near = did_you_mean(name, declared) or f": {', '.join(declared) or 'none is declared'}"
+            raise document.error(key, name, f"SERVICE:/PATH, or a volume of the compose file{near}")
+    return DatasetSource(
+        entry.source, entry.project or "", tuple(entry.volumes),
+        {name: Path(os.path.normpath(root / path)) for name, path in entry.directories.items()},
+        entry.prepared, float(entry.timeout_s),
+    )  # fmt: skip
 
 
 def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> str:
