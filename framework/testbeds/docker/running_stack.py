@@ -15,9 +15,8 @@ from framework.model import DatasetSource
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.named_volumes import mounted_at, names_of
 
-PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
-VOLUME = "com.docker.compose.volume"
-ONE_OFF, NUMBER = "com.docker.compose.oneoff", "com.docker.compose.container-number"
+PROJECT, VOLUME = "com.docker.compose.project", "com.docker.compose.volume"
+NUMBER = "com.docker.compose.container-number"
 
 
 def copied_data(engine: Engine, source: DatasetSource, document: Mapping[str, Any]) -> dict[str, Copied]:
@@ -54,7 +53,7 @@ def copied_data(engine: Engine, source: DatasetSource, document: Mapping[str, An
 
 def _mounted_by(engine: Engine, project: str) -> dict[tuple[str, str], Copied]:
     """Return (service, path) -> what the containers of a compose project mount there.  Raises DeploymentFailed."""
-    containers = [c for c in engine.containers(f"{PROJECT}={project}") if c.labels.get(ONE_OFF) != "True"]
+    containers = [container for container in engine.containers(f"{PROJECT}={project}") if container.service]
     if not containers:
         raise DeploymentFailed(
             f"no container of the compose project {project} is here; `docker compose ls -a` has them"
@@ -62,7 +61,7 @@ def _mounted_by(engine: Engine, project: str) -> dict[tuple[str, str], Copied]:
     mounted: dict[tuple[str, str], Copied] = {}
     for container in sorted(containers, key=lambda c: int(c.labels.get(NUMBER) or 1)):
         for mount in (engine.inspect(container.id) or {}).get("Mounts") or []:
-            place = container.labels.get(SERVICE, ""), posixpath.normpath(str(mount["Destination"]))
+            place = container.service, posixpath.normpath(str(mount["Destination"]))
             if mount["Type"] == "volume":
                 mounted.setdefault(place, Copied(volume=str(mount["Name"])))
             elif mount["Type"] == "bind":
