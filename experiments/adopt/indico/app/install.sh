@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+indico db prepare
+python /install.py
