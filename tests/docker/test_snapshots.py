@@ -23,12 +23,13 @@ from tests.testbed_documents import TYPES, application, deployment, quiet
 
 pytestmark = pytest.mark.docker
 
-REDIS = ["redis-server", "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-WRITES = f"mkdir -p /srv/state && head -c 1000000 /dev/zero > /srv/state/file; exec {' '.join(REDIS[:-1])} ''"
+REDIS = ["redis-server", "--appendonly", "yes", "--appendfsync", "always", "--protected-mode", "no", "--save", ""]
+SHELL_REDIS = f"{' '.join(REDIS[:-1])} ''"
+WRITES = f"mkdir -p /srv/state && head -c 1000000 /dev/zero > /srv/state/file; exec {SHELL_REDIS}"
 POSTGRES: dict[str, Any] = {
     "image": "postgres:15",
     "environment": {"POSTGRES_PASSWORD": "x"},
-    "healthcheck": {"test": ["CMD", "pg_isready", "-U", "postgres", "-h", "127.0.0.1"], "interval": "1s"},
+    "healthcheck": {"test": ["CMD", "pg_isready", "-U", "postgres", "-h", "127.0.0.1"], "interval": "1s", "retries": 1},
     "volumes": ["rows:/var/lib/postgresql/data"],
 }  # fmt: skip
 
@@ -142,7 +143,7 @@ def test_kept_data_are_found_again_and_made_anew_for_other_files(cases: Any) -> 
 
 
 def test_an_application_that_does_not_start_twice_starts_anew(cases: Any) -> None:
-    once = f"test -e /data/once && exit 1; touch /data/once; exec {' '.join(REDIS[:-1])} ''"
+    once = f"test -e /data/once && exit 1; touch /data/once; exec {SHELL_REDIS}"
     case = cases({"store": store("sh", "-c", once)})
     case.load()
     assert case.kept() == []
@@ -156,7 +157,7 @@ def test_an_application_that_does_not_start_twice_starts_anew(cases: Any) -> Non
 
 
 def test_directories_are_copied_and_stay_as_they_are(cases: Any) -> None:
-    case = cases({"store": store("sh", "-c", "cat /data/given; echo more >> /data/given; exec redis-server")})
+    case = cases({"store": store("sh", "-c", f"echo more >> /data/given; exec {SHELL_REDIS}")})
     directory = case.application.directory / "backup"
     directory.mkdir(parents=True)
     (directory / "given").write_text("yes\n")

@@ -33,7 +33,9 @@ COPY_ATTEMPTS = 3  # of data that somebody writes meanwhile: files may go while 
 class Deployer(Protocol):
     """The part of the testbed that makes data."""
 
-    def deploy_within(self, deployment: Deployment, progress: Progress, timeout_s: float) -> Running: ...
+    def deploy_within(
+        self, deployment: Deployment, progress: Progress, timeout_s: float, *, patient: bool = False
+    ) -> Running: ...
 
     def run_hook(self, running: Running, hook: Hook) -> str: ...
 
@@ -174,7 +176,7 @@ class DatasetLoader:
         deployment = replace(default, fresh="all")
         progress("the first start")
         try:
-            first = self._deployer.deploy_within(deployment, progress, max(source.timeout_s, self._timeout_s))
+            first = self._deployer.deploy_within(deployment, progress, source.timeout_s, patient=True)
         except DeploymentFailed as error:
             if not is_copied(source):
                 raise

@@ -159,8 +159,13 @@ class DockerTestbed:
         """
         return self.deploy_within(deployment, progress, self._ready_timeout_s)
 
-    def deploy_within(self, deployment: Deployment, progress: Progress, timeout_s: float) -> Running:
-        """Deploy like ``deploy``, with the time [s] in which all services have to become ready."""
+    def deploy_within(
+        self, deployment: Deployment, progress: Progress, timeout_s: float, *, patient: bool = False
+    ) -> Running:
+        """Deploy like ``deploy``, with the time [s] in which all services have to become ready.
+
+        ``patient``: health checks may fail until then.
+        """
         phases = Phases()
         want = self._wanted(deployment)
         project, directory = deployment.project, self._directory(deployment)
@@ -176,7 +181,7 @@ class DockerTestbed:
             self._start(project, compose_file(directory))
         with phases.phase("healthy", progress):
             ready = {name: self._ready(deployment, want, name) for name in want.services}
-            readiness = Readiness(self._engine, project, want.finite, want.restarted, want.replicas)
+            readiness = Readiness(self._engine, project, want.finite, want.restarted, want.replicas, patient=patient)
             listed = readiness.wait(ready, timeout_s, progress)
             networks = networks_of(listed, deployment.reached)
             containers = describe_containers(self._engine, listed, want, networks.entry)
