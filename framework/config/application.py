@@ -242,8 +242,9 @@ def _dataset(document: Document, file: ApplicationFile, compose: Mapping[str, An
     if entry is None:
         return None
     declared = compose.get("volumes") or {}
-    named = [(("dataset", "volumes", at), name) for at, name in enumerate(entry.volumes)]
-    for key, name in [*named, *((("dataset", "directories", name), name) for name in entry.directories)]:
+    named: list[tuple[KeyPath, str]] = [(("dataset", "volumes", at), name) for at, name in enumerate(entry.volumes)]
+    named += [(("dataset", "directories", name), name) for name in entry.directories]
+    for key, name in named:
         service, colon, path = name.partition(":")
         if colon:
             _known(document, key, service, compose["services"])

@@ -29,7 +29,9 @@ WRITES = f"mkdir -p /srv/state && head -c 1000000 /dev/zero > /srv/state/file; e
 POSTGRES: dict[str, Any] = {
     "image": "postgres:15",
     "environment": {"POSTGRES_PASSWORD": "x"},
-    "healthcheck": {"test": ["CMD", "pg_isready", "-U", "postgres", "-h", "127.0.0.1"], "interval": "1s", "retries": 1},
+    "healthcheck": {
+        "test": ["CMD", "pg_isready", "-U", "postgres", "-h", "127.0.0.1"], "interval": "1s", "retries": 99,
+    },
     "volumes": ["rows:/var/lib/postgresql/data"],
 }  # fmt: skip
 
@@ -70,7 +72,7 @@ class Case:
         return sorted(str(volume["Name"]) for volume in Engine().volumes(f"tailor.application={self.application.name}")
                       if "tailor.seed" in volume["Labels"])  # fmt: skip
 
-    def left(self) -> list[str]:
+    def left(self) -> list[Any]:
         """Return what is left of the project, but for what is kept."""
         engine, label = Engine(), f"tailor.project={self.project}"
         return [*engine.containers(label), *engine.volumes(label), *engine.networks(label)]

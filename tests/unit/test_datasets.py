@@ -27,6 +27,7 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.layers import directories
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.named_volumes import mounted_at, names_of, with_named_volumes
+from framework.testbeds.docker.readiness import Readiness
 from framework.testbeds.docker.running_stack import copied_data
 from framework.testbeds.docker.settled import answers, wait_until_settled
 from framework.testbeds.docker.volumes import Dataset, DatasetFacts
@@ -317,6 +318,29 @@ def test_directories_of_files_outside_of_volumes() -> None:
 
 
 # ---------------------------------------------------------------------- the end of a first start
+
+
+class Slow(Engine):
+    """An engine with a service whose own health check fails until it has been looked at a few times."""
+
+    def __init__(self) -> None:
+        super().__init__(attempts=1)
+        self.looks = 0
+
+    def containers(self, label: str | None = None) -> list[Listed]:
+        self.looks += 1
+        status = "Up 2 minutes (healthy)" if self.looks > 3 else "Up 2 minutes (unhealthy)"
+        return [Listed("1", "db-1", "running", status, "i", {"com.docker.compose.service": "db"})]
+
+    def logs(self, container: str, lines: int = 20) -> str:
+        return "still installing"
+
+
+def test_a_health_check_may_fail_during_a_first_start() -> None:
+    patient = Readiness(Slow(), "p", frozenset(), patient=True)
+    assert patient.wait({"db": None}, 60.0, quiet).keys() == {"db"}
+    with pytest.raises(DeploymentFailed, match="its own health check fails"):
+        Readiness(Slow(), "p", frozenset()).wait({"db": None}, 60.0, quiet)
 
 
 class Entry(http.server.BaseHTTPRequestHandler):
