@@ -130,6 +130,13 @@ class Check:
         """Return whether a path, with all links followed, is below a directory whose files may be mounted."""
         return any(_below(path, root) for root in self.roots)
 
+    def directory(self, place: str, path: str) -> None:
+        """Refuse a directory that data are to be copied from, unless it is the application's or allowed."""
+        if _kind(path) != "directory":
+            self.refuse(place, "there is no such directory", "put it there, or name another")
+        elif not self._inside(path):
+            self.refuse(place, "outside of the application's directory; where it is allowed, it is copied")
+
     def mount(self, service: str, entry: Any) -> dict[str, Any] | None:
         """Return an entry of ``volumes`` in its long form; None where it is refused."""
         place = f"services.{service}.volumes: {_brief(entry)}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from framework.compose.data_sources import refused_sources
 from framework.compose.interpolation import Variables
 from framework.compose.safety import Admitted, admit
 from framework.errors import InputError
@@ -24,11 +25,12 @@ class Gate:
     variables: tuple[str, ...] = ()
 
     def admitted(self, application: Application) -> Admitted:
-        """Check an application's compose file; the result says what may run and what was refused."""
-        return self._admit(application.compose, application.name, application.base, application.roots, None)
+        """Check an application's compose file and its data; the result says what may run and what was refused."""
+        admitted = self._admit(application.compose, application.name, application.base, application.roots, None)
+        return replace(admitted, refused=(*admitted.refused, *refused_sources(application, self.allowed)))
 
     def application(self, application: Application) -> Admitted:
-        """Check an application's compose file.  Raises InputError where something was refused."""
+        """Check an application's compose file and its data.  Raises InputError where something was refused."""
         return _passed(application.name, self.admitted(application))
 
     def deployment(self, deployment: Deployment, document: Mapping[str, Any], own: Path) -> Admitted:

@@ -83,6 +83,7 @@ def render(
         roots=tuple(dict.fromkeys((*application.roots, *application.agents.values()))),
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
+        every_volume=application.data_source is not None,
     )
 
 

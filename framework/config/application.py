@@ -23,6 +23,7 @@ from framework.errors import FileError
 from framework.model import (
     EXTERNAL_GENERATORS,
     Application,
+    DatasetSource,
     ExternalLoad,
     Hook,
     Hooks,
@@ -61,6 +62,8 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     services = compose.document["services"]
     written = written_directories(services, root)
     _check_services(document, file, services)
+    dataset = _dataset(document, file, compose.document, root)
+    copied = set(dataset.directories.values()) if dataset is not None else set()
     application = Application(
         name=file.name,
         directory=root,
@@ -78,6 +81,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         ),
         hooks=_hooks(document, file, services),
         prepare_requests=_by_requests(file),
+        dataset=dataset,
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
@@ -85,7 +89,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         environments=compose.environments,
         unset=tuple(compose.unset),
         compose_directory=None if source.directory == root else source.directory,
-        content_hash=content_hash(root, written, _elsewhere(source, compose, root)),
+        content_hash=content_hash(root, written | copied, _elsewhere(source, compose, root)),
     )
     return with_tracing(application)
 
@@ -306,6 +310,28 @@ def _by_requests(file: ApplicationFile) -> bool:
     """Return whether repetitions are prepared by the workload's requests, which only Tailor's generator can send."""
     chosen = file.prepare or ("requests" if file.hooks.prepare is None else "hook")
     return chosen == "requests" and file.load.generator == "tailor"
+
+
+def _dataset(document: Document, file: ApplicationFile, compose: Mapping[str, Any], root: Path) -> DatasetSource | None:
+    """Return the source of the data that repetitions start from, where the file names one.  Raises FileError."""
+    entry = file.dataset
+    if entry is None:
+        return None
+    declared = compose.get("volumes") or {}
+    named: list[tuple[KeyPath, str]] = [(("dataset", "volumes", at), name) for at, name in enumerate(entry.volumes)]
+    named += [(("dataset", "directories", name), name) for name in entry.directories]
+    for key, name in named:
+        service, colon, path = name.partition(":")
+        if colon:
+            _known(document, key, service, compose["services"])
+        if not (path.startswith("/") if colon else name in declared):
+            near = did_you_mean(name, declared) or f": {', '.join(declared) or 'none is declared'}"
+            raise document.error(key, name, f"SERVICE:/PATH, or a volume of the compose file{near}")
+    return DatasetSource(
+        entry.source, entry.project or "", tuple(entry.volumes),
+        {name: Path(os.path.normpath(root / path)) for name, path in entry.directories.items()},
+        entry.prepared, float(entry.timeout_s),
+    )  # fmt: skip
 
 
 def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any]) -> str:

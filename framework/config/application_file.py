@@ -202,6 +202,41 @@ class HooksEntry(Strict):
     check_after: HookEntry | None = None
 
 
+class DatasetEntry(Strict):
+    """The data that every repetition starts from, where no ``hooks.seed`` makes them."""
+
+    source: Literal["first-start", "running", "directory", "empty"] = Field(
+        alias="from",
+        description="first-start: volumes as the first healthy start leaves them, kept once and restored for every "
+        "repetition (the default where services have volumes); running: the same start on copies of a running stack's "
+        "volumes; directory: on copies of directories; empty: volumes start empty each time",
+    )
+    project: str | None = Field(
+        None, pattern=r"^[a-z0-9][a-z0-9_-]*$", description="compose project of the running stack, which is only read"
+    )
+    volumes: list[Text] = Field(
+        default_factory=list,
+        description="volumes that are copied from the running stack, by name or as SERVICE:PATH; default: all",
+    )
+    directories: dict[Text, Text] = Field(
+        default_factory=dict,
+        description="volume, by name or as SERVICE:PATH -> directory that is copied; relative paths start here",
+    )
+    prepared: bool = Field(False, description="true: hooks.prepare runs once before the data are kept")
+    timeout_s: Positive = Field(600.0, description="time in which the first start has to become ready")
+
+    @model_validator(mode="after")
+    def _fits(self) -> DatasetEntry:
+        for key, kind in (("project", "running"), ("directories", "directory")):
+            if bool(getattr(self, key)) != (self.source == kind):
+                raise refuse(f"the key {key} with `from: {kind}`, and with no other")
+        if self.volumes and self.source != "running":
+            raise refuse("the key volumes with `from: running` only")
+        if self.prepared and self.source == "empty":
+            raise refuse("the key prepared where data are kept, not with `from: empty`")
+        return self
+
+
 class LimitsEntry(Strict):
     """Overrides of what makes a repetition invalid or a trial infeasible.  Fractions, not percent."""
 
@@ -294,10 +329,21 @@ class ApplicationFile(Strict):
         "requests, until they are answered and their latency settles, at most 15 s; or nothing. Default: the hook "
         "where there is one, else the requests",
     )
+    dataset: DatasetEntry | None = Field(
+        None, description="source of the data that every repetition starts from; default: hooks.seed, else first-start"
+    )
     limits: LimitsEntry = LimitsEntry()
 
     @model_validator(mode="after")
     def _hosts_once(self) -> ApplicationFile:
         if len(set(self.hosts)) != len(self.hosts):
             raise refuse("each host once in hosts")
+        return self
+
+    @model_validator(mode="after")
+    def _data_from_one_source(self) -> ApplicationFile:
+        if self.dataset is not None and self.hooks.seed is not None:
+            raise refuse("either dataset or hooks.seed")
+        if self.dataset is not None and self.dataset.prepared and self.hooks.prepare is None:
+            raise refuse("dataset.prepared where there is hooks.prepare")
         return self

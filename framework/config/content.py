@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,14 @@ def content_hash(directory: Path, data: Collection[Path] = (), elsewhere: Elsewh
         digest.update(json.dumps(elsewhere.document, sort_keys=True, default=str).encode())
         for path in elsewhere.files:
             _add_content(digest, path, os.fsencode(path))
+    return digest.hexdigest()[:16]
+
+
+def files_digest(paths: Iterable[Path]) -> str:
+    """Hash path, length and content of files, in the given order, to 16 hex digits.  Raises FileError."""
+    digest = hashlib.sha256()
+    for path in paths:
+        _add_content(digest, path, os.fsencode(path))
     return digest.hexdigest()[:16]
 
 

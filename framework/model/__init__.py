@@ -8,6 +8,7 @@ Units stand in the names: ``_s`` seconds, ``_ms`` milliseconds, ``_ns`` integer 
 
 from framework.model.application import (
     Application,
+    DatasetSource,
     Hook,
     Hooks,
     ImageFacts,
@@ -84,6 +85,7 @@ __all__ = [
     "Argument",
     "Configuration",
     "Container",
+    "DatasetSource",
     "Deployment",
     "Edit",
     "Estimate",

@@ -108,6 +108,25 @@ EXPORT_DELAY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """The source of the data that every repetition starts from, where no ``seed`` hook makes them.
+
+    ``kind``: "first-start", the volumes as the first healthy start leaves them; "running" and "directory", the same
+    start on a copy of a running stack's volumes, or of directories; "empty", volumes start empty each time.
+    ``project``: compose project of the running stack; ``volumes``: those that are copied from it, all where there are
+    none.  ``directories``: volume -> directory.  A volume is named as in the compose file, or SERVICE:PATH.
+    ``prepared``: the ``prepare`` hook runs before the data are kept.  ``timeout_s``: of the first start.
+    """
+
+    kind: Literal["first-start", "running", "directory", "empty"] = "first-start"
+    project: str = ""
+    volumes: tuple[str, ...] = ()
+    directories: Mapping[str, Path] = field(default_factory=dict)
+    prepared: bool = False
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tracing:
     """The service from which spans are read, its ports and API, and how spans are assigned to services.
 
@@ -229,6 +248,7 @@ class Application:
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     prepare_requests: bool = False  # repetitions are prepared by the workload's own requests, without a hook
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
+    dataset: DatasetSource | None = None  # as the application's file says; see ``data_source``
 
     def environment_of(self, service: str) -> Mapping[str, str]:
         """Return the variables that a service has today: its image's, and those that the compose files set."""
@@ -245,6 +265,13 @@ class Application:
     def traced(self) -> bool:
         """Whether spans can be read whose roots are the load generator's: external generators send none."""
         return self.tracing is not None and self.generator not in EXTERNAL_GENERATORS
+
+    def data_source(self) -> DatasetSource | None:
+        """The source of the data that repetitions start from: the first healthy start, unless the file says another.
+
+        None: the ``seed`` hook makes them.
+        """
+        return None if self.hooks.seed is not None else self.dataset or DatasetSource()
 
     @property
     def peers(self) -> Mapping[str, str]:

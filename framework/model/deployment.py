@@ -61,7 +61,8 @@ class Deployment:
     ``documents``: host -> compose document (plain dictionaries).  ``files``: path below the deployment's directory
     (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``roots``:
     directories whose files the documents may mount, besides ``files``.  ``reached``: services that the load generator
-    calls, the entry first.  ``types``: service -> its type, with the service's own arguments.
+    calls, the entry first.  ``types``: service -> its type, with the service's own arguments.  ``every_volume``: the
+    data that repetitions start from are those of all volumes, also of those without a name.
     """
 
     application: str
@@ -76,6 +77,7 @@ class Deployment:
     roots: tuple[Path, ...] = ()
     reached: tuple[str, ...] = ()
     types: Mapping[str, ServiceType] = field(default_factory=dict)
+    every_volume: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,10 +87,7 @@ class StudyRunner:
         done = False
         try:
             bench.testbed.check(application)
-            if notes := bench.testbed.notes(application):
-                given = NotesGiven(tuple(notes))
-                bench.watch(given)
-                self._store.add_event(study.id, given)
+            said = self._give_notes(bench, study.id, ())
             self._store.set_state(study.id, StudyState.RUNNING)
             self.clean_dead(bench.testbed)
             self._abort_unfinished(study.id)
@@ -98,6 +95,7 @@ class StudyRunner:
             bench.watch(DatasetStepStarted("compiling (the first time)"))
             compile_once()
             self._dataset(bench, study, space)
+            self._give_notes(bench, study.id, said)
             result = work(bench, space)
             self._store.set_state(study.id, StudyState.COMPLETED)
             done = True
@@ -121,6 +119,15 @@ class StudyRunner:
         """Record why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
         with suppress(StoreError, StoreBusy):
             self._store.set_state(study, state, message)
+
+    def _give_notes(self, bench: Bench, study: str, said: Collection[str]) -> Collection[str]:
+        """Record and return the testbed's notes on the application; those ``said`` before are not repeated."""
+        notes = bench.testbed.notes(bench.application)
+        if new := tuple(note for note in notes if note not in said):
+            given = NotesGiven(new)
+            bench.watch(given)
+            self._store.add_event(study, given)
+        return notes
 
     def _dataset(self, bench: Bench, study: Study, space: SearchSpace) -> None:
         trial = Trial(study.id, 0, "default", space.default(), TrialState.RUNNING)

@@ -138,6 +138,9 @@ def _proven(backends: Backends, application: Application, types: Mapping[str, Se
         )
     except InputError:
         space = SearchSpace([])
+    if application.data_source is not None:  # a first start that takes minutes is paid once, and kept for the study
+        first = replace(trying.rendered(space.default()), expectations=())
+        trying.prover.load_dataset(application, first, trying.progress)
     began = time.monotonic()
     running, told = trying.deployed(space.default())
     ready_s = time.monotonic() - began
@@ -202,11 +205,15 @@ class _Trying:
 
     def deployed(self, configuration: Configuration) -> tuple[Running, Mapping[str, Told]]:
         """Deploy, whatever the servers tell afterwards; return it with what they tell."""
-        labels = {"tailor.application": self.application.name}
-        wanted = render(self.application, self.types, configuration, project=self.project, labels=labels)
+        wanted = self.rendered(configuration)
         running = self.prover.deploy(replace(wanted, expectations=()), self.progress)
         self.progress("asking every server for its values")
         return running, self.prover.values(running, wanted.expectations)
+
+    def rendered(self, configuration: Configuration) -> Deployment:
+        """Return the deployment of a configuration."""
+        labels = {"tailor.application": self.application.name}
+        return render(self.application, self.types, configuration, project=self.project, labels=labels)
 
 
 def _requests(

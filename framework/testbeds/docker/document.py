@@ -72,7 +72,7 @@ def wanted(deployment: Deployment, admitted: Admitted) -> Wanted:
         finite=frozenset(name for body in services.values() for name in completed_first(body))
         | frozenset(name for name, body in services.items() if name not in lasting_services and _may_end(body)),
         restarted=frozenset(name for name, body in services.items() if is_restarted(body)),
-        replicas={name: count for name, body in services.items() if (count := _replicas(body)) != 1},
+        replicas={name: count for name, body in services.items() if (count := replicas_of(body)) != 1},
         labels=lasting,
         data=admitted.data,
         files=admitted.files,
@@ -127,7 +127,7 @@ def _may_end(body: Mapping[str, Any]) -> bool:
     return not (is_restarted(body) or body.get("expose") or body.get("healthcheck"))
 
 
-def _replicas(body: Mapping[str, Any]) -> int:
+def replicas_of(body: Mapping[str, Any]) -> int:
     """Return the number of containers of a service; a number that compose would refuse counts as one."""
     wanted = body.get("scale", (body.get("deploy") or {}).get("replicas", 1))
     return int(wanted) if str(wanted).isdigit() else 1

@@ -50,7 +50,8 @@ class Readiness:
     """Readiness of the services of one project.
 
     ``finite``: services that may exit with 0.  ``restarted``: those that the engine starts again where they fail.
-    ``replicas``: service -> number of its containers, where it is not 1.
+    ``replicas``: service -> number of its containers, where it is not 1.  ``patient``: a health check that fails may
+    pass later, as where a first start takes longer than it allows.
     """
 
     def __init__(
@@ -60,12 +61,15 @@ class Readiness:
         finite: frozenset[str],
         restarted: frozenset[str] = frozenset(),
         replicas: Mapping[str, int] = MappingProxyType({}),
+        *,
+        patient: bool = False,
     ) -> None:
         self._engine = engine
         self._project = project
         self._finite = finite
         self._restarted = restarted
         self._replicas = replicas
+        self._patient = patient
 
     def wait(
         self, services: Mapping[str, Probe | None], timeout_s: float, progress: Callable[[str], None]
@@ -135,7 +139,7 @@ class Readiness:
             return False  # the engine starts it again
         if container.state == "exited" or "(healthy)" in container.status:
             return True
-        if "(unhealthy)" in container.status and service.name in self._restarted:
+        if "(unhealthy)" in container.status and (self._patient or service.name in self._restarted):
             service.last = "its own health check fails"
             return False
         if "(unhealthy)" in container.status:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from framework.compose.allow_list import TYPE_LABEL
 from framework.compose.gate import CLOSED, Gate
@@ -38,25 +39,26 @@ from framework.testbeds.docker import probes
 from framework.testbeds.docker.agents import ensure_agents
 from framework.testbeds.docker.cleanup import clean, projects, settle
 from framework.testbeds.docker.compose_command import ComposeCommand
-from framework.testbeds.docker.datasets import Datasets, identity, seed_lock
+from framework.testbeds.docker.dataset_notes import dataset_notes, datasets_of, volume_names
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.examination import examine
+from framework.testbeds.docker.first_start import STOP_S, DatasetLoader
 from framework.testbeds.docker.generators import check_generator, loop_notes
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.machine import describe
+from framework.testbeds.docker.named_volumes import volumes_of, with_named_volumes
 from framework.testbeds.docker.owner import PROJECT, Owner
 from framework.testbeds.docker.read_back import read_back, read_statistics, values_of
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
-from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
+from framework.testbeds.docker.volumes import WorkingVolumes
 
 logger = logging.getLogger(__name__)
 READY_TIMEOUT_S = 90.0  # even PostgreSQL with a large shared memory on two busy cores takes a few seconds only
-STOP_S = 30  # for services that hold data to stop gracefully
 
 
 class Phases:
@@ -108,9 +110,8 @@ class DockerTestbed:
         self._machine = machine or partial(describe, self._engine)
         self._compose_command = compose
         self._volumes = WorkingVolumes(self._engine, overlays)
-        self._datasets = Datasets(self._engine)
+        self._loader = DatasetLoader(self._engine, home, self, ready_timeout_s)
         self._counters = CpuCounters(self._engine)
-        self._loaded: dict[str, Dataset] = {}  # application -> the dataset that each repetition starts from
 
     # ------------------------------------------------------------------ before the first trial
 
@@ -138,56 +139,18 @@ class DockerTestbed:
     def notes(self, application: Application) -> Sequence[str]:
         """Say, in sentences, how a study's deployment differs from the user's own."""
         left = [f"{name} is left alone: {why}" for name, why in application.unsettable.items()]
-        return [
-            *self._gate.admitted(application).notes,
-            *left,
-            *tracing_notes(application),
-            *loop_notes(application),
-        ]
+        admitted, loader = self._gate.admitted(application), self._loader
+        volumes = volume_names(application, self._named(admitted.document))
+        data = dataset_notes(application, volumes, loader.loaded.get(application.name), loader.unusable)
+        return [*admitted.notes, *left, *data, *tracing_notes(application), *loop_notes(application)]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
-        """Make the dataset once and keep it: from copies of the user's data, and by the application's seed hook.
+        """Make the dataset once and keep it: by the application's seed hook, or by its first healthy start.
 
-        Raises TrialFailed.
+        Raises TrialFailed, InputError.
         """
-        name, hook = application.name, application.hooks.seed
-        self._loaded.pop(name, None)
-        want = self._wanted(default)
-        if hook is None and not want.data:
-            return
-        data = identity(application, want, image_ids(self._engine, want), default.project)
-        with seed_lock(self._home, name):
-            kept = self._datasets.find(name, data, want.volumes if hook else want.data)
-            if kept is None and want.data:
-                progress(f"copying {', '.join(map(str, want.data.values()))}")
-                kept = self._datasets.copy_of(name, f"{data}-copied" if hook else data, want, default.project)
-                if hook is not None:
-                    self._loaded[name], kept = kept, None
-            if kept is None and hook is not None:
-                kept = self._seed(name, default, want, data, hook, progress)
-        if kept is not None:
-            self._loaded[name] = kept
-
-    def _seed(self, name: str, default: Deployment, want: Wanted, data: str, hook: Hook, progress: Progress) -> Dataset:
-        """Deploy, run the seed hook and keep the volumes as a dataset.  Raises TrialFailed."""
-        try:
-            running = self.deploy(replace(default, fresh="all"), progress)
-            progress(f"seeding {name}")
-            self.run_hook(running, hook)
-            self._stop(running, want)
-            progress("keeping the data")
-            return self._datasets.keep(name, data, want, default.project)
-        finally:
-            self.clean(default.project)
-
-    def _stop(self, running: Running, want: Wanted) -> None:
-        """End a deployment and leave its data complete: kill services without data, then stop the others gracefully."""
-        owner = Owner.project(running.deployment.project)
-        holders = {service for services in want.holders.values() for service in services}
-        every = [c for first in running.containers.values() for c in first.replicas]
-        self._engine.remove((c.id for c in every if c.service not in holders), owner)
-        holding = [c.id for c in every if c.service in holders]
-        self._engine.stop(holding, STOP_S, owner)
+        self._gate.application(application)
+        self._loader.load(application, default, self._wanted(default), progress)
 
     # ------------------------------------------------------------------ a repetition
 
@@ -198,6 +161,15 @@ class DockerTestbed:
         type's reset.  The result has the seconds of each phase; its deployment's labels say how data were restored.
         Raises DeploymentFailed, ParameterNotApplied, InputError where the document asks for something not allowed.
         """
+        return self.deploy_within(deployment, progress, self._ready_timeout_s)
+
+    def deploy_within(
+        self, deployment: Deployment, progress: Progress, timeout_s: float, *, patient: bool = False
+    ) -> Running:
+        """Deploy like ``deploy``, with the time [s] in which all services have to become ready.
+
+        ``patient``: health checks may fail until then.
+        """
         phases = Phases()
         want = self._wanted(deployment)
         project, directory = deployment.project, self._directory(deployment)
@@ -207,14 +179,14 @@ class DockerTestbed:
         with phases.phase("remove", progress):
             unchanged = self._remove(deployment, want, ids)
         with phases.phase("restore", progress):
-            dataset = self._loaded.get(deployment.application)
+            dataset = self._loader.loaded.get(deployment.application)
             method = self._volumes.reset(project, want, dataset, keep=bool(unchanged))
         with phases.phase("start", progress):
             self._start(project, compose_file(directory))
         with phases.phase("healthy", progress):
             ready = {name: self._ready(deployment, want, name) for name in want.services}
-            readiness = Readiness(self._engine, project, want.finite, want.restarted, want.replicas)
-            listed = readiness.wait(ready, self._ready_timeout_s, progress)
+            readiness = Readiness(self._engine, project, want.finite, want.restarted, want.replicas, patient=patient)
+            listed = readiness.wait(ready, timeout_s, progress)
             networks = networks_of(listed, deployment.reached)
             containers = describe_containers(self._engine, listed, want, networks.entry)
         with phases.phase("reset", progress):
@@ -330,8 +302,9 @@ class DockerTestbed:
                 raise DeploymentFailed("its container is gone", service)
             if listed.state != "running":
                 raise DeploymentFailed(f"its container is {ended(listed)}", service, self._engine.logs(listed.id))
+        restarted = self._wanted(running.deployment).restarted
         for service, container in every:
-            if service in self._wanted(running.deployment).restarted:
+            if service in restarted:
                 about = self._engine.inspect(container.id)
                 if about is not None and about["State"]["StartedAt"] != container.started_at:
                     log = self._engine.logs(container.id)
@@ -342,7 +315,9 @@ class DockerTestbed:
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         """Remove all of ``project``, with ``data`` also its copies of the user's data; returns what was removed."""
         removed = clean(self._engine, project)
-        return removed + [f"volume {name}" for name in self._datasets.remove(copy_for=project)] if data else removed
+        return (
+            removed + [f"volume {name}" for name in self._loader.datasets.remove(copy_for=project)] if data else removed
+        )
 
     def projects(self) -> Collection[str]:
         """Return every project that has something on the engine."""
@@ -350,13 +325,15 @@ class DockerTestbed:
 
     def clean_datasets(self, application: str | None = None) -> Sequence[str]:
         """Remove datasets (of one application, or all) that no deployment uses; returns what was removed."""
-        self._loaded.clear()
-        return self._datasets.remove(application)
+        self._loader.loaded.clear()
+        return self._loader.datasets.remove(application)
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """List this machine's abilities, what is missing and how to get it; also for the images of ``applications``."""
         admitted = {application.name: self._gate.admitted(application) for application in applications}
-        return examine(self._engine, self._home, applications, admitted, self._gate.allowed)
+        documents = {name: partial(self._named, admission.document) for name, admission in admitted.items()}
+        data = datasets_of(self._engine, self._loader.datasets, applications, documents)
+        return [*examine(self._engine, self._home, applications, admitted, self._gate.allowed), *data]
 
     # ------------------------------------------------------------------ inside
 
@@ -366,7 +343,13 @@ class DockerTestbed:
     def _wanted(self, deployment: Deployment) -> Wanted:
         """Return the desired state.  Raises DeploymentFailed, InputError where the document asks for too much."""
         document = one_document(deployment)
-        return wanted(deployment, self._gate.deployment(deployment, document, self._directory(deployment)))
+        admitted = self._gate.deployment(deployment, document, self._directory(deployment))
+        if deployment.every_volume:
+            admitted = replace(admitted, document=self._named(admitted.document))
+        return wanted(deployment, admitted)
+
+    def _named(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return with_named_volumes(document, partial(volumes_of, self._engine))
 
     def _compose(self) -> ComposeCommand:
         if self._compose_command is None:

@@ -38,12 +38,49 @@ done
 """
 
 
+# $1...: keys.  Prints the KiB of the data, and the KiB that are free where they go; 0 where a tool is missing.
+MEASURE = """
+need=0
+for key in "$@"; do kib=$(du -sk "/from/$key" 2>/dev/null); kib=${kib%%[!0-9]*}; need=$((need + ${kib:-0})); done
+free=$(df -Pk "/to/$1" 2>/dev/null | tail -n 1 | { read -r device size used free rest; echo "$free"; })
+echo "$need ${free:-0}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """Facts of a dataset, as measured when it was made; None and empty where they were not.
+
+    ``kib``: size.  ``restored_s``, ``method``: how long one restoration took [s], and how it was done.
+    ``first_start_s``, ``start_s``: from the start of the containers until all were ready [s], the first time and from
+    the kept data.  ``not_kept``: "SERVICE:PATH" of what services wrote outside of their volumes.
+    """
+
+    kib: int | None = None
+    restored_s: float | None = None
+    method: str = ""
+    first_start_s: float | None = None
+    start_s: float | None = None
+    not_kept: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Kept data of an application.  ``snapshots``: volume key -> snapshot volume."""
 
     identity: str
     snapshots: Mapping[str, str]
+    facts: DatasetFacts = DatasetFacts()
+
+    def __str__(self) -> str:
+        count = len(self.snapshots)
+        size = "" if self.facts.kib is None else f"{_size(self.facts.kib)} in "
+        text = f"{size}{count} volume{'s'[: count != 1]}"
+        if self.facts.restored_s is not None:
+            text += f", restored in {self.facts.restored_s:.1f} s ({self.facts.method})"
+        if self.facts.first_start_s is not None and self.facts.start_s is not None:
+            text += f"; ready after {self.facts.start_s:.1f} s instead of {self.facts.first_start_s:.1f} s"
+        return text
 
 
 class WorkingVolumes:
@@ -138,6 +175,29 @@ def copy(
     run_with_any(engine, owner, images, command, volumes, list(sources.values()), labels)
 
 
+def size_of(
+    engine: Engine, owner: Owner, sources: Mapping[str, ReadOnly], targets: Mapping[str, str], images: Sequence[str]
+) -> int:
+    """Return the KiB of data before they are copied.  Raises DeploymentFailed where there is no room for them."""
+    volumes = {name: f"/to/{key}" for key, name in targets.items()}
+    command = ["sh", "-c", MEASURE, "sh", *sources]
+    needed, free = run_with_any(engine, owner, images, command, volumes, list(sources.values())).split()
+    if int(free) and int(needed) > int(free):
+        raise DeploymentFailed(
+            f"the data are {_size(int(needed))}, and {_size(int(free))} are free where the engine keeps volumes; "
+            "make room, or name fewer of them in dataset.volumes"
+        )
+    return int(needed)
+
+
+def _size(kib: int) -> str:
+    """Return an amount with its unit."""
+    for unit, amount in (("GiB", kib / 2**20), ("MiB", kib / 2**10)):
+        if amount >= 1:
+            return f"{amount:.{0 if amount >= 10 else 1}f} {unit}"
+    return f"{kib} KiB"
+
+
 def run_with_any(
     engine: Engine,
     owner: Owner,
@@ -146,12 +206,14 @@ def run_with_any(
     volumes: Mapping[str, str],
     read_only: Sequence[ReadOnly] = (),
     labels: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Run a shell command in the first image that has a shell.  Raises DeploymentFailed when none has, or it fails."""
+) -> str:
+    """Run a shell command in the first image that has a shell; returns its output.
+
+    Raises DeploymentFailed when none has, or it fails.
+    """
     for image in images:
         try:
-            engine.run(image, command, owner, volumes, read_only, labels)
-            return
+            return engine.run(image, command, owner, volumes, read_only, labels)
         except DeploymentFailed as error:
             if not any(text in error.reason for text in ("executable file not found", "no such file or directory")):
                 raise
