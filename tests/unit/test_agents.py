@@ -42,7 +42,7 @@ def test_one_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(200, r"has the SHA-256 [0-9a-f]{64}, not d94e9fc6"), (404, r"(?s)java-2.*jar answers 404.*put http")],
+    [(200, r"has the SHA-256 [0-9a-f]{64}, not d94e9fc6"), (404, r"(?s)javaagent-2.*jar answers 404.*put http")],
 )
 def test_something_else_than_the_agent_is_refused(tmp_path: Path, status: int, text: str) -> None:
     with served(lambda *_: (status, b"an advertisement")) as port, pytest.raises(MissingPrerequisite, match=text):
