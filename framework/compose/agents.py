@@ -7,7 +7,7 @@ alike, so that comparisons hold; absolute numbers are those of the instrumented 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,14 @@ WRAPPER = "tailor"
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How a language's agent is loaded: ``variable`` with the value made of the one that it has today."""
+    """How a language's agent is loaded: ``variable`` with the value made of the one that it has today.
+
+    ``further``: variables of this agent alone.
+    """
 
     variable: str
     value: Callable[[str], str]
+    further: Mapping[str, str] = field(default_factory=dict)
 
 
 def _appended(item: str) -> Callable[[str], str]:
@@ -39,7 +43,8 @@ def _appended(item: str) -> Callable[[str], str]:
 LOADING: Mapping[Agent, Loading] = {
     # https://opentelemetry.io/docs/zero-code/java/agent/ : every JVM of the container reads the variable
     "java": Loading("JAVA_TOOL_OPTIONS", _appended(f"-javaagent:{TARGET}/opentelemetry-javaagent.jar")),
-    "node": Loading("NODE_OPTIONS", _appended(f"--require {_NODE}")),
+    # By default it asks the metadata services of clouds first, and sends no span until they have not answered.
+    "node": Loading("NODE_OPTIONS", _appended(f"--require {_NODE}"), {"OTEL_NODE_RESOURCE_DETECTORS": "env,host"}),
     # Python imports sitecustomize from the first directory of its path that has one.
     "python": Loading("PYTHONPATH", lambda today: f"{TARGET}/{WRAPPER}" + (f":{today}" if today else "")),
 }
@@ -93,7 +98,8 @@ def mount_of(directory: Path) -> dict[str, Any]:
 
 def _variables(tracing: Tracing, service: str, language: Agent, today: Mapping[str, str]) -> dict[str, str]:
     loading = LOADING[language]
-    own = {name: text for name, text in OWN.items() if name not in today or name == "OTEL_TRACES_EXPORTER"}
+    settings = {**OWN, **loading.further}
+    own = {name: text for name, text in settings.items() if name not in today or name == "OTEL_TRACES_EXPORTER"}
     return {
         "OTEL_SERVICE_NAME": today.get("OTEL_SERVICE_NAME", service),
         **own,

@@ -61,13 +61,16 @@ def missing_agents(application: Application) -> Sequence[str]:
     return sorted({directory.name for directory in application.agents.values() if not directory.is_dir()})
 
 
-def fetch(language: Agent, directory: Path, progress: Progress) -> None:
-    """Fetch an agent into a directory that is not there yet.  Raises MissingPrerequisite."""
+def fetch(language: Agent, directory: Path, progress: Progress, fetcher: Callable[[Path], None] | None = None) -> None:
+    """Fetch an agent into a directory that is not there yet.  Raises MissingPrerequisite.
+
+    ``fetcher``: puts its files into a directory; None: the one of the language.
+    """
     progress(f"fetching the OpenTelemetry agent {directory_name(language)} into {directory}")
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
     try:
-        _FETCHERS[language](made)
+        (fetcher or _FETCHERS[language])(made)
         made.chmod(0o755)  # services may run as any user
         made.rename(directory)
     except OSError as error:
@@ -77,15 +80,19 @@ def fetch(language: Agent, directory: Path, progress: Progress) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _java(directory: Path) -> None:
+def fetch_java(directory: Path, registry: str = JAVA) -> None:
+    """Fetch the agent for Java, whose digest is known.  Raises MissingPrerequisite, OSError."""
     version = VERSIONS["java"]
-    url = f"{JAVA}/{version}/opentelemetry-javaagent-{version}.jar"
+    url = f"{registry}/{version}/opentelemetry-javaagent-{version}.jar"
     try:
         reply = httpx.get(url, timeout=FETCH_S, follow_redirects=True)
         reply.raise_for_status()
     except httpx.HTTPError as error:
+        said = (
+            f"{url} answers {error.response.status_code}" if isinstance(error, httpx.HTTPStatusError) else repr(error)
+        )
         raise MissingPrerequisite(
-            f"the agent for java cannot be fetched: {error!r}", f"put {url} at {directory.parent}/java-{version}/"
+            f"the agent for java cannot be fetched: {said}", f"put {url} at {directory.parent}/java-{version}/"
             "opentelemetry-javaagent.jar",
         ) from error  # fmt: skip
     digest = hashlib.sha256(reply.content).hexdigest()
@@ -124,4 +131,4 @@ def _run(language: Agent, command: Sequence[str], remedy: str) -> None:
         raise MissingPrerequisite(f"the agent for {language} cannot be fetched: {said[0][:300]}", remedy)
 
 
-_FETCHERS: Mapping[Agent, Callable[[Path], None]] = {"java": _java, "node": _node, "python": _python}
+_FETCHERS: Mapping[Agent, Callable[[Path], None]] = {"java": fetch_java, "node": _node, "python": _python}
