@@ -266,6 +266,7 @@ class Application:
         """Whether spans can be read whose roots are the load generator's: external generators send none."""
         return self.tracing is not None and self.generator not in EXTERNAL_GENERATORS
 
+    @property
     def data_source(self) -> DatasetSource | None:
         """The source of the data that repetitions start from: the first healthy start, unless the file says another.
 

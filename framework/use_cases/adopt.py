@@ -26,6 +26,7 @@ from framework.controller import read_spans
 from framework.errors import FileError, InputError, LoadFailed, MeasurementInvalid, MissingPrerequisite, TrialFailed
 from framework.model import (
     Application,
+    Deployment,
     LoadPlan,
     Objective,
     Running,

@@ -155,6 +155,7 @@ def test_every_request_is_reported_and_has_its_span(target: Target) -> None:
     assert result.errors == {"status 503": failing, "truncated reply": cut}
     assert (result.sent_ns >= result.due_ns).all()
     assert (result.end_ns >= result.sent_ns).all()
+    assert result.cpu_s is not None
     assert result.cpu_s > 0
     assert result.tick_us is not None
     assert result.tick_us > 0

@@ -257,6 +257,9 @@ class Images:
     def facts(self, image: str) -> ImageFacts | None:
         return ImageFacts(environment={"NODE_OPTIONS": "--enable-source-maps", "PYTHONPATH": "/app"})
 
+    def names(self, image: str, directory: str) -> list[str]:
+        return []
+
     def text(self, image: str, path: str) -> str | None:
         return None
 

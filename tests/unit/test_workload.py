@@ -226,7 +226,7 @@ def test_the_log_in_has_its_own_time_and_its_failure_is_told() -> None:
 
 def window(failed: int, reasons: dict[str, int]) -> Window:
     none = np.empty(0)
-    return Window(2011, failed, none, none, 2011 - failed, failed, 10.0, reasons)
+    return Window(2011, failed, none, 2011, none, 2011 - failed, failed, 10.0, reasons)
 
 
 def test_failed_requests_are_told_by_reason() -> None:
