@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from framework.errors import LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import TAIL_S, Finished, Invocation, Task, Told, number, whole_seconds
+from framework.load.invocation import TAIL_S, Finished, Invocation, Reported, Task, number, whole_seconds
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -37,7 +37,7 @@ class H2load:
             outputs=(LOG,),
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the log."""
         rows = RequestRows()
         path = finished.results / LOG
@@ -55,4 +55,4 @@ class H2load:
                     )  # fmt: skip
         except (OSError, ValueError) as error:
             raise LoadFailed(f"the log of h2load cannot be read: {error}") from error
-        return Told(rows, "sent")
+        return Reported(rows, "sent")

@@ -74,8 +74,8 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a generator told of its requests.
+class Reported:
+    """The requests that a generator reported, and what is known of their times.
 
     ``timing``: as in LoadResult.  ``warmup_s``, ``window_s``: where they are the generator's own and not the plan's.
     """
@@ -96,7 +96,7 @@ class Tool(Protocol):
     def invocation(self, task: Task) -> Invocation:
         """Return how it is run.  Raises InputError for a script that it cannot run at the plan's rate or time."""
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read what it wrote.  Raises LoadFailed where that cannot be understood."""
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from framework.errors import InputError, LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import TAIL_S, Finished, Invocation, Task, Told, number, whole_seconds
+from framework.load.invocation import TAIL_S, Finished, Invocation, Reported, Task, number, whole_seconds
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -65,9 +65,9 @@ class JMeter:
             outputs=(SAMPLES,),
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the samples."""
-        return Told(samples_of(finished.results / SAMPLES), "sent")
+        return Reported(samples_of(finished.results / SAMPLES), "sent")
 
 
 def samples_of(path: Path) -> RequestRows:

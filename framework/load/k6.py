@@ -17,7 +17,7 @@ from typing import Any
 
 from framework.errors import LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import Finished, Invocation, Task, Told, whole_rate
+from framework.load.invocation import Finished, Invocation, Reported, Task, whole_rate
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -66,7 +66,7 @@ class K6:
             outputs=(POINTS,),
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the points."""
         rows = RequestRows()
         waiting: Mapping[str, Any] | None = None  # the duration whose wait for a connection comes next
@@ -84,7 +84,7 @@ class K6:
                     waiting = None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise LoadFailed(f"the points of k6 cannot be read: {type(error).__name__}: {error}") from error
-        return Told(rows, "sent")
+        return Reported(rows, "sent")
 
 
 def _add(rows: RequestRows, duration: Mapping[str, Any], blocked_ms: float) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from framework.errors import LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import TAIL_S, Finished, Invocation, Task, Told, whole_seconds
+from framework.load.invocation import TAIL_S, Finished, Invocation, Reported, Task, whole_seconds
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -77,9 +77,9 @@ class Locust:
             (REQUESTS,),
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the requests."""
-        return Told(_requests(finished.results / REQUESTS), "sent")
+        return Reported(_requests(finished.results / REQUESTS), "sent")
 
 
 def _requests(path: Path) -> RequestRows:

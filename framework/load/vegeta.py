@@ -14,7 +14,7 @@ from pathlib import Path
 
 from framework.errors import LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import Finished, Invocation, Task, Told, number, whole_rate
+from framework.load.invocation import Finished, Invocation, Reported, Task, number, whole_rate
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -51,7 +51,7 @@ class Vegeta:
             converted=(TABLE,),
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the rows that ``vegeta encode`` wrote."""
         requests, seconds = whole_rate(task.plan.rate_rps)
         hits = list(_hits(finished.results / TABLE))
@@ -64,7 +64,7 @@ class Vegeta:
             ok = not error and 200 <= status < 400
             end_ns = sent_ns + latency_ns if status else 0
             rows.add(sent_ns, end_ns, status, ok, reason=error[:200], due_ns=due_ns)
-        return Told(rows, "due")
+        return Reported(rows, "due")
 
 
 def _hits(path: Path) -> Iterator[tuple[int, int, int, int, str]]:

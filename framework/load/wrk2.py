@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from framework.errors import LoadFailed
 from framework.load.external import registered
-from framework.load.invocation import Finished, Invocation, Task, Told, whole_seconds
+from framework.load.invocation import Finished, Invocation, Reported, Task, whole_seconds
 from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
@@ -47,14 +47,14 @@ class Wrk2:
             seconds,
         )  # fmt: skip
 
-    def read(self, task: Task, finished: Finished) -> Told:
+    def read(self, task: Task, finished: Finished) -> Reported:
         """Read the spectrum and the errors from its output."""
         spectrum = spectrum_of(finished.output.decode(errors="replace"))
         warmup_s = _warmup_s(task)
         window_s = _duration_s(task) - warmup_s
         began_ns = finished.ended_ns - round(window_s * 1e9)  # the calibration comes before the window
         rows = _rows(spectrum, round(task.plan.rate_rps) * window_s, began_ns)
-        return Told(rows, "distribution", warmup_s, window_s)
+        return Reported(rows, "distribution", warmup_s, window_s)
 
 
 @dataclass(frozen=True, slots=True)
