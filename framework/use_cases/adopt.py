@@ -104,7 +104,9 @@ def write_page(request: AdoptRequest, proposal: Proposal, proof: Proof | None) -
 
 
 def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
-    """Deploy the application of ``directory`` as it is, and with other values; nothing of it stays.
+    """Deploy the application of ``directory`` as it is, and with other values.
+
+    Nothing of it stays but the data of its first start, which studies begin from.
 
     Raises MissingPrerequisite without an engine, InputError for what a study would refuse, TrialFailed where the
     application does not start as it is.
