@@ -1,4 +1,4 @@
-"""What compose gives a container, as parameters: CPUs, memory, replicas, ulimits and sysctls.
+"""CPUs, memory, replicas, ulimits and sysctls, which compose gives a container, as parameters.
 
 A value takes the place that the user's file has for it; compose refuses two places that differ.
 """

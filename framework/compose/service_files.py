@@ -72,8 +72,11 @@ def configs_of(application: Application, service: str) -> dict[str, str]:
         if isinstance(config.get("content"), str):
             texts[target] = config["content"].replace("$$", "$")
         elif isinstance(config.get("file"), str):
+            path = Path(application.base, config["file"].replace("$$", "$")).resolve()
+            if not any(path.is_relative_to(root.resolve()) for root in application.roots):
+                continue  # a study refuses it
             try:
-                texts[target] = read_text(Path(application.base, config["file"].replace("$$", "$")))
+                texts[target] = read_text(path)
             except FileError:
                 continue
     return texts

@@ -7,6 +7,7 @@ import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from framework.model import Application, Container, Deployment, ImageFacts
 from framework.report.changes import changes
 from framework.testbeds.docker.examination import own_parameters
 from framework.testbeds.docker.read_back import read_back
+from framework.use_cases.catalogue import Catalogue
 from optimizer.space import Configuration, SearchSpace, Value
 
 TYPES = load_service_types()
@@ -134,6 +136,17 @@ def test_a_config_of_the_compose_file_is_changed_too(tmp_path: Path) -> None:
     after = rendered(application, size=9)
     assert after.files == {"files/web/etc-pool.ini": "[pool]\nsize = 9\ncost = 3$\n"}
     assert "configs" not in web(after)
+
+
+def test_a_config_from_elsewhere_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.ini").write_text("[pool]\nsize = 4\n")
+    (tmp_path / "app").mkdir()
+    compose = (
+        "services: {web: {image: 'web:1', configs: [{source: pool, target: /etc/pool.ini}]}}\n"
+        "configs: {pool: {file: ../secret.ini}}\n"
+    )
+    services = "parameters:\n  size: " + numbers(1, 64, 10, "{file: /etc/pool.ini, key: pool.size}")
+    assert load(tmp_path / "app", services, compose).present == {}
 
 
 def test_a_file_is_made_where_that_is_wanted(tmp_path: Path) -> None:
@@ -384,3 +397,21 @@ def test_the_guide_s_example_reaches_every_place(tmp_path: Path) -> None:
     assert entry["command"] == ["serve", "--backlog=256"]
     assert entry["environment"] == {"WEB_WORKERS": "2"}
     assert (entry["cpus"], entry["mem_limit"], entry["scale"]) == ("2", "512m", 2)
+
+
+def test_the_catalogue_lists_an_application_s_parameters(tmp_path: Path) -> None:
+    types = resolved(TYPES, cores=CORES, memory_mib=MEMORY_MIB)
+    catalogue = Catalogue(SimpleNamespace(machine=lambda: None, types_on=lambda machine: types))  # type: ignore[arg-type]
+    [listed] = catalogue.parameters(load(tmp_path, THREADS, MOUNTED))
+    assert listed == {
+        "name": "web.threads",
+        "kind": "integer",
+        "low": 1,
+        "high": 64,
+        "choices": (),
+        "default": 8,
+        "unit": "",
+        "state": "tuned",
+        "from": "/etc/config.yaml: server.http.threads",
+        "reaches": "/etc/config.yaml: server.http.threads",
+    }

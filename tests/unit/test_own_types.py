@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,21 @@ from ruamel.yaml import YAML
 from framework.compose import render
 from framework.compose.completed import completed
 from framework.compose.files import plain_line
+from framework.compose.fitted import fitted
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
-from framework.model import Application, Apply, Deployment, ImageFacts, ParameterDefinition, Probe, ServiceType
+from framework.model import (
+    Application,
+    Apply,
+    Argument,
+    Deployment,
+    Edit,
+    ImageFacts,
+    ParameterDefinition,
+    Probe,
+    ServiceType,
+)
 from optimizer.space import Configuration, Value
 
 TYPES = load_service_types()
@@ -179,6 +191,22 @@ def test_a_type_that_builds_on_another_keeps_its_own_command(tmp_path: Path) -> 
     service = service_of(rendered(load(tmp_path, "valkey", "{image: 'valkey/valkey:8'}"), hz=50))
     assert service["command"] == ["valkey-server", "--hz", "50"]
     assert {p.apply.name for p in TYPES["spring-boot"].parameters if p.apply.kind == "flag"} <= {""}
+
+
+def test_an_argument_stands_in_flags_and_key_paths(tmp_path: Path) -> None:
+    application = load(tmp_path, "traefik", "{image: 'traefik:3', command: [traefik]}")
+    flag = ParameterDefinition(
+        "streams", "integer", 250, Apply("flag", "traefik", "--entryPoints.{entry}.streams={value}"), None, "queue"
+    )
+    edit = Edit("/etc/t.yaml", "", "{value}", create=True, key="points[name={entry}].limit", format="yaml")
+    limit = ParameterDefinition("limit", "integer", 1, Apply("file", edits=(edit,)), None, "queue")
+    arguments = {"entry": Argument("web"), "port": Argument("80")}
+    kind = ServiceType("traefik", "", (flag, limit), None, (), {}, arguments=arguments)
+    service = replace(application.services[0], arguments={"entry": "https"})
+    _, types, _ = fitted(application, {"traefik": kind}, service)
+    streams, limited = types["traefik"].parameters
+    assert streams.apply.template == "--entryPoints.https.streams={value}"
+    assert limited.apply.edits[0].key == "points[name=https].limit"
 
 
 def test_an_absent_value_may_be_an_expression() -> None:
