@@ -166,6 +166,10 @@ class StudyPlan:
         return 2 + bool(self.minimal and self.iterations) + len(self.rivals)
 
 
+ADOPTED = "tailor"
+"""Directory that `tailor init` makes in that of an application, which has the name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """A tuning job: an application, a search space, an optimizer, a budget, and its trials."""
@@ -220,7 +224,10 @@ class Study:
     @property
     def application_name(self) -> str:
         """The application's name: that of its directory, or the one that an external study was given."""
-        return self.plan.application if self.testbed == EXTERNAL else self.directory.name
+        if self.testbed == EXTERNAL:
+            return self.plan.application
+        directory = self.directory.absolute()
+        return (directory.parent if directory.name == ADOPTED else directory).name
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _REMOTE = ("http://", "https://", "git@", "git://", "ssh://", "github.com/", "do
 
 @dataclass
 class Bundle:
-    """What an export needs besides its documents.
+    """The needs of an export besides its documents.
 
     ``base``: the directory that the document's paths came from.  ``roots``: directories whose files may be copied.
     ``copied``: name below the export -> file or directory.  ``brought``: the same of data and of directories that are

@@ -35,6 +35,7 @@ from framework.model import (
     Told,
     Workload,
 )
+from framework.model.study import ADOPTED
 from framework.ports.compose import ComposeSource
 from framework.ports.testbed import Prover
 from framework.preparation import answered, sender
@@ -66,7 +67,7 @@ class AdoptRequest:
     @property
     def target(self) -> Path:
         """The directory of the new files."""
-        return self.output or self.directory / "tailor"
+        return self.output or self.directory / ADOPTED
 
 
 def understand(backends: Backends, request: AdoptRequest) -> Proposal:

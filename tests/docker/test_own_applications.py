@@ -239,12 +239,12 @@ def test_images_that_were_built_are_removed_when_asked_to(own: Own) -> None:
     running = own.deploy(application)
     assert not running.containers["cache"].standin, "it is built on one"
     assert image in DockerBuilds().kept()
-    assert not Engine().remove_image(image, OWNER), "a container uses it"
+    assert not Engine().labelled.remove(image, OWNER), "a container uses it"
     own.testbed.clean(own.projects[0])
-    assert Engine().remove_image(image, OWNER)
+    assert Engine().labelled.remove(image, OWNER)
     assert image not in DockerBuilds().kept()
     with pytest.raises(InputError, match=r"was not made for tailor\.built=true"):
-        Engine().remove_image("redis:7.0", OWNER)
+        Engine().labelled.remove("redis:7.0", OWNER)
     assert Engine().image("redis:7.0") is not None
 
 

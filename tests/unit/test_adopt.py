@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from framework.config.knowledge import load_service_types
 from framework.errors import FieldError, FileError
 from framework.model import Application, ImageFacts, Objective, Service, Told, Workload
 from framework.ports.compose import ComposeSource
+from framework.testing.examples import study
 from optimizer.space import Condition, Configuration, Parameter, SearchSpace
 
 ROOT = Path(__file__).parents[2]
@@ -324,3 +326,8 @@ def test_what_the_server_has_today_is_the_baseline() -> None:
         "b.one": Told(1.0001, "", seen=False),
     }
     assert baseline_of(SPACE, told) == {"a.n": 50}
+
+
+def test_a_study_has_the_name_of_the_application_and_not_of_the_directory_that_init_makes() -> None:
+    for directory, name in (("/home/me/shop/tailor", "shop"), ("/home/me/shop", "shop")):
+        assert replace(study(), plan=replace(study().plan, application=directory)).application_name == name

@@ -79,6 +79,7 @@ class Engine:
 
     def __init__(self, images: Sequence[Mapping[str, Any]]) -> None:
         self._images = {image["Id"]: image for image in images}
+        self.labelled = self
 
     def images(self, label: str) -> list[Mapping[str, Any]]:
         return [{"Id": name, "Labels": image["Config"]["Labels"]} for name, image in self._images.items()]

@@ -121,12 +121,12 @@ class DockerBuilds:
 
     def kept(self) -> Sequence[str]:
         """Return the names of the images that were built here; see the port."""
-        names = {name for image in self._engine.images(str(OWNER)) for name in image.get("RepoTags") or ()}
+        names = {name for image in self._engine.labelled.images(str(OWNER)) for name in image.get("RepoTags") or ()}
         return sorted(name for name in names if name.startswith(BUILT))
 
     def remove(self) -> Sequence[str]:
         """Remove those that no container uses; see the port."""
-        return [name for name in self.kept() if self._engine.remove_image(name, OWNER)]
+        return [name for name in self.kept() if self._engine.labelled.remove(name, OWNER)]
 
 
 def build_missing(

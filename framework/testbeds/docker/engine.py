@@ -22,6 +22,7 @@ import docker.types
 from framework.errors import DeploymentFailed, InputError
 from framework.testbeds.docker.connection import ATTEMPTS, PAUSE_S, Connection, in_parallel
 from framework.testbeds.docker.exec_output import exit_code, frames
+from framework.testbeds.docker.labelled_images import LabelledImages
 from framework.testbeds.docker.listed import Listed, listed
 from framework.testbeds.docker.owner import Owner
 
@@ -47,6 +48,7 @@ class Engine:
     def __init__(self, attempts: int = ATTEMPTS) -> None:
         self._connection = Connection(attempts)
         self._ask = self._connection.ask
+        self.labelled = LabelledImages(self._connection)
         self._miscounting: bool | None = None  # not known yet
 
     # ------------------------------------------------------------------ asking
@@ -109,26 +111,6 @@ class Engine:
         except DeploymentFailed as error:
             return error.reason
         return "" if self.image(name) is not None else "not found in its registry"
-
-    def images(self, label: str) -> list[Mapping[str, Any]]:
-        """List the images with ``label`` ("key" or "key=value")."""
-        return self._ask("list images", lambda api: api.images(filters={"label": label})) or []
-
-    def remove_image(self, name: str, owner: Owner) -> bool:
-        """Remove the image of this name and nothing that it was built on; False: it is in use, or there is none.
-
-        Raises InputError where it is not ``owner``'s.
-        """
-        about = self.image(name)
-        if about is None:
-            return False
-        if not owner.owns((about.get("Config") or {}).get("Labels")):
-            raise _not_owned("image", name, owner)
-        try:
-            self._ask(f"remove image {name}", lambda api: api.remove_image(name, noprune=True) or True)
-        except DeploymentFailed:  # a container uses it
-            return False
-        return True
 
     # ------------------------------------------------------------------ containers
 

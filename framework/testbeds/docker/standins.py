@@ -27,7 +27,7 @@ def standins(engine: Engine, images: Iterable[Mapping[str, Any]]) -> Collection[
     if not candidates:
         return frozenset()
     others: dict[str, list[str]] = {}
-    for image in engine.images(f"{STANDIN}=true"):
+    for image in engine.labelled.images(f"{STANDIN}=true"):
         recipe = (image.get("Labels") or {}).get(RECIPE, "")
         others.setdefault(recipe, []).append(image["Id"])
     return frozenset(
