@@ -8,7 +8,7 @@ from pathlib import Path
 from framework.bench import Backends, Bench, Watch
 from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, Interrupted
-from framework.model import Sweep, TuneRequest
+from framework.model import Application, Sweep, TuneRequest
 from framework.model.events import SweepFinished
 from framework.report.plots import sweep_plot
 from framework.study.runner import StudyRunner
@@ -49,12 +49,7 @@ class Sweeps:
                 FieldName("start_rps"), ", ", FieldName("factor"),
                 f": found {start_rps:g}, {factor:g}; allowed: above 0, above 1",
             )  # fmt: skip
-        application = self._backends.application(path)
-        if application.loop == "closed":
-            raise InputError(
-                f"{application.generator} sends requests when replies came, at no rate that could be raised; allowed: "
-                "a sweep with a generator that keeps a rate"
-            )
+        _check_rate_is_kept(self._backends.application(path))
         request = TuneRequest(
             path,
             optimizer="random",
@@ -93,3 +88,11 @@ class Sweeps:
         """Draw a sweep; by default below TAILOR_HOME.  Raises InputError when that cannot be written."""
         path = path or self._backends.home / "reports" / f"sweep-{sweep.application}.svg"
         return write_text(path, sweep_plot(sweep))
+
+
+def _check_rate_is_kept(application: Application) -> None:
+    if application.loop == "closed":
+        raise InputError(
+            f"{application.generator} sends requests when replies came, at no rate that could be raised; allowed: "
+            "a sweep with a generator that keeps a rate"
+        )
