@@ -43,7 +43,7 @@ def _appended(item: str) -> Callable[[str], str]:
 LOADING: Mapping[Agent, Loading] = {
     # https://opentelemetry.io/docs/zero-code/java/agent/ : every JVM of the container reads the variable
     "java": Loading("JAVA_TOOL_OPTIONS", _appended(f"-javaagent:{TARGET}/opentelemetry-javaagent.jar")),
-    # By default it asks the metadata services of clouds first, and sends no span until they have not answered.
+    # By default it asks the metadata services of clouds, too.
     "node": Loading("NODE_OPTIONS", _appended(f"--require {_NODE}"), {"OTEL_NODE_RESOURCE_DETECTORS": "env,host"}),
     # Python imports sitecustomize from the first directory of its path that has one.
     "python": Loading("PYTHONPATH", lambda today: f"{TARGET}/{WRAPPER}" + (f":{today}" if today else "")),
