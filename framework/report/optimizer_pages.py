@@ -11,6 +11,7 @@ from pathlib import Path
 from optimizer.base import Optimizer, Option
 from optimizer.registry import load_all
 
+COMPARISON = "comparison.md"  # in the same directory, written by hand
 DIRECTORY = Path(__file__).resolve().parents[2] / "docs" / "reference" / "optimizers"
 
 CAPABILITIES = {
@@ -65,7 +66,8 @@ def pages() -> dict[str, str]:
     """Return file name -> text, for the built-in optimizers and those of other packages."""
     kinds = load_all().working
     listed = [f"| [{name}]({name}.md) | {kind.summary} | {kind.suits} |" for name, kind in kinds.items()]
-    index = ["# Optimizers", "", "| name | what | when |", "|---|---|---|", *listed]
+    shown = "On which problems `tailor` was shown to be better than others, and where not: [comparison](comparison.md)."
+    index = ["# Optimizers", "", shown, "", "| name | what | when |", "|---|---|---|", *listed]
     return {f"{name}.md": page(kind) for name, kind in kinds.items()} | {"README.md": "\n".join(index) + "\n"}
 
 
