@@ -82,7 +82,7 @@ def rounds_of(space: SearchSpace) -> list[Configuration]:
     while left:
         values: dict[str, Value] = {}
         for parameter in left:
-            wider = {**values, **_met(space, parameter), parameter.name: other_value(parameter)}
+            wider = {**values, **conditions_met(space, parameter), parameter.name: other_value(parameter)}
             if space.canonical({**default, **wider}).items() >= wider.items():
                 values = wider
         if not values:
@@ -92,7 +92,7 @@ def rounds_of(space: SearchSpace) -> list[Configuration]:
     return rounds
 
 
-def _met(space: SearchSpace, parameter: Parameter) -> dict[str, Value]:
+def conditions_met(space: SearchSpace, parameter: Parameter) -> dict[str, Value]:
     """Return the values that make a parameter active where the defaults do not."""
     met: dict[str, Value] = {}
     while parameter.condition is not None:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from framework.adopt.grades import Knob, Proof, baseline_of, graded, others_of
+from framework.adopt.grades import Proof, baseline_of
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
 from framework.adopt.requests import requests_of
+from framework.adopt.tries import tried
 from framework.bench import Backends
 from framework.compose import render
 from framework.compose.completed import facts_of, with_built_images
@@ -149,7 +150,15 @@ def _proven(backends: Backends, application: Application, types: Mapping[str, Se
     running, told = trying.deployed(space.default())
     ready_s = time.monotonic() - began
     requests, failed, spans, problem = _requests(backends, application, running, trying.progress)
-    return Proof(tuple(_tried(trying, space)), baseline_of(space, told), requests, failed, problem, spans, ready_s)
+    return Proof(
+        tuple(tried(lambda other: trying.deployed(other)[1], space, trying.progress)),
+        baseline_of(space, told),
+        requests,
+        failed,
+        problem,
+        spans,
+        ready_s,
+    )
 
 
 def _described(backends: Backends, request: AdoptRequest) -> Application:
@@ -236,41 +245,3 @@ def _requests(
     failed = int((~load.ok).sum())
     reasons = "; ".join(f"{count} x {reason}" for reason, count in load.errors.items())
     return len(load.ok), failed, spans, reasons
-
-
-def _tried(trying: _Trying, space: SearchSpace) -> list[Knob]:
-    """Try another value of every parameter: all at once; service by service where that does not start; then singly."""
-    default = space.default()
-    names = [parameter.name for parameter in space.tuned]
-    groups = [names] if names else []
-    knobs: dict[str, Knob] = {}
-    while groups:
-        group = groups.pop(0)
-        other = space.canonical({**default, **{name: others_of(space)[name] for name in group}})
-        changed = {name: other[name] for name in group}
-        trying.progress(f"trying other values of {', '.join(group) if len(group) < 3 else f'{len(group)} parameters'}")
-        try:
-            if not space.is_feasible(other):
-                raise InputError("these values break a constraint of the application")
-            _, told = trying.deployed(other)
-        except (TrialFailed, InputError) as error:
-            if len(group) == 1:
-                knobs[group[0]] = Knob(group[0], default[group[0]], changed[group[0]], "refused", _first_line(error))
-            else:
-                groups = [*_parts(group), *groups]
-            continue
-        for knob in graded(default, Configuration(changed), told):
-            knobs[knob.name] = knob
-    return [knobs[name] for name in names]
-
-
-def _parts(names: Sequence[str]) -> list[list[str]]:
-    """Split parameters by service, or those of one service one by one."""
-    services: dict[str, list[str]] = {}
-    for name in names:
-        services.setdefault(name.rpartition(".")[0], []).append(name)
-    return [list(group) for group in services.values()] if len(services) > 1 else [[name] for name in names]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:200]

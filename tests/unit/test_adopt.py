@@ -14,10 +14,11 @@ from framework.adopt.grades import baseline_of, graded, other_value, others_of, 
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
 from framework.adopt.recognition import image_path, recognise
 from framework.adopt.requests import SOURCES, requests_of
+from framework.adopt.tries import tried
 from framework.config.application import load_application
 from framework.config.compose_files import read_compose
 from framework.config.knowledge import load_service_types
-from framework.errors import FieldError, FileError
+from framework.errors import FieldError, FileError, TrialFailed
 from framework.model import Application, ImageFacts, Objective, Service, Told, Workload
 from framework.ports.compose import ComposeSource
 from framework.testing.examples import study
@@ -301,6 +302,29 @@ def test_values_that_have_no_meaning_beside_others_are_tried_in_a_further_round(
     assert {name for other in rounds for name in space if other[name] != default[name]} == set(space)
     assert len(rounds) <= 3
     assert rounds_of(SPACE) == [others_of(SPACE)]
+
+
+def test_values_are_tried_together_and_singly_only_where_they_do_not_start() -> None:
+    space = SearchSpace([
+        Parameter("j.gc", "categorical", "G1", choices=("G1", "Serial")),
+        Parameter("j.pause", "integer", 200, low=10, high=1000, condition=Condition("j.gc", ("G1",))),
+        Parameter("k.bad", "integer", 8, low=1, high=64),
+        Parameter("k.good", "integer", 8, low=1, high=64),
+    ])  # fmt: skip
+    deployed: list[Configuration] = []
+
+    def deploy(other: Configuration) -> dict[str, Told]:
+        deployed.append(other)
+        if other["k.bad"] != 8:
+            raise TrialFailed("k does not start\nits log")
+        return {name: Told(value, "", seen=True) for name, value in other.items()}
+
+    knobs = {knob.name: knob for knob in tried(deploy, space, lambda text: None)}
+    grades = {name: knob.grade for name, knob in knobs.items()}
+    assert grades == {"j.gc": "proven", "j.pause": "proven", "k.bad": "refused", "k.good": "proven"}
+    assert knobs["k.bad"].reason == "k does not start"
+    assert len(deployed) == 6, "all; j; k; k.bad; k.good; then what gc leaves no meaning"
+    assert deployed[-1] == {**space.default(), "j.pause": deployed[-1]["j.pause"]}
 
 
 def test_grades() -> None:
