@@ -12,13 +12,7 @@ from framework.adopt.roles import Part
 
 MANY = 10  # services, below which one host is proposed
 HOSTS = ("frontend", "logic", "backend", "monitoring")
-WEB_SERVERS = frozenset({"nginx", "openresty", "httpd", "haproxy", "envoy", "traefik"})
-STORES = frozenset(
-    {
-        "postgresql", "pgbouncer", "mysql", "mariadb", "mongodb", "redis", "valkey", "memcached", "kafka", "rabbitmq",
-        "elasticsearch", "opensearch",
-    }
-)  # fmt: skip
+OF_TIERS = {"web server": "frontend", "program": "logic", "store": "backend"}
 
 
 def proposed_hosts(parts: Mapping[str, Part], types: Mapping[str, Recognised]) -> dict[str, str]:
@@ -32,5 +26,4 @@ def proposed_hosts(parts: Mapping[str, Part], types: Mapping[str, Recognised]) -
 def _host(part: Part, match: Recognised | None) -> str:
     if part.role == "tracing":
         return "monitoring"
-    kind = match.type if match is not None else ""
-    return "frontend" if kind in WEB_SERVERS else "backend" if kind in STORES else "logic"
+    return OF_TIERS[match.tier if match is not None else "program"]

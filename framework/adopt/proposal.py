@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from framework.adopt.grades import Proof
-from framework.adopt.hosts import HOSTS, STORES, proposed_hosts
+from framework.adopt.hosts import HOSTS, proposed_hosts
 from framework.adopt.recognition import Recognised, recognise
 from framework.adopt.requests import Request
 from framework.adopt.roles import BEHIND_PROFILE, Entry, Part, entry_of, parts_of, tracing_of
@@ -72,7 +72,7 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
         for name, part in parts.items()
         if part.role == "service" and (match := recognise(application, name, types)) is not None
     }
-    databases = frozenset(name for name, match in recognised.items() if match.type in _NO_ENTRIES)
+    databases = frozenset(name for name, match in recognised.items() if not match.speaks_http)
     entry = entry_of(application, parts, databases)
     tracing = tracing_of(application, parts)
     made = tuple(requests) or (Request("front-page", "GET", "/"),)
@@ -80,9 +80,6 @@ def propose(application: Application, types: Mapping[str, ServiceType], requests
     doubts = _doubts(parts, recognised, entry, stand_in=not requests)
     doubts += filter(None, [about_spans(spans, agents_offered(parts, recognised))])
     return Proposal(application, parts, recognised, entry, tracing, spans, made, not requests, tuple(doubts))
-
-
-_NO_ENTRIES = (STORES - {"elasticsearch", "opensearch"}) | {"celery"}  # types that speak no HTTP
 
 
 def _doubts(

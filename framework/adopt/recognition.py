@@ -18,11 +18,13 @@ _SEPARATORS = re.compile(r"[\s;&|()'\"=]+")
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """The type of a service.  ``reason``: the sign that it was recognised by."""
+    """The type of a service.  ``reason``: its sign.  ``tier``, ``speaks_http``: of the type."""
 
     type: str
     certainty: Certainty
     reason: str
+    tier: str = "program"
+    speaks_http: bool = True
 
 
 def recognise(application: Application, service: str, types: Mapping[str, ServiceType]) -> Recognised | None:
@@ -34,7 +36,7 @@ def recognise(application: Application, service: str, types: Mapping[str, Servic
     facts = application.images.get(service)
     environment = application.environments.get(service, {})
     candidates = [
-        Recognised(name, certainty, reason)
+        Recognised(name, certainty, reason, kind.tier, kind.speaks_http)
         for name, kind in types.items()
         for certainty, reason in _signs_of(kind.signs, entry, environment, facts)
     ]

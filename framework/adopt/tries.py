@@ -19,12 +19,12 @@ def tried(deploy: Deploy, space: SearchSpace, progress: Callable[[str], None]) -
     knobs = {p.name: Knob(p.name, default[p.name], None, "not tried", "it has no other value") for p in space.tuned}
     for wanted in rounds_of(space):
         names = [name for name, knob in knobs.items() if knob.grade == "not tried" and wanted[name] != default[name]]
-        for knob in _tried_together(deploy, space, wanted, names, progress):
+        for knob in _knobs_of(deploy, space, wanted, names, progress):
             knobs[knob.name] = knob
     return list(knobs.values())
 
 
-def _tried_together(
+def _knobs_of(
     deploy: Deploy, space: SearchSpace, wanted: Configuration, names: Sequence[str], progress: Callable[[str], None]
 ) -> Iterator[Knob]:
     """Try the values of these parameters: at once; service by service where that does not start; then singly."""

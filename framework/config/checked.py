@@ -115,6 +115,9 @@ def _first(document: Document, error: ValidationError) -> FileError:
     for item in error.errors(include_url=False):
         place, found, allowed = _complaint(document, dict(item))
         complaints.setdefault(place, (found, []))[1].append(allowed)
+    for place in [*complaints]:  # of a value that may be of several kinds, the kind is meant whose parts were looked at
+        if any(other[: len(place)] == place for other in complaints if len(other) > len(place)):
+            del complaints[place]
     place = min(complaints, key=lambda key: (document.error(key, "", "").key == "", _line(document, key)))
     found, reasons = complaints[place]
     text = " or ".join(dict.fromkeys(reasons))

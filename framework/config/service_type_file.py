@@ -218,6 +218,10 @@ class ServiceTypeFile(Strict):
         None, description="the type whose parameters, arguments and statistics it has too, as spring-boot has jvm's"
     )
     signs: SignsEntry = Field(SignsEntry(), description="by what `tailor init` recognises a service of this type")
+    tier: Literal["web server", "program", "store"] = Field(
+        "program", description="where `tailor init` puts it among the hosts of a large application"
+    )
+    speaks_http: bool = Field(True, description="false: clients cannot call it by HTTP, so that it is never the entry")
     measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
     command: list[Text] = Field(
         default_factory=list,
@@ -279,6 +283,8 @@ class ServiceTypeFile(Strict):
             reset=tuple(entry.step() for entry in self.reset),
             statistics={name: entry.probe() for name, entry in self.statistics.items()},
             measured=self.measured,
+            tier=self.tier,
+            speaks_http=self.speaks_http,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
             signs=self.signs.signs(),
             command=tuple(self.command),

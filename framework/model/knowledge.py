@@ -171,6 +171,8 @@ class ServiceType:
     reset: tuple[tuple[str, ...], ...]  # commands, or ("tcp", port, text), that empty a cache in place
     statistics: Mapping[str, Probe]
     measured: bool = True
+    tier: Literal["web server", "program", "store"] = "program"  # of an application, for a proposal of its hosts
+    speaks_http: bool = True
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     signs: Signs = Signs()
     builds_on: str = ""  # the type whose parameters and arguments it has too

@@ -118,14 +118,15 @@ class Process:
         self._pid = pid
 
     def inspect(self, container: str) -> Mapping[str, Any]:
-        return {"State": {"Pid": self._pid}}
+        return {"State": {"Pid": self._pid, "Running": True}}
 
 
 def test_a_listener_is_seen_in_the_kernels_tables() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        assert probes.listens(Process(os.getpid()), "c")  # type: ignore[arg-type]
+        # The container's id is part of the name of its control group, and "/" of every such name.
+        assert probes.listens(Process(os.getpid()), "/")  # type: ignore[arg-type]
 
 
 TABLE = "  sl  local_address rem_address   st tx_queue\n   0: {} 00000000:0000 {} 00000000:00000000 00:00000000\n"
@@ -142,6 +143,7 @@ TABLE = "  sl  local_address rem_address   st tx_queue\n   0: {} 00000000:0000 {
 )
 def test_the_engines_name_server_is_no_listener(tmp_path: Path, rows: list[tuple[str, str]], listens: bool) -> None:
     (tmp_path / "7" / "net").mkdir(parents=True)
+    (tmp_path / "7" / "cgroup").write_text("0::/docker/c\n")
     for address, state in rows:
         (tmp_path / "7" / "net" / "tcp").write_text(TABLE.format(address, state))
     assert probes.listens(Process(7), "c", tmp_path) is listens  # type: ignore[arg-type]

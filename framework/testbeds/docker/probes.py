@@ -143,6 +143,8 @@ def _listens(engine: Engine, container: str, proc: Path = PROC) -> str:
         ]
     except OSError:
         return LISTENS
+    if not tables:
+        return LISTENS
     sockets = [line.split() for table in tables for line in table.splitlines()[1:]]
     if any(row[3] == _LISTEN and not row[1].startswith(_NAME_SERVER) for row in sockets if len(row) > 3):
         return LISTENS
