@@ -142,7 +142,7 @@ class DockerTestbed:
         admitted, loader = self._gate.admitted(application), self._loader
         volumes = volume_names(application, self._named(admitted.document))
         data = dataset_notes(application, volumes, loader.loaded.get(application.name), loader.unusable)
-        return [*admitted.notes, *left, *data, *tracing_notes(application), *loop_notes(application)]
+        return [*admitted.notes, *left, *tracing_notes(application), *loop_notes(application), *data]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once and keep it: by the application's seed hook, or by its first healthy start.
