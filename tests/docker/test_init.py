@@ -20,7 +20,13 @@ from framework.use_cases.adopt import project_of
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).resolve().parents[2]
-TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
+# A shell's background process ignores SIGINT, and what it starts does too.
+TAILOR = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from framework.cli.main import main; main()",
+]
 COMPOSE = """\
 services:
   web: {image: 'nginx:1.22', ports: ['80'], depends_on: [cache]}

@@ -211,7 +211,7 @@ class Live:
         return (
             about["State"],
             about["RestartCount"],
-            about["Mounts"],
+            sorted(about["Mounts"], key=lambda mount: str(mount["Destination"])),  # the engine gives them in any order
             about["NetworkSettings"]["Networks"],
             volumes,
             files,
