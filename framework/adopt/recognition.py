@@ -44,6 +44,9 @@ def recognise(application: Application, service: str, types: Mapping[str, Servic
     return candidates[0] if candidates else None
 
 
+_VERSION_AT_END = re.compile(r"-?[0-9]+(\.[0-9]+)*\Z")
+
+
 def _signs_of(
     signs: Signs, entry: Mapping[str, Any], environment: Mapping[str, str], facts: ImageFacts | None
 ) -> Iterator[tuple[Certainty, str]]:
@@ -94,7 +97,7 @@ def listening(entry: Mapping[str, Any]) -> set[int]:
 
 
 def _programs(entry: Mapping[str, Any], facts: ImageFacts | None) -> Iterator[str]:
-    """Yield the base names of the words of command, entry point and health check."""
+    """Yield the base names of the words of command, entry point and health check; also without a version at the end."""
     given = [words_of(entry.get("command")), words_of(entry.get("entrypoint"))]
     if facts is not None:
         given[0] = given[0] if given[0] is not None else list(facts.command)
@@ -105,7 +108,9 @@ def _programs(entry: Mapping[str, Any], facts: ImageFacts | None) -> Iterator[st
         for word in words or ():
             for piece in _SEPARATORS.split(word):
                 if piece:
-                    yield posixpath.basename(piece)
+                    program = posixpath.basename(piece)
+                    yield program
+                    yield _VERSION_AT_END.sub("", program)  # Debian's php-fpm8.2
 
 
 def _depth(types: Mapping[str, ServiceType], name: str) -> int:

@@ -80,6 +80,14 @@ def test_what_an_image_says_counts(tmp_path: Path) -> None:
     assert (guess.type, guess.certainty) == ("redis", "a guess")
 
 
+def test_a_program_may_have_a_version_at_its_end(tmp_path: Path) -> None:
+    facts = ImageFacts(command=("/usr/sbin/php-fpm8.2", "--nodaemonize"))
+    application = described(tmp_path, "services: {php: {image: me/php}}\n", {"php": facts})
+    match = recognise(application, "php", load_service_types())
+    assert match is not None
+    assert (match.type, match.certainty) == ("php-fpm", "certain")
+
+
 @pytest.mark.parametrize(
     ("image", "path"),
     [
