@@ -2,79 +2,38 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from framework.compose import render
 from framework.compose.completed import completed
 from framework.config.application import load_application
-from framework.config.knowledge import load_service_types, resolved
-from framework.config.space import search_space
-from framework.errors import FileError, InputError, ParameterNotApplied, UnknownName
-from framework.model import Application, Container, Deployment, ImageFacts
+from framework.config.knowledge import resolved
+from framework.errors import FileError, InputError, UnknownName
+from framework.model import ImageFacts
 from framework.report.changes import changes
 from framework.testbeds.docker.examination import own_parameters
-from framework.testbeds.docker.read_back import read_back
 from framework.use_cases.catalogue import Catalogue
-from optimizer.space import Configuration, SearchSpace, Value
-
-TYPES = load_service_types()
-CORES, MEMORY_MIB = 4, 4096
-WORKLOAD = "kind: workload\nversion: 1\ntimeout_ms: 1000\nrequests: [{name: root, weight: 1, path: /}]\n"
-APPLICATION = """\
-kind: application
-version: 1
-name: own
-services:
-{services}
-workload: {{file: workload.yaml, rate_rps: 5, target: "http://web:80"}}
-"""
-CONFIG = "# of the team\nserver:\n  http: {threads: 8}  # of the pool\n  timeout: 250ms\n"
-
-
-def numbers(low: int, high: object, default: object, apply: str = "", more: str = "") -> str:
-    applied = f", apply: {apply}" if apply else ""
-    return f"{{kind: integer, low: {low}, high: {high}, default: {default}{more}{applied}}}"
-
-
-def load(directory: Path, services: str, compose: str, files: Mapping[str, str] | None = None) -> Application:
-    """Write an application and read it as the program does; ``services``, ``compose``: of the service web."""
-    for name, text in {"workload.yaml": WORKLOAD, "config.yaml": CONFIG, **(files or {})}.items():
-        (directory / name).write_text(text)
-    lines = "\n".join(f"    {line}" for line in services.splitlines())
-    (directory / "application.yaml").write_text(APPLICATION.format(services=f"  web:\n{lines}"))
-    (directory / "compose.yaml").write_text(compose)
-    return completed(load_application(directory), TYPES, None, None)
-
-
-def space(application: Application) -> SearchSpace:
-    return search_space(application, TYPES, cores=CORES, memory_mib=MEMORY_MIB)
-
-
-def rendered(application: Application, **changed: Value) -> Deployment:
-    types = resolved(TYPES, cores=CORES, memory_mib=MEMORY_MIB)
-    values = {f"web.{name}": value for name, value in changed.items()}
-    return render(application, types, Configuration({**space(application).default(), **values}), project="p", labels={})
-
-
-def web(deployment: Deployment) -> Mapping[str, Any]:
-    entry: Mapping[str, Any] = deployment.documents["local"]["services"]["web"]
-    return entry
-
+from optimizer.space import Configuration, Value
+from tests.own_parameters import (
+    CONFIG,
+    CORES,
+    MEMORY_MIB,
+    MOUNTED,
+    TEMPLATE,
+    TEMPLATED,
+    THREADS,
+    TYPES,
+    load,
+    numbers,
+    rendered,
+    space,
+    web,
+)
 
 # --------------------------------------------------------------------------- files
-
-THREADS = "parameters:\n  threads: " + numbers(
-    1, 64, "host.cores", "{file: /etc/config.yaml, key: server.http.threads}"
-)
-MOUNTED = "services: {web: {image: 'web:1', volumes: ['./config.yaml:/etc/config.yaml:ro']}}\n"
 
 
 def test_a_service_without_a_type_has_parameters_of_its_own(tmp_path: Path) -> None:
@@ -178,9 +137,6 @@ def test_a_flag_needs_a_command_that_is_known(tmp_path: Path) -> None:
 
 # --------------------------------------------------------------------------- templates
 
-TEMPLATED = "parameters:\n  size: " + numbers(1, 64, 10) + "\ntemplates: {/etc/web.conf: web.tmpl}"
-TEMPLATE = "# $${HOME}\nsize ${web.size};\n"
-
 
 def test_placeholders_have_the_values_of_the_configuration(tmp_path: Path) -> None:
     application = load(tmp_path, TEMPLATED, "services: {web: {image: w}}\n", {"web.tmpl": TEMPLATE})
@@ -217,138 +173,6 @@ def test_an_unknown_placeholder_is_named_with_its_line(tmp_path: Path) -> None:
 def test_a_parameter_that_reaches_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"web\.size has no `apply`, and no template has \$\{web\.size\}"):
         load(tmp_path, TEMPLATED, "services: {web: {image: w}}\n", {"web.tmpl": "nothing\n"})
-
-
-# --------------------------------------------------------------------------- what compose gives
-
-RESOURCES = """\
-parameters:
-  cpus: {kind: real, low: 0.25, high: 16, step: 0.25, default: host.cores, apply: {resource: cpus}}
-  memory: {kind: integer, low: 64, high: 65536, unit: MiB, default: host.memory_mib, apply: {resource: memory}}
-  replicas: {kind: integer, low: 1, high: 3, default: 1, apply: {resource: replicas}}
-  files: {kind: integer, low: 1024, high: 1048576, default: 1024, apply: {resource: "ulimit:nofile"}}
-  backlog: {kind: integer, low: 128, high: 65535, default: 4096, apply: {resource: "sysctl:net.core.somaxconn"}}"""
-VALUES: dict[str, Value] = {"cpus": 0.5, "memory": 512, "replicas": 2, "files": 2048, "backlog": 1024}
-
-
-def test_what_compose_gives_is_written_where_nothing_is(tmp_path: Path) -> None:
-    application = load(tmp_path, RESOURCES, "services: {web: {image: w}}\n")
-    assert web(rendered(application)) == {"image": "w"}
-    assert web(rendered(application, **VALUES)) == {
-        "image": "w",
-        "cpus": "0.5",
-        "mem_limit": "512m",
-        "scale": 2,
-        "ulimits": {"nofile": {"soft": 2048, "hard": 2048}},
-        "sysctls": {"net.core.somaxconn": "1024"},
-    }
-
-
-def test_what_the_user_gives_is_the_default_and_is_written_in_its_place(tmp_path: Path) -> None:
-    compose = """\
-services:
-  web:
-    image: w
-    cpus: 1.5
-    deploy: {replicas: 2, resources: {limits: {memory: 1G}}}
-    ulimits: {nofile: {soft: 4096, hard: 65536}}
-    sysctls: [net.core.somaxconn=512, net.ipv4.tcp_syncookies=0]
-"""
-    application = load(tmp_path, RESOURCES, compose)
-    assert space(application).default() == {
-        "web.cpus": 1.5, "web.memory": 1024, "web.replicas": 2, "web.files": 4096, "web.backlog": 512,
-    }  # fmt: skip
-    assert web(rendered(application, **{**VALUES, "replicas": 3})) == {
-        "image": "w",
-        "cpus": "0.5",
-        "deploy": {"replicas": 3, "resources": {"limits": {"memory": "512m"}}},
-        "ulimits": {"nofile": {"soft": 2048, "hard": 65536}},
-        "sysctls": {"net.core.somaxconn": "1024", "net.ipv4.tcp_syncookies": "0"},
-    }
-
-
-def test_memory_in_bytes_is_read_as_compose_prints_it(tmp_path: Path) -> None:
-    application = load(tmp_path, RESOURCES, "services: {web: {image: w, mem_limit: '536870912'}}\n")
-    assert application.present["web.memory"].value == 512
-
-
-def test_limits_end_at_the_host_and_their_sum_does_too(tmp_path: Path) -> None:
-    application = load(tmp_path, RESOURCES, "services: {web: {image: w, cpus: 1, mem_limit: 1g}}\n")
-    searched = space(application)
-    assert searched["web.cpus"].high == CORES
-    assert searched["web.memory"].high == MEMORY_MIB
-    assert searched.is_feasible(Configuration({**searched.default(), "web.replicas": 3}))
-    assert not searched.is_feasible(Configuration({**searched.default(), "web.replicas": 3, "web.cpus": 2.0}))
-    assert not searched.is_feasible(Configuration({**searched.default(), "web.replicas": 3, "web.memory": 2048}))
-
-
-def test_today_s_limits_may_exceed_the_host(tmp_path: Path) -> None:
-    application = load(tmp_path, RESOURCES, "services: {web: {image: w, scale: 2}}\n")
-    assert space(application).is_feasible(space(application).default()), "no limit at all is what runs today"
-
-
-# --------------------------------------------------------------------------- read-back
-
-
-class Engine:
-    """An engine with one container, as it would tell of it."""
-
-    def __init__(self, about: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        self.about, self.files = about, files
-
-    def inspect(self, container: str) -> Mapping[str, Any]:
-        return self.about
-
-    def archive(self, container: str, path: str) -> bytes | None:
-        if path not in self.files:
-            return None
-        content, made = self.files[path].encode(), io.BytesIO()
-        with tarfile.open(fileobj=made, mode="w") as archive:
-            member = tarfile.TarInfo(path.rpartition("/")[2])
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-        return made.getvalue()
-
-
-GIVEN: Mapping[str, Any] = {
-    "HostConfig": {
-        "NanoCpus": 500_000_000,
-        "Memory": 512 << 20,
-        "Ulimits": [{"Name": "nofile", "Soft": 2048, "Hard": 65536}],
-        "Sysctls": {"net.core.somaxconn": "1024"},
-    }
-}
-CONTAINERS = {"web": Container("web", "1", "web", "w", "", "10.0.0.2", 1, "")}
-
-
-def told(engine: Engine, deployment: Deployment) -> tuple[str, ...]:
-    return read_back(engine, deployment.expectations, CONTAINERS)  # type: ignore[arg-type]
-
-
-def test_the_engine_proves_what_it_gives(tmp_path: Path) -> None:
-    application = load(tmp_path, RESOURCES, "services: {web: {image: w}}\n")
-    changed = {name: value for name, value in VALUES.items() if name != "replicas"}
-    assert told(Engine(GIVEN, {}), rendered(application, **changed)) == ()
-    assert told(Engine({}, {}), rendered(application)) == (), "at the default nothing is written"
-    for name, other in {"cpus": 0.75, "memory": 513, "files": 2049, "backlog": 1025}.items():
-        with pytest.raises(ParameterNotApplied):
-            told(Engine(GIVEN, {}), rendered(application, **{**changed, name: other}))
-
-
-def test_a_file_shows_a_value_at_its_key(tmp_path: Path) -> None:
-    deployment = rendered(load(tmp_path, THREADS, MOUNTED), threads=16)
-    [text] = deployment.files.values()
-    assert told(Engine({}, {"/etc/config.yaml": text}), deployment) == ("web.threads",)
-    for other in (CONFIG, "", "server: ["):
-        with pytest.raises(ParameterNotApplied, match="nor does the container show '16'"):
-            told(Engine({}, {"/etc/config.yaml": other}), deployment)
-
-
-def test_a_template_s_line_shows_a_value(tmp_path: Path) -> None:
-    deployment = rendered(load(tmp_path, TEMPLATED, "services: {web: {image: w}}\n", {"web.tmpl": TEMPLATE}), size=9)
-    assert told(Engine({}, {"/etc/web.conf": "size 9;\n"}), deployment) == ("web.size",)
-    with pytest.raises(ParameterNotApplied):
-        told(Engine({}, {"/etc/web.conf": "size 10;\n"}), deployment)
 
 
 # --------------------------------------------------------------------------- shown
