@@ -153,7 +153,9 @@ class Controller:
             if hooks.prepare is not None:
                 bench.testbed.run_hook(running, hooks.prepare)
             elif self._plan.prepare_requests and not bench.testbed.modelled:
-                self._send_requests(running, min(self._plan.measured_rates), step)
+                # Not faster than the application's own rate: a sweep goes past the rate that can be answered.
+                rate_rps = min(*self._plan.measured_rates, bench.application.workload.rate_rps)
+                self._send_requests(running, rate_rps, step)
             self._check(running, hooks.check_before)
         phases = dict(running.phases)  # what the deployment took counts with its first window
         for number, rate_rps in enumerate(rates):

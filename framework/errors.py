@@ -175,3 +175,7 @@ class IllegalTransition(StoreError):
 
 class Interrupted(TailorError):
     """A request to stop, from a person or the system.  Clean up, keep what is finished, exit."""
+
+
+class LeaseLost(Interrupted):
+    """Another process took over the study: what is left of it here is that process's."""

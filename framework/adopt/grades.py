@@ -6,12 +6,12 @@ changed: then it is left alone), or refused (the service does not start with it)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from framework.model import Told
+from framework.model.agreement import agrees
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 STEPS = 40  # values of a range that are looked at
@@ -60,7 +60,7 @@ def baseline_of(space: SearchSpace, told: Mapping[str, Told]) -> dict[str, Value
         for name, seen in told.items()
         if name in default
         and seen.value is not None
-        and not _agree(default[name], seen.value)
+        and not agrees(default[name], seen.value)
         and type(seen.value) is type(default[name])
     }
 
@@ -129,16 +129,10 @@ def graded(default: Configuration, other: Configuration, told: Mapping[str, Told
         if seen is None:
             knobs.append(Knob(name, default[name], value, "not tried", "its service was not asked"))
         elif seen.value is not None:
-            proven = _agree(value, seen.value)
+            proven = agrees(value, seen.value)
             reason = "" if proven else f"the server tells {seen.value}"
             knobs.append(Knob(name, default[name], value, "proven" if proven else "ineffective", reason))
         else:
             grade: Grade = "passed" if seen.seen else "ineffective"
             knobs.append(Knob(name, default[name], value, grade, seen.reason))
     return knobs
-
-
-def _agree(first: Value, second: Value) -> bool:
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        return math.isclose(first, second, rel_tol=1e-3, abs_tol=1e-9)
-    return str(first) == str(second)

@@ -16,11 +16,12 @@ OF_TIERS = {"web server": "frontend", "program": "logic", "store": "backend"}
 
 
 def proposed_hosts(parts: Mapping[str, Part], types: Mapping[str, Recognised]) -> dict[str, str]:
-    """Return service -> host, of the services with a type and of tracing; nothing for a small application."""
+    """Return service -> host, of the services with a type and of Jaeger; nothing for a small application."""
     lasting = {name: part for name, part in parts.items() if part.role in ("service", "tracing")}
     if len(lasting) < MANY:
         return {}
-    return {name: _host(part, types.get(name)) for name, part in lasting.items()}
+    named = {name: part for name, part in lasting.items() if name in types or part.role == "tracing"}
+    return {name: _host(part, types.get(name)) for name, part in named.items()}
 
 
 def _host(part: Part, match: Recognised | None) -> str:

@@ -44,7 +44,7 @@ def recognise(application: Application, service: str, types: Mapping[str, Servic
     return candidates[0] if candidates else None
 
 
-_VERSION_AT_END = re.compile(r"-?[0-9]+(\.[0-9]+)*\Z")
+_VERSION_AT_END = re.compile(r"-?[0-9]+(\.[0-9]+)+\Z")  # with a dot: node1 is the name of a node, no version
 
 
 def _signs_of(

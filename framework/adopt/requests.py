@@ -100,7 +100,9 @@ def _openapi(text: str) -> Iterator[Request]:
         for method, operation in operations.items():
             if method.upper() in METHODS:
                 parameters = [*(operations.get("parameters") or []), *(operation.get("parameters") or [])]
-                yield Request("", method.upper(), base + _with_examples(path, parameters), body=_body(operation))
+                body = _body(operation)
+                headers = {"Content-Type": "application/json"} if body else {}
+                yield Request("", method.upper(), base + _with_examples(path, parameters), headers=headers, body=body)
 
 
 def _with_examples(path: str, parameters: Iterable[Mapping[str, Any]]) -> str:

@@ -71,14 +71,14 @@ def init(
             remove(written)
             raise
         if not kept and (shown.baseline or shown.left_alone):
-            write(request, proposal, shown)
+            write(request, proposal, shown, again=written)
     page = write_page(request, proposal, shown)
     messages.print(f"written: {page}", soft_wrap=True)
     if as_json:
         print_json({"proposal": _document(proposal), "proof": None if shown is None else asdict(shown)})
         return
     if shown is not None:
-        _show_proof(shown)
+        _show_proof(shown, kept=kept)
     output.print("next:")
     for command, why in (
         (f"tailor doctor {request.target}", "what a study would copy, build, leave out or refuse"),
@@ -134,14 +134,15 @@ def _branch(tree: Tree, proposal: Proposal, name: str, shown: set[str]) -> None:
         _branch(branch, proposal, other, shown)
 
 
-def _show_proof(proof: Proof) -> None:
+def _show_proof(proof: Proof, *, kept: bool) -> None:
+    """Print a proof; ``kept``: application.yaml is the user's, and nothing of it was written there."""
     output.print(f"ready after {proof.seconds:.0f} s")
     if proof.problem and not proof.requests:
-        output.print(f"[yellow]?[/] no request could be sent: {escape(proof.problem)}", soft_wrap=True)
+        output.print(f"[yellow]?[/] the entry could not be proven: {escape(proof.problem)}", soft_wrap=True)
     else:
         traced = "" if proof.spans is None else f", {proof.spans} spans"
-        failed = f", [yellow]{proof.failed} failed ({escape(proof.problem)})[/]" if proof.failed else ", none failed"
-        output.print(f"{proof.requests} requests{failed}{traced}")
+        problem = f" [yellow]({escape(proof.problem)})[/]" if proof.problem else ""
+        output.print(f"{proof.requests} requests, {proof.failed or 'none'} failed{traced}{problem}", soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for column in ("parameter", "today", "tried", "grade", "why"):
         table.add_column(column, overflow="fold")
@@ -151,9 +152,9 @@ def _show_proof(proof: Proof) -> None:
         table.add_row(knob.name, str(today), tried, f"[{_COLOURS[knob.grade]}]{knob.grade}[/]", escape(knob.reason))
     output.print(table)
     if proof.left_alone:
-        output.print(
-            f"left alone, because they change nothing or cannot be set: {', '.join(proof.left_alone)}", soft_wrap=True
-        )
+        names = ", ".join(proof.left_alone)
+        said = "and are tuned until application.yaml says `fixed: {NAME: default}`" if kept else "and are left alone"
+        output.print(f"change nothing or cannot be set, {said}: {names}", soft_wrap=True)
 
 
 def _document(proposal: Proposal) -> dict[str, object]:

@@ -78,7 +78,12 @@ def _filled_parameter(parameter: ParameterDefinition, texts: Mapping[str, str], 
     )
     return replace(
         parameter,
-        apply=replace(apply, template=with_arguments(apply.template, texts), edits=edits),
+        apply=replace(
+            apply,
+            template=with_arguments(apply.template, texts),
+            flags=tuple(with_arguments(flag, texts) for flag in apply.flags),
+            edits=edits,
+        ),
         read_back=probe_with(probe, texts, service) if probe is not None else None,
     )
 

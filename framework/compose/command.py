@@ -99,14 +99,31 @@ class Command:
                 self, words=(*self.words, *flag), line=f"{self.line} {shlex.join(flag)}" if self.line else ""
             )
         words = (*self.words[: existing.first], *flag, *self.words[existing.first + existing.count :])
-        line = self.line.replace(existing.shown, shlex.join(flag)) if existing.shown in self.line else shlex.join(words)
-        return replace(self, words=words, line=line if self.line else "")
+        old = self.words[existing.first : existing.first + existing.count]
+        line = _with_words_replaced(self.line, old, shlex.join(flag), words) if self.line else ""
+        if line is None:  # it stands there in a way that is not seen through; the last one counts
+            return replace(self, words=(*self.words, *flag), line=f"{self.line} {shlex.join(flag)}")
+        return replace(self, words=words, line=line)
 
     def written(self) -> dict[str, Any]:
         """Return the keys of a compose entry that hold this command."""
         if not self.line:
             return {"command": list(self.words)}
         return {"entrypoint" if self.in_entrypoint else "command": [*self.before, f"{self.head}{self.line}"]}
+
+
+def _with_words_replaced(line: str, old: Sequence[str], new: str, words: Sequence[str]) -> str | None:
+    """Return the line with the last occurrence of some words replaced, the rest of it as it is.
+
+    ``words``: of the line that is wanted.  None where no occurrence gives these.
+    """
+    either = (f"(?:{re.escape(word)}|'{re.escape(word)}'|\"{re.escape(word)}\")" for word in old)
+    pattern = r"\s+".join(either)
+    for match in reversed([*re.finditer(rf"(?<!\S){pattern}(?!\S)", line)]):
+        changed = f"{line[: match.start()]}{new}{line[match.end() :]}"
+        if tuple(shlex.split(changed)) == tuple(words):
+            return changed
+    return None
 
 
 def _escaped(text: str) -> str:
@@ -134,7 +151,9 @@ def _in_line(words: Sequence[str], at: int, *, in_entrypoint: bool = False) -> C
     """Return the last command of the line ``words[at]``, which is the server."""
     if len(words) != at + 1:
         return Command(tuple(words), reason="it is a line for a shell, with arguments of its own")
-    head, line = _last_command(words[at])
+    head, line = _last_command(words[at].replace("\\\n", " ").rstrip("; \t\n"))
+    if not line:
+        return Command((), reason="it is an empty line for a shell")
     try:
         parsed = tuple(shlex.split(line))
     except ValueError:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from framework.config.added_tracing import ADDED, OTLP_PORT, PORTS, PROPAGATION, with_tracing
 from framework.config.application_file import ApplicationFile, HookEntry
 from framework.config.checked import did_you_mean, load
-from framework.config.compose_files import read_compose, with_override
+from framework.config.compose_files import files_of, read_compose, with_override
 from framework.config.content import Elsewhere, content_hash, mounted_files, written_directories
 from framework.config.document import Document, KeyPath, read_document
 from framework.config.outcomes import outcome_constraint, quantity
@@ -52,7 +52,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
     Every service of the compose file becomes a Service; one that ``services`` does not list has no type (""), is not
     tuned, and belongs to the first host.
     """
-    path = Path(directory).absolute()
+    path = Path(os.path.normpath(Path(directory).absolute()))  # without "..", so that one directory has one content
     if path.is_dir():
         path = path / FILE
     document, file = load(path, ApplicationFile)
@@ -301,6 +301,8 @@ def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any
         hooks[name] = Hook(entry.service, tuple(entry.command), float(entry.timeout_s))
     if file.prepare == "hook" and "prepare" not in hooks:
         raise document.error(("prepare",), "hook", "requests, none; or declare hooks.prepare")
+    if file.prepare == "requests" and file.load.generator != OWN:
+        raise document.error(("prepare",), "requests", f"hook or none: only {OWN}'s own generator sends them")
     if file.prepare in ("requests", "none"):
         hooks.pop("prepare", None)
     return Hooks(**hooks)
@@ -309,7 +311,7 @@ def _hooks(document: Document, file: ApplicationFile, services: Mapping[str, Any
 def _by_requests(file: ApplicationFile) -> bool:
     """Return whether repetitions are prepared by the workload's requests, which only Tailor's generator can send."""
     chosen = file.prepare or ("requests" if file.hooks.prepare is None else "hook")
-    return chosen == "requests" and file.load.generator == "tailor"
+    return chosen == "requests" and file.load.generator == OWN
 
 
 def _dataset(document: Document, file: ApplicationFile, compose: Mapping[str, Any], root: Path) -> DatasetSource | None:
@@ -344,8 +346,16 @@ def _entry(document: Document, file: ApplicationFile, services: Mapping[str, Any
     return host
 
 
+def _is_visible_in(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root) and not any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
 def _elsewhere(source: ComposeSource, compose: ResolvedCompose, root: Path) -> Elsewhere | None:
-    """Return what an application's deployment takes from outside its directory; None where compose files are inside."""
+    """Return what an application's deployment takes from beside the visible files of its directory; None for nothing.
+
+    Of compose files in the directory these are the files that compose reads besides: ``.env``, and those elsewhere.
+    """
     if source.directory == root:
-        return None
+        others = tuple(path for path in files_of(source) if not _is_visible_in(path, root))
+        return Elsewhere({}, others) if others else None
     return Elsewhere(compose.document, mounted_files(compose.document, source.directory))

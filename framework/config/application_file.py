@@ -89,6 +89,8 @@ class ServiceEntry(Strict):
     def _can_be_tuned(self) -> ServiceEntry:
         if self.type is None and not (self.parameters or self.templates):
             raise refuse("the key 'type', or parameters of its own")
+        if self.type is None and self.arguments:
+            raise refuse("arguments only where there is a type, whose they are")
         return self
 
 
@@ -346,4 +348,6 @@ class ApplicationFile(Strict):
             raise refuse("either dataset or hooks.seed")
         if self.dataset is not None and self.dataset.prepared and self.hooks.prepare is None:
             raise refuse("dataset.prepared where there is hooks.prepare")
+        if self.dataset is not None and self.dataset.prepared and self.prepare in ("requests", "none"):
+            raise refuse("dataset.prepared with `prepare: hook`")
         return self

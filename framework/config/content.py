@@ -45,7 +45,8 @@ class Elsewhere:
 
 def mounted_files(document: Mapping[str, Any], base: Path) -> tuple[Path, ...]:
     """Return the files that a document mounts, those below its read-only mounts, and those that it reads otherwise."""
-    named = [source for source, read_only in _mounts(document["services"]) if "/" in source]
+    mounts = [(source, read_only) for source, read_only in _mounts(document["services"]) if "/" in source]
+    named = [source for source, _ in mounts]
     for section in ("configs", "secrets"):
         entries = (document.get(section) or {}).values()
         named += [str(entry["file"]) for entry in entries if isinstance(entry, Mapping) and entry.get("file")]
@@ -53,13 +54,14 @@ def mounted_files(document: Mapping[str, Any], base: Path) -> tuple[Path, ...]:
         files = service.get("env_file") or []
         for entry in files if isinstance(files, list) else [files]:
             named.append(str(entry.get("path", "")) if isinstance(entry, Mapping) else str(entry))
-    written = written_directories(document["services"], base)
+    only_read = {os.path.normpath(base / source) for source, read_only in mounts if read_only}
+    only_read -= {os.path.normpath(base / source) for source, read_only in mounts if not read_only}
     paths: set[Path] = set()
     for name in named:
         path = Path(os.path.normpath(base / name))
         if path.is_file():
             paths.add(path)
-        elif path.is_dir() and path not in written:
+        elif path.is_dir() and str(path) in only_read:
             paths |= set(_files(path, ()))
     return tuple(sorted(paths))
 

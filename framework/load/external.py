@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from framework.errors import InputError
+from framework.errors import InputError, LoadFailed
 from framework.load.invocation import Task, Tool, number
 from framework.load.registry import GENERATORS
 from framework.load.runners import InContainer, OnThisMachine, Runner
@@ -73,10 +73,15 @@ class ExternalLoadGenerator:
             invocation = replace(invocation, environment={**variables(task), **invocation.environment})
             progress(f"{self._tool.name} drives the load for {invocation.seconds:g} s")
             samples = UsageSamples(usage)
-            with samples:
-                finished = runner.run(
-                    invocation, {**files, **invocation.files}, results, invocation.seconds + self._grace_s
-                )
+            try:
+                with samples:
+                    finished = runner.run(
+                        invocation, {**files, **invocation.files}, results, invocation.seconds + self._grace_s
+                    )
+            except LoadFailed as error:
+                if samples.problem is not None:  # it failed because a service had ended
+                    raise samples.problem from error
+                raise
             if samples.problem is not None:
                 raise samples.problem
             progress(f"reading what {self._tool.name} wrote")

@@ -94,7 +94,7 @@ def _add(rows: RequestRows, duration: Mapping[str, Any], blocked_ms: float) -> N
     status = int(tags.get("status") or 0)
     ok = tags.get("expected_response") == "true" if "expected_response" in tags else 200 <= status < 400
     start_ns = end_ns - round((float(duration["value"]) + blocked_ms) * 1e6)
-    reason = f"error {tags['error_code']}" if tags.get("error_code") else ""
+    reason = f"error {tags['error_code']}" if tags.get("error_code") and not status else ""
     name = str(tags.get("name") or tags.get("url") or "request")
     rows.add(start_ns, end_ns if status else 0, status, ok, name, reason)
 

@@ -123,7 +123,7 @@ class InContainer:
         try:
             ended = self._containers.run(wanted, tail.line)
         except DeploymentFailed as error:
-            raise LoadFailed(f"the engine could not run {command[0]}: {error.reason}") from error
+            raise LoadFailed(f"{command[0]} in its container: {error.reason}") from error
         _check(command, ended.status, ended.late, limit_s, tail.kept, ended.errors)
         return tail
 

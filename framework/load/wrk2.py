@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from framework.errors import LoadFailed
+from framework.errors import InputError, LoadFailed
 from framework.load.external import registered
 from framework.load.invocation import Finished, Invocation, Reported, Task, whole_seconds
 from framework.load.request_rows import RequestRows
@@ -37,11 +37,13 @@ class Wrk2:
     def invocation(self, task: Task) -> Invocation:
         """Return the command; the script is a Lua file."""
         script = ("-s", task.script) if task.script else ()
-        seconds = _duration_s(task)
+        seconds, rate_rps = _duration_s(task), task.plan.rate_rps
+        if rate_rps != round(rate_rps):
+            raise InputError(f"wrk2: found {rate_rps:g} requests/s; allowed: whole requests/s, which its -R takes")
         return Invocation(
             (
                 *(task.load.command or EXTERNAL_GENERATORS[self.name].command),
-                f"-t{_threads(task)}", f"-c{task.load.users}", f"-d{seconds}s", f"-R{round(task.plan.rate_rps)}",
+                f"-t{_threads(task)}", f"-c{task.load.users}", f"-d{seconds}s", f"-R{rate_rps:.0f}",
                 "--latency", *script, f"{task.target}{task.load.path}",
             ),
             seconds,
@@ -53,7 +55,7 @@ class Wrk2:
         warmup_s = _warmup_s(task)
         window_s = _duration_s(task) - warmup_s
         began_ns = finished.ended_ns - round(window_s * 1e9)  # the calibration comes before the window
-        rows = _rows(spectrum, round(task.plan.rate_rps) * window_s, began_ns)
+        rows = _rows(spectrum, task.plan.rate_rps * window_s, began_ns)
         return Reported(rows, "distribution", warmup_s, window_s)
 
 

@@ -102,9 +102,7 @@ class Apply:
     separator: str = ""
     flags: tuple[str, ...] = ()
     number: Literal["decimal", "hexadecimal"] = "decimal"
-    units: Mapping[str, float] = field(
-        default_factory=dict
-    )  # unit that the server knows -> its size in the parameter's
+    units: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:

@@ -42,7 +42,7 @@ class LoadResult:
     ``status``: of the reply, 0 for no reply.  ``timing``: what is known of the requests' times.  due: when each was due
     and when it was sent.  sent: only the latter, which then stands in ``due_ns`` too.  distribution: only latencies;
     every request then stands at the start of the window.
-    ``status``: of the reply, 0 for no reply.  ``ids``: trace and span of each root span as bytes, shape (requests, 24),
+    ``ids``: trace and span of each root span as bytes, shape (requests, 24),
     where the generator kept them because the user's trace store does not take them; else None.
     """
 
@@ -69,7 +69,7 @@ class LoadResult:
 
     @property
     def sample(self) -> NDArray[np.intp]:
-        """The rows of the window's requests whose traces are read by id: all, or 2,000 at even distances in time."""
+        """The rows of the window's requests whose traces are read by id: all, or 2,000 evenly among them."""
         start, end = self.edges_ns
         rows = np.flatnonzero((self.due_ns >= start) & (self.due_ns < end))
         rows = rows[np.argsort(self.due_ns[rows], kind="stable")]

@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 import framework
+from framework.compose.placeholders import names_in
 from framework.compose.secrets import documents_artefact, without_secrets
 from framework.config.application import FILE
 from framework.config.application_file import ApplicationFile
@@ -182,12 +183,22 @@ def _description_files(application: Application) -> dict[str, str]:
     Raises FileError.
     """
     document, about = load(application.directory / FILE, ApplicationFile)
-    own = {key: value for key, value in document.data.items() if key not in ("compose", "env_files", "profiles")}
+    # What these keys do has been done to the compose file that is written.
+    own = {k: v for k, v in document.data.items() if k not in ("compose", "env_files", "profiles", "leave_out")}
+    tracing = application.tracing
+    if tracing is not None and tracing.added:
+        given = {key: value for key, value in own["tracing"].items() if key in ("propagation", "peers")}
+        about_it = {"service": tracing.service, "port": tracing.port, "otlp_port": tracing.otlp_port}
+        own["tracing"] = {**about_it, **given}
     files = {FILE: own, DEFAULT_NAMES[0]: application.compose}
     if about.workload.file is not None:
         files[about.workload.file] = read_document(application.directory / about.workload.file).data
-    script = {} if about.load.script is None else {about.load.script: NOT_SHARED}
-    return script | {name: to_yaml(without_secrets(data)) for name, data in files.items()}
+    texts = {} if about.load.script is None else {about.load.script: NOT_SHARED}
+    for service in application.services:
+        for path, template in service.templates.items():  # of a template only its placeholders
+            named = about.services[service.name].templates[path]
+            texts[named] = "".join(f"${{{name}}}\n" for name, _ in names_in(template))
+    return texts | {name: to_yaml(without_secrets(data)) for name, data in files.items()}
 
 
 def _located(study: Study, directory: Path) -> Study:

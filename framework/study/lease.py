@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.bench import Watch
-from framework.errors import InputError, Interrupted, StoreBusy, StoreError
+from framework.errors import InputError, LeaseLost, StoreBusy, StoreError
 from framework.model.events import Event
 from framework.ports.store import StudyStore
 
@@ -38,11 +38,11 @@ class Lease:
         self.take(study)
 
     def renewing(self, study: str, watch: Watch) -> Watch:
-        """Return ``watch`` extended: it also renews the lease, and raises Interrupted where another process has it."""
+        """Return ``watch`` extended: it also renews the lease, and raises LeaseLost where another process has it."""
 
         def renewed(event: Event) -> None:
             if not self._store.acquire(study, self.holder, LEASE_S):
-                raise Interrupted(f"another process took over study {study}")
+                raise LeaseLost(f"another process took over study {study}")
             watch(event)
 
         return renewed

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from framework.bench import Bench
 from framework.controller import Controller
-from framework.errors import Interrupted
+from framework.errors import Interrupted, LeaseLost
 from framework.model import Step, StudyPlan, Sweep, Trial
 from framework.model.events import RateMeasured
 from framework.model.study import TrialSpec
@@ -54,8 +54,8 @@ def sweep(
             measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps, confirm=not modelled
         ):
             steps.append(step)
-    except (KeyboardInterrupt, Interrupted):
-        if not steps:
+    except (KeyboardInterrupt, Interrupted) as error:
+        if not steps or isinstance(error, LeaseLost):
             raise
         stopped = True
     return conclude(bench.application.name, limit_ms, steps, modelled=modelled, stopped=stopped)
@@ -66,7 +66,7 @@ def rising_steps(
 ) -> Iterator[Step]:
     """Yield steps at rising rates until one does not hold, then between it and the last that held.
 
-    ``confirm``: a rate that does not hold is measured again, and counts as not holding only where it fails twice: one
+    ``confirm``: a rate that does not hold is measured again, and the second time counts, unless it is disturbed: one
     bad window of a shared machine is no knee.  Where the first rate does not hold, lower ones are tried.
     """
 

@@ -78,17 +78,20 @@ def understand(backends: Backends, request: AdoptRequest) -> Proposal:
     return propose(_described(backends, request), types, requests)
 
 
-def write(request: AdoptRequest, proposal: Proposal, proof: Proof | None = None) -> tuple[Path, ...]:
-    """Write application.yaml and workload.yaml; return their paths.  Raises InputError where they cannot be written."""
+def write(
+    request: AdoptRequest, proposal: Proposal, proof: Proof | None = None, again: Sequence[Path] = ()
+) -> tuple[Path, ...]:
+    """Write application.yaml and workload.yaml where they are not there; return the paths of those that were written.
+
+    ``again``: those of an earlier call, which are written anew.  Raises InputError where they cannot be written.
+    """
     target = request.target
     source = _source(request)
     names = [os.path.relpath(path, target) for path in source.files]
     env_files = [os.path.relpath(path, target) for path in source.env_files]
     text = application_text(proposal, names, env_files, request.profiles, proof)
-    return (
-        write_text(target / FILE, text),
-        write_text(target / "workload.yaml", workload_text(proposal)),
-    )
+    texts = {target / FILE: text, target / "workload.yaml": workload_text(proposal)}
+    return tuple(write_text(path, text) for path, text in texts.items() if path in again or not path.exists())
 
 
 def remove(written: Sequence[Path]) -> None:
@@ -235,13 +238,16 @@ def _requests(
     """Send a few requests to the entry; return their number, those that failed, their spans and a problem."""
     rig = backends.kinds[0].open(application, {})
     progress(f"sending requests to {application.workload.target}")
-    plan = LoadPlan(application.workload, RATE_RPS, 1.0, SECONDS, seed=1, trace=application.traced)
+    plan = LoadPlan(application.workload, RATE_RPS, 0.0, SECONDS, seed=1, trace=application.traced)
     send = sender(rig.load, running, lambda: rig.testbed.usage(running), progress)
     try:
         load = answered(send, plan, backends.clock)
-        spans = len(read_spans(rig.traces, load, running, None)) if application.traced else None
     except (LoadFailed, TrialFailed, MeasurementInvalid, InputError) as error:
         return 0, 0, None, str(error)
-    failed = int((~load.ok).sum())
-    reasons = "; ".join(f"{count} x {reason}" for reason, count in load.errors.items())
-    return len(load.ok), failed, spans, reasons
+    problems = [f"{count} x {reason}" for reason, count in load.errors.items()]
+    spans = None
+    try:
+        spans = len(read_spans(rig.traces, load, running, None)) if application.traced else None
+    except (TrialFailed, MeasurementInvalid) as error:
+        problems.append(str(error))
+    return len(load.ok), int((~load.ok).sum()), spans, "; ".join(problems)

@@ -43,20 +43,21 @@ def clean_up(
         if name not in strangers:
             allowed = ", ".join(strangers) or "none are there"
             raise InputError(f"{name!r} is not a project of another TAILOR_HOME; allowed: {allowed}")
+    if images:
+        _check_no_study_runs(backends)
     removed = runner.clean_dead(testbed)
     removed += [resource for name in projects for resource in testbed.clean(name)]
     removed += testbed.clean_datasets() if seeds else []
-    removed += [f"image {name}" for name in _remove_images(backends)] if images else []
+    removed += [f"image {name}" for name in backends.builds.remove()] if images and backends.builds is not None else []
     left = [name for name in strangers if name not in projects]
     built = backends.builds.kept() if backends.builds is not None else ()
     return CleanUp(removed, left, runner.kept(testbed, projects), built)
 
 
-def _remove_images(backends: Backends) -> Sequence[str]:
-    """Remove images that were built here.  Raises InputError while a study runs, which may need them."""
+def _check_no_study_runs(backends: Backends) -> None:
+    """Raise InputError while a study runs, which may need the images that were built here."""
     running = sorted(study for study, _ in backends.store.leased())
     if running:
         raise InputError(
             FieldName("images"), f": not while a study runs: {', '.join(running)}; allowed: when it has ended"
         )
-    return backends.builds.remove() if backends.builds is not None else ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from framework.bench import Backends, Bench, Watch
 from framework.config.writing import write_text
-from framework.errors import FieldName, InputError, Interrupted
+from framework.errors import FieldName, InputError, Interrupted, LeaseLost
 from framework.model import Application, Sweep, TuneRequest
 from framework.model.events import SweepFinished
 from framework.report.plots import sweep_plot
@@ -81,6 +81,8 @@ class Sweeps:
 
         try:
             return self._runner.on_bench(study, watch, steps)
+        except LeaseLost:
+            raise
         except Interrupted as error:
             raise Interrupted("the sweep was stopped before its first rate was measured") from error
 

@@ -16,9 +16,10 @@ from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
 from framework.config.writing import to_yaml
 from framework.model import Application, Deployment, ServiceType
+from framework.model.agreement import agrees
 from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.probes import NoAnswer, agrees, ask, parse
+from framework.testbeds.docker.probes import NoAnswer, ask, parse
 from optimizer.space import Configuration, Parameter, SearchSpace, Value
 
 pytestmark = pytest.mark.docker

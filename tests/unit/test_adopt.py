@@ -86,6 +86,8 @@ def test_a_program_may_have_a_version_at_its_end(tmp_path: Path) -> None:
     match = recognise(application, "php", load_service_types())
     assert match is not None
     assert (match.type, match.certainty) == ("php-fpm", "certain")
+    store = described(tmp_path, "services: {store: {image: me/store, command: [etcd, --name=node1]}}\n", {})
+    assert recognise(store, "store", load_service_types()) is None, "node1 is no version of node"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,17 @@ def with_flag(entry: dict[str, Any], template: str, text: str, image: ImageFacts
         ({"command": "bash -c 'wait-for db && run'"}, {"command": ["bash", "-c", "wait-for db && run --size 5"]}),
         ({"command": ["sh", "-ec", "a; b; run $$X"]}, {"command": ["sh", "-ec", "a; b; run $$X --size 5"]}),
         ({"command": ["sh", "-c", "run > /log 2>&1"]}, {"command": ["sh", "-c", "run > /log 2>&1 --size 5"]}),
+        ({"command": ["sh", "-c", "exec run\n"]}, {"command": ["sh", "-c", "exec run --size 5"]}),
+        ({"command": ["sh", "-c", "a\nexec run;\n"]}, {"command": ["sh", "-c", "a\nexec run --size 5"]}),
+        ({"command": ["sh", "-c", "run \\\n  --size 3\n"]}, {"command": ["sh", "-c", "run    --size 5"]}),
+        ({"command": ["sh", "-c", "run --size  3 -p $$P"]}, {"command": ["sh", "-c", "run --size 5 -p $$P"]}),
+        ({"command": ["sh", "-c", "run --size '3' $$P"]}, {"command": ["sh", "-c", "run --size 5 $$P"]}),
+        (
+            {"command": ["sh", "-c", "run --size 3 --sizes 3 'x --size 3'"]},
+            {"command": ["sh", "-c", "run --size 5 --sizes 3 'x --size 3'"]},
+        ),
+        ({"command": ["sh", "-c", "run --size 3 --size 34"]}, {"command": ["sh", "-c", "run --size 3 --size 5"]}),
+        ({"command": ["sh", "-c", "run --size ''3"]}, {"command": ["sh", "-c", "run --size ''3 --size 5"]}),
     ],
 )
 def test_a_flag_goes_to_the_server(entry: dict[str, Any], written: dict[str, Any]) -> None:
@@ -49,6 +60,7 @@ def test_a_flag_goes_to_the_server(entry: dict[str, Any], written: dict[str, Any
         (["sh", "-c", "run", "name"], "arguments of its own"),
         (["bash", "-l", "start.sh"], "for bash -l"),
         (["sh", "-c", "run 'x"], "would not read"),
+        (["sh", "-c", " ;\n"], "an empty line"),
     ],
 )
 def test_where_no_flag_can_be_appended_the_reason_is_said(command: list[str], reason: str) -> None:

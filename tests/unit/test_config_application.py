@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from framework.config.knowledge import load_service_types
 from framework.config.space import parameters_of
 from framework.errors import FileError
 from framework.model import ExternalLoad, Hook, Limits, Service, Term
+from framework.ports.compose import ResolvedCompose
 
 ROOT = Path(__file__).parents[2]
 GOOD = ROOT / "tests" / "cases" / "good"
@@ -90,6 +92,38 @@ def test_content_hash_names_the_content_and_nothing_else(tmp_path: Path) -> None
     (second / "data.sql").rename(second / "date.sql")
     renamed = load_application(second).content_hash
     assert len({original, more, renamed}) == 3
+
+
+def test_files_that_compose_reads_besides_are_content_too(tmp_path: Path) -> None:
+    """A path with two dots names the same application as one without."""
+    shutil.copytree(GOOD / "small", tmp_path / "first")
+    plain = load_application(tmp_path / "first").content_hash
+    reader = SimpleNamespace(
+        resolve=lambda source: ResolvedCompose(read_document(tmp_path / "first" / "compose.yaml").data)
+    )
+    (tmp_path / "first" / ".env").write_text("TAG=1\n")
+    first = load_application(tmp_path / "first", reader).content_hash
+    assert load_application(tmp_path / "first" / ".." / "first", reader).content_hash == first
+    (tmp_path / "first" / ".env").write_text("TAG=2\n")
+    assert len({plain, first, load_application(tmp_path / "first", reader).content_hash}) == 3
+
+
+def test_what_services_write_outside_of_the_directory_is_no_content(tmp_path: Path) -> None:
+    shutil.copytree(GOOD / "small", tmp_path / "shop" / "tailor")
+    (tmp_path / "shop" / "tailor" / "compose.yaml").rename(tmp_path / "shop" / "compose.yaml")
+    for directory in ("shop/data", "shop/conf"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "file").write_text("1")
+    document = read_document(tmp_path / "shop" / "compose.yaml").data
+    next(iter(document["services"].values()))["volumes"] = ["./data:/data", "./conf:/conf:ro"]
+    (tmp_path / "shop" / "compose.yaml").write_text(json.dumps(document))
+    file = tmp_path / "shop" / "tailor" / "application.yaml"
+    file.write_text(file.read_text() + "compose: ../compose.yaml\n")
+    before = load_application(file.parent).content_hash
+    (tmp_path / "shop" / "data" / "file").write_text("2")
+    assert load_application(file.parent).content_hash == before
+    (tmp_path / "shop" / "conf" / "file").write_text("2")
+    assert load_application(file.parent).content_hash != before
 
 
 def test_no_application_in_a_directory(tmp_path: Path) -> None:

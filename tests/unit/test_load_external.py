@@ -73,6 +73,8 @@ def test_each_is_told_rate_and_time_by_its_own_options() -> None:
     assert "-rate=50/1s -duration=3s -workers=4 -max-body=0" in words(Vegeta())
     assert "-rate=12500/1000s" in words(Vegeta(), rate_rps=12.5)
     assert "--clients=4 --rps=12.5 --duration=8" in words(H2load()), "it drops what is open at its end"
+    with pytest.raises(InputError, match="whole requests/s"):
+        words(Wrk2(), rate_rps=12.5)
     assert "-t2 -c4 -d13s -R50 --latency -s /s/script.txt http://web:8080/" in words(Wrk2()), "10 s of calibration"
     assert "--users 4 --spawn-rate 4 --run-time 8s" in words(Locust())
     assert "-Jtailor.seconds=8 -Jtailor.users=4 -Jtailor.rate=50" in words(JMeter())
@@ -204,6 +206,8 @@ def test_a_service_that_ended_is_named_and_not_the_generator() -> None:
 
     with pytest.raises(DeploymentFailed, match=r"^db: its container"):
         in_container(Containers({"h2load.tsv": log_of_h2load()}), ended)
+    with pytest.raises(DeploymentFailed, match=r"^db: its container"):
+        in_container(Containers({}, status=3), ended)
 
 
 WRITES_A_LOG = """
@@ -231,11 +235,28 @@ def test_a_command_of_this_machine_reaches_the_container_by_its_address(monkeypa
     assert len(on_this_machine(WRITES_A_LOG, monkeypatch).due_ns) == 150
 
 
-def test_a_command_that_fails_or_does_not_end_is_ended_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+LEAVES_A_CHILD = """
+import pathlib, subprocess, time
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path("{file}").write_text(str(child.pid))
+time.sleep(600)
+"""
+
+
+def test_a_command_that_fails_or_does_not_end_is_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(LoadFailed, match=r"(?s)ended with status 1.*ZeroDivisionError"):
         on_this_machine("1 / 0", monkeypatch)
     with pytest.raises(LoadFailed, match="had not ended after"):
-        on_this_machine("import time; time.sleep(600)", monkeypatch, grace_s=-7.5)
+        on_this_machine(LEAVES_A_CHILD.format(file=tmp_path / "child"), monkeypatch, grace_s=-4.0)
+    child = int((tmp_path / "child").read_text())
+    for _ in range(300):
+        if not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("its child still runs")
     gone = replace(APPLICATION, external=ExternalLoad(command=("no-such-program-of-tailor",)))
     with pytest.raises(MissingPrerequisite, match="no-such-program-of-tailor is not on this machine"):
         ExternalLoadGenerator(H2load(), gone, Containers({})).run(PLAN, RUNNING, usage_now, lambda step: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -81,6 +82,38 @@ def test_it_arrives_as_it_was(here: Place, there: Place, study: Study, file: Pat
         there.tailor.results.export_best(study.id, there.sharing.home / "best")
     with pytest.raises(InputError, match="here already"):
         there.sharing.unpack(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tracing: {service: jaeger}\n", "tracing: {service: jaeger}\nleave_out: [seed]\n"),
+        ("tracing: {service: jaeger}\n", "tracing: {add: jaeger}\n"),
+        (
+            "  cache: {type: memcached}\n",
+            "  cache:\n    type: memcached\n    parameters: {size: {kind: integer, low: 1, high: 9, default: 2}}\n"
+            "    templates: {/etc/cache.conf: cache.tmpl}\n",
+        ),
+    ],
+)
+def test_an_application_that_a_study_changes_is_read_again(
+    here: Place, there: Place, tmp_path: Path, old: str, new: str
+) -> None:
+    """Of a template only the placeholders are sent."""
+    copy = shutil.copytree(SMALL, tmp_path / "small")
+    compose = (copy / "compose.yaml").read_text()
+    exports = 'cache: {environment: {OTEL_SERVICE_NAME: cache}, image: "memcached:1.6"}'
+    (copy / "compose.yaml").write_text(compose.replace('cache: {image: "memcached:1.6"}', exports))
+    (copy / "cache.tmpl").write_text("# a secret\nsize ${cache.size}\n")
+    text = (copy / "application.yaml").read_text()
+    assert old in text
+    (copy / "application.yaml").write_text(text.replace(old, new))
+    study = here.tailor.studies.create(replace(REQUEST, application=copy))
+    (tmp_path / "study.zip").write_bytes(here.sharing.pack(study.id))
+    there.sharing.unpack(tmp_path / "study.zip")
+    arrived = there.tailor.store.get(study.id)
+    assert there.tailor.results.summary(arrived).study.id == study.id
+    assert not [path for path in arrived.directory.rglob("*") if path.is_file() and "a secret" in path.read_text()]
 
 
 def test_one_that_was_stopped_goes_on_with_the_application_at_hand(here: Place, there: Place, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.model import Container, Probe
+from framework.model.agreement import agrees
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.engine import Engine
 from optimizer.space import Value
@@ -60,15 +61,15 @@ def test_no_match_and_matches_that_disagree_are_no_answer() -> None:
     ],
 )  # fmt: skip
 def test_agreement(wanted: Value, value: Value, same: bool) -> None:
-    assert probes.agrees(wanted, value) is same
+    assert agrees(wanted, value) is same
 
 
 @given(st.integers(1, 10**6), st.sampled_from([2**-20, 1e-3, 0.0078125, 1e-9, 1.0]))
 def test_integers_survive_a_conversion_of_units_and_neighbours_do_not(value: int, multiply: float) -> None:
     text = f"v={round(value / multiply)}"
     parsed = probes.parse(command(r"v=(\d+)", multiply=multiply), text, value)
-    assert probes.agrees(value, parsed)
-    assert not probes.agrees(value + 1 + value // 1000, parsed)
+    assert agrees(value, parsed)
+    assert not agrees(value + 1 + value // 1000, parsed)
 
 
 class Server(socketserver.ThreadingTCPServer):

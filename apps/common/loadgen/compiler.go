@@ -264,6 +264,9 @@ func (c *compiler) lines(raw *requestDocument, call bool) ([]field, error) {
 		if _, err := compileTemplate(value, c.variables); err != nil && !c.announced {
 			continue
 		}
+		if raw.Form != nil && strings.EqualFold(name, "Content-Type") {
+			continue // a form's own
+		}
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(own)), same) {
 			if merged == nil {
 				merged = map[string]string{}

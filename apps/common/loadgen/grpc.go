@@ -50,7 +50,6 @@ const (
 	frameHeader      = 5 // whether it is compressed, and the length of the message
 	defaultStreams   = 8
 	maxStreams       = 1_000
-	maxMessageBytes  = 16 << 20
 	allowedCallNames = "allowed: package.Service/Method"
 )
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"golang.org/x/net/http2"
@@ -89,7 +90,7 @@ func classify(err error) string {
 		return reasonNotHTTP2
 	case errors.As(err, new(http2.StreamError)):
 		return reasonStream
-	case errors.As(err, new(http2.GoAwayError)):
+	case strings.Contains(err.Error(), "server sent GOAWAY"): // net/http keeps the type of this error to itself
 		return reasonGoAway
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return reasonRefused

@@ -254,6 +254,21 @@ func TestAFileIsSentAsItIs(t *testing.T) {
 	}
 }
 
+func TestAFormKeepsItsTypeWhateverTheWorkloadsHeadersSay(t *testing.T) {
+	document := strings.Replace(oneClass(1000, ""), `"requests"`, `"headers": {"Content-Type": "application/json"}, "requests"`, 1)
+	document = strings.Replace(document, `"path": "/"`, `"path": "/", "method": "POST", "form": {"a": "b"}`, 1)
+	plan, workload := makePlan(t, document, nil)
+	kinds := []string{}
+	for _, header := range Schedule(plan, workload)[0].Headers {
+		if header.Name == "Content-Type" {
+			kinds = append(kinds, header.Value)
+		}
+	}
+	if len(kinds) != 1 || kinds[0] != formType.Value {
+		t.Errorf("the types are %v", kinds)
+	}
+}
+
 func TestRandomUsersAreThoseOfTheSeed(t *testing.T) {
 	document := strings.Replace(oneClass(1000, ""), `"requests"`, `"users": {"count": 10, "order": "random"}, "requests"`, 1)
 	plan, workload := makePlan(t, document, nil)

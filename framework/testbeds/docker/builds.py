@@ -1,7 +1,7 @@
 """Images built from an application's own sources, tagged by a hash of all that they are built from.
 
-Docker's own command builds them.  An image that is here already is not built again; other tags are never touched.
-They bear a label, by which `tailor clean --images` removes them.
+Docker's own command builds them.  One to which the compose file gives a name is built under that name, only where it
+is not here and cannot be pulled, and then once.  They bear labels, by which `tailor clean --images` removes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
 OWNER = Owner("tailor.built", "true")
+BUILT_AS = "tailor.built-as"  # label: the name that an image was built under
 LIMIT_S = 3600.0
 ALLOWED = frozenset({"context", "dockerfile", "args", "target", "labels", "no_cache", "pull", "platforms", "tags"})
 LAST_LINES = 25
@@ -98,7 +99,8 @@ class Build:
 
     def command(self, image: str) -> list[str]:
         """Return the command that builds the image."""
-        words = ["docker", "build", "-t", image, "--label", str(OWNER), "-f", str(self.context / self.dockerfile)]
+        words = ["docker", "build", "-t", image, "--label", str(OWNER), "--label", f"{BUILT_AS}={image}"]
+        words += ["-f", str(self.context / self.dockerfile)]
         for name, value in self.arguments:
             words += ["--build-arg", f"{name}={value}"]
         return [*words, *(("--target", self.target) if self.target else ()), str(self.context)]
@@ -121,24 +123,27 @@ class DockerBuilds:
 
     def kept(self) -> Sequence[str]:
         """Return the names of the images that were built here; see the port."""
-        names = {name for image in self._engine.labelled.images(str(OWNER)) for name in image.get("RepoTags") or ()}
-        return sorted(name for name in names if name.startswith(BUILT))
+        # An image that was built on another has its labels too: it is one of these only under the name in the label.
+        return sorted(
+            name
+            for image in self._engine.labelled.images(str(OWNER))
+            for name in image.get("RepoTags") or ()
+            if name.startswith(BUILT) or name == (image.get("Labels") or {}).get(BUILT_AS)
+        )
 
     def remove(self) -> Sequence[str]:
         """Remove those that no container uses; see the port."""
         return [name for name in self.kept() if self._engine.labelled.remove(name, OWNER)]
 
 
-def build_missing(
-    wanted: Mapping[str, tuple[str, Build]], roots: Sequence[Path], allowed: Collection[str], progress: Progress
-) -> None:
+def build_missing(wanted: Mapping[str, tuple[str, Build]], roots: Sequence[Path], progress: Progress) -> None:
     """Build images: service -> (name, build).
 
-    ``roots``: directories whose files may be built from; ``allowed``: other directories that the operator allows.
+    ``roots``: directories whose files may be built from.
     Raises InputError for sources elsewhere, MissingPrerequisite, with the last lines, where a build fails.
     """
     for service, (image, build) in wanted.items():
-        if not build.is_inside(roots) and str(build.context) not in allowed:
+        if not build.is_inside(roots):
             raise InputError(
                 f"services.{service}.build: found {str(build.context)!r}; allowed: a directory below "
                 f"{', '.join(map(str, roots))}"

@@ -63,10 +63,10 @@ def check_images(engine: Engine, application: Application, document: Mapping[str
         users[image]: (image, Build.of(users[image], build, application.base))
         for image in missing
         if (build := application.compose["services"][users[image]].get("build"))
-        and (is_built(image) or engine.pull(image))
+        and (is_built(image) or image.startswith(OWN) or engine.pull(image))
     }
-    build_missing(built, application.roots, (), logger.info)
-    missing = [image for image in missing if image not in {name for name, _ in built.values()}]
+    build_missing(built, application.roots, logger.info)
+    missing = [image for image in missing if engine.image(image) is None]  # neither built nor pulled above
     problems = in_parallel(lambda image: "built here" if image.startswith(OWN) else engine.pull(image), missing)
     absent = [f"{image} (service {users[image]})" for image, problem in zip(missing, problems, strict=True) if problem]
     if absent:

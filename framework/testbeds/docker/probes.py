@@ -7,7 +7,6 @@ patterns are matched with its answer: a database's seven parameters cost one que
 from __future__ import annotations
 
 import http.client
-import math
 import re
 import socket
 import time
@@ -25,8 +24,6 @@ from optimizer.space import Value
 PROC = Path("/proc")
 TIMEOUT_S = 5.0  # for one request; a healthy service answers within milliseconds
 MAX_ANSWER = 4 << 20  # bytes
-TOLERANCE = 1e-3  # relative, for real values: programs print a few digits
-INTEGER_TOLERANCE = 1e-6  # relative: a conversion of units may round
 
 LISTENS = "listens"
 _LISTEN = "0A"  # state of a socket in /proc/net/tcp (include/net/tcp_states.h)
@@ -247,18 +244,6 @@ def _value(probe: Probe, text: str, like: Value) -> Value:
         return text
     scaled = number * probe.multiply
     return int(scaled) if scaled.is_integer() else scaled
-
-
-def agrees(wanted: Value, value: Value) -> bool:
-    """Return whether a value read back is the one that was set."""
-    if isinstance(wanted, bool):
-        return value is wanted or (not isinstance(value, (bool, str)) and value == int(wanted))
-    if isinstance(wanted, str):
-        return str(value) == wanted
-    if isinstance(value, (bool, str)):
-        return False
-    tolerance = INTEGER_TOLERANCE if isinstance(wanted, int) else TOLERANCE
-    return math.isclose(value, wanted, rel_tol=tolerance, abs_tol=1e-9)
 
 
 def _short(text: str) -> str:
