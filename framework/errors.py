@@ -21,6 +21,7 @@ TailorError
 │   ├── NotFound
 │   └── IllegalTransition
 └── Interrupted                     clean up, keep what is finished, exit
+    └── LeaseLost                   another process took over the study: stop without writing to it
 """
 
 from __future__ import annotations
