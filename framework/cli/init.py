@@ -17,7 +17,7 @@ from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
-from framework.use_cases.adopt import AdoptRequest, prove, remove, understand, write, write_page
+from framework.use_cases.adopt import AdoptRequest, obtain, prove, remove, understand, write, write_page
 
 _COLOURS = {"proven": "green", "passed": "green", "ineffective": "yellow", "refused": "yellow", "not tried": "dim"}
 _CERTAINTY = {"certain": "green", "likely": "yellow", "a guess": "red"}
@@ -65,7 +65,14 @@ def init(
     shown = None
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
         try:
-            with messages.status("deploying") as status:
+            with messages.status("building and pulling the images that are not here") as status:
+                obtain(tailor.backends, request.target)
+                before, proposal = proposal, understand(tailor.backends, request)  # images say more
+                if not as_json and _document(proposal) != _document(before):
+                    output.print("its images say more:")
+                    _show(proposal)
+                if not kept:
+                    write(request, proposal, again=written)
                 shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
         except KeyboardInterrupt:
             remove(written)

@@ -50,10 +50,7 @@ def with_built_images(application: Application, builds: Builds | None) -> Applic
     built = {name: service for name, service in services.items() if not service.get("image")}
     if builds is None or not built:
         return application
-    named = {
-        name: {**service, "image": builds.image_name(application.name, name, service["build"], application.base)}
-        for name, service in built.items()
-    }
+    named = {name: {**service, "image": builds.image_name(application, name)} for name, service in built.items()}
     return replace(application, compose={**application.compose, "services": {**services, **named}})
 
 

@@ -285,6 +285,12 @@ class Application:
         return self.compose_directory or self.directory
 
     @property
+    def own_files(self) -> tuple[Path, ...]:
+        """Tailor's own files, which are no sources of an image: its directory, or files in it."""
+        names = ("application.yaml", "workload.yaml", "twin.json", "understood.html")
+        return (self.directory, *(self.directory / name for name in names))
+
+    @property
     def roots(self) -> tuple[Path, ...]:
         """The directories whose files the compose files may name."""
         return tuple(dict.fromkeys((self.directory, self.base)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
+
+from framework.model import Application
 
 BUILT = "tailor-built/"
 """Beginning of the names of images that Tailor builds because the compose file names none."""
@@ -13,10 +14,10 @@ BUILT = "tailor-built/"
 class Builds(Protocol):
     """Names the images of services that are built, for which no engine is needed, and removes those that were."""
 
-    def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
-        """Return the image's name, whose tag is a hash of all that it is built from.
+    def image_name(self, application: Application, service: str) -> str:
+        """Return the name of a service's image, whose tag is a hash of all that it is built from.
 
-        ``build``: as in the compose file; ``base``: where its relative paths start.  Raises InputError, FileError.
+        Tailor's own files are not part of it.  Raises InputError, FileError.
         """
 
     def kept(self) -> Sequence[str]:

@@ -108,22 +108,26 @@ def write_page(request: AdoptRequest, proposal: Proposal, proof: Proof | None) -
     return write_text(request.target / PAGE, adopt_page(proposal, proof))
 
 
+def obtain(backends: Backends, directory: Path) -> None:
+    """Build and pull those images of the application of ``directory`` that are not here.
+
+    Raises MissingPrerequisite without an engine or for images that cannot be had, InputError for what a study would
+    refuse.
+    """
+    _prover(backends).check(backends.application(directory))
+
+
 def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
-    """Deploy the application of ``directory`` as it is, and with other values.
+    """Deploy the application of ``directory``, whose images are here, as it is, and with other values.
 
     Nothing of it stays but the data of its first start, which studies begin from.
 
     Raises MissingPrerequisite without an engine, InputError for what a study would refuse, TrialFailed where the
     application does not start as it is.
     """
-    kind = backends.kinds[0]
-    if kind.prover is None:
-        raise MissingPrerequisite(f"the testbed {kind.name} runs no servers", "use the Docker Engine")
+    prover = _prover(backends)
     application = backends.application(directory)
     types = backends.types_on(backends.machine())
-    prover = kind.prover(types)
-    prover.check(application)
-    application = backends.application(directory)  # its images are here now, and say more
     project = project_of(backends.home)
     with process_lock(backends.home, project):  # by which `tailor clean` knows what a killed one left
         prover.clean(project, data=True)
@@ -131,6 +135,13 @@ def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
             return _proven(backends, application, types, _Trying(prover, application, types, project, progress))
         finally:
             prover.clean(project, data=True)
+
+
+def _prover(backends: Backends) -> Prover:
+    kind = backends.kinds[0]
+    if kind.prover is None:
+        raise MissingPrerequisite(f"the testbed {kind.name} runs no servers", "use the Docker Engine")
+    return kind.prover(backends.types_on(backends.machine()))
 
 
 def project_of(home: Path) -> str:
@@ -171,7 +182,8 @@ def _described(backends: Backends, request: AdoptRequest) -> Application:
     services = tuple(Service(name, "", "local", tuned=False) for name in compose.document["services"])
     described = Application(
         name=_name(request.directory),
-        directory=source.directory,
+        directory=Path(os.path.normpath(request.target.absolute())),
+        compose_directory=source.directory,
         compose=compose.document,
         services=services,
         hosts=("local",),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.testbeds.docker.builds import OWNER, DockerBuilds
 from framework.testbeds.docker.cleanup import clean
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import PROJECT
@@ -87,3 +88,19 @@ def test_what_a_killed_one_leaves_is_cleaned(init: Init) -> None:
     assert "container" in cleaning.communicate(timeout=60)[0]
     assert cleaning.returncode == 0
     assert init.containers() == []
+
+
+def test_a_service_is_known_by_the_image_that_is_built_for_the_proof(init: Init) -> None:
+    (init.shop / "compose.yaml").write_text("services: {web: {build: ., ports: ['80']}}\n")
+    (init.shop / "Dockerfile").write_text(f"FROM nginx:1.22\nLABEL made={init.project}\n")
+    done = init.tailor("init", "--yes", str(init.shop))
+    said = done.communicate(timeout=150)[0]
+    assert done.returncode == 0, said
+    before, _, after = said.partition("its images say more:")
+    assert "nginx" not in before
+    assert "web  nginx certain: it runs nginx" in after
+    assert "type: nginx" in (init.shop / "tailor" / "application.yaml").read_text()
+    again = init.tailor("init", "--no-proof", str(init.shop))
+    assert "web  nginx certain" in again.communicate(timeout=60)[0]  # the new files made no other image of it
+    (image,) = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
+    assert Engine().labelled.remove(image, OWNER)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from framework.bootstrap.adapters import Opened
 from framework.errors import InputError
-from framework.model import TuneRequest
+from framework.model import Application, TuneRequest
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine, larger_is_faster
 from framework.use_cases.clean import clean_up
@@ -25,7 +24,7 @@ class Built:
     def __init__(self) -> None:
         self.names = ["tailor-built/shop-db:1", "tailor-built/shop-web:1"]
 
-    def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
+    def image_name(self, application: Application, service: str) -> str:
         return "tailor-built/none:1"
 
     def kept(self) -> Sequence[str]:

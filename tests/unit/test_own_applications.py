@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from framework.compose.gate import CLOSED
 from framework.config.application import is_application, load_application
 from framework.errors import FileError, InputError, MissingPrerequisite
+from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from tests.own_applications import (
     CASES,
@@ -235,6 +238,26 @@ def test_an_image_without_a_name_is_named_by_its_content(tmp_path: Path) -> None
     image = application_of("build-only").compose["services"]["web"]["image"]
     assert image.startswith("tailor-built/build-only-web:")
     assert application_of("build-only").compose["services"]["web"]["image"] == image
+
+
+def test_tailor_s_own_files_are_no_sources_of_an_image(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shutil.copytree(OWN / "build-only", shop)
+    application = load_application(shop, ComposeConfig())
+
+    def name_with(own: Path) -> str:
+        return DockerBuilds().image_name(replace(application, directory=own, compose_directory=shop), "web")
+
+    beside, elsewhere = name_with(shop), name_with(tmp_path)
+    (shop / "application.yaml").write_text("another")
+    assert name_with(shop) == beside
+    assert name_with(tmp_path) != elsewhere  # it is one of the sources, where Tailor's is another
+    below = name_with(shop / "tailor")
+    (shop / "tailor").mkdir()
+    (shop / "tailor" / "application.yaml").write_text("another")
+    assert name_with(shop / "tailor") == below
+    (shop / "Dockerfile").write_text("FROM scratch")
+    assert name_with(shop / "tailor") != below
 
 
 def test_the_user_s_volume_and_directory_are_never_used(tmp_path: Path) -> None:

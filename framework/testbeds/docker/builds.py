@@ -13,12 +13,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from docker.utils import exclude_paths
 
 from framework.config.reading import open_regular, read_text
 from framework.errors import InputError, MissingPrerequisite
+from framework.model import Application
 from framework.ports.builds import BUILT
 from framework.ports.testbed import Progress
 from framework.testbeds.docker.engine import Engine
@@ -33,16 +33,21 @@ LAST_LINES = 25
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """An image to build: the directory of its sources, its Dockerfile, build arguments and the wanted stage."""
+    """An image to build: the directory of its sources, its Dockerfile, build arguments and the wanted stage.
+
+    ``ignored``: paths below the context that are no sources.
+    """
 
     context: Path
     dockerfile: str = "Dockerfile"
     arguments: tuple[tuple[str, str], ...] = ()
     target: str = ""
+    ignored: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, service: str, build: str | Mapping[str, Any], base: Path) -> Build:
-        """Read ``build`` of a compose file.  Raises InputError for what Tailor does not build with."""
+    def of(cls, application: Application, service: str) -> Build:
+        """Read a service's ``build``.  Raises InputError for what Tailor does not build with."""
+        build = application.compose["services"][service]["build"]
         given = {"context": build} if isinstance(build, str) else dict(build)
         for key, value in given.items():
             if key not in ALLOWED and value and not key.startswith("x-"):
@@ -55,6 +60,7 @@ class Build:
             raise InputError(
                 f"services.{service}.build.context: found {context!r}; allowed: a directory of this machine"
             )
+        directory = Path(os.path.normpath(application.base / context))
         arguments = given.get("args") or {}
         pairs = (
             arguments.items()
@@ -62,10 +68,11 @@ class Build:
             else (str(argument).partition("=")[::2] for argument in arguments)
         )
         return cls(
-            Path(os.path.normpath(base / context)),
+            directory,
             str(given.get("dockerfile") or "Dockerfile"),
             tuple(sorted((str(name), str(value).replace("$$", "$")) for name, value in pairs if value is not None)),
             str(given.get("target") or ""),
+            tuple(path for path in application.own_files if path != directory and path.is_relative_to(directory)),
         )
 
     def is_inside(self, roots: Sequence[Path]) -> bool:
@@ -73,12 +80,14 @@ class Build:
         return any(self.context.resolve().is_relative_to(root.resolve()) for root in roots)
 
     def digest(self) -> str:
-        """Hash the definition and the files of the context, without those of .dockerignore; 12 hex digits."""
+        """Hash the definition and the files of the context, without .dockerignore's and ``ignored``; 12 hex digits."""
         if not self.context.is_dir():
             raise InputError(f"{self.context}: found no such directory; allowed: the sources of an image")
         digest = hashlib.sha256(json.dumps([self.dockerfile, self.arguments, self.target]).encode())
-        for name in sorted(exclude_paths(str(self.context), self._ignored(), self.dockerfile)):
+        for name in sorted(exclude_paths(str(self.context), self._patterns(), self.dockerfile)):
             path = self.context / name
+            if any(path.is_relative_to(other) for other in self.ignored):
+                continue
             if path.is_symlink():
                 digest.update(f"{name} -> {path.readlink()}\n".encode())
             elif path.is_file():
@@ -89,7 +98,7 @@ class Build:
                         digest.update(part)
         return digest.hexdigest()[:12]
 
-    def _ignored(self) -> list[str]:
+    def _patterns(self) -> list[str]:
         for name in (f"{self.dockerfile}.dockerignore", ".dockerignore"):
             path = self.context / name
             if path.is_file():
@@ -117,9 +126,9 @@ class DockerBuilds:
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine()
 
-    def image_name(self, application: str, service: str, build: str | Mapping[str, Any], base: Path) -> str:
+    def image_name(self, application: Application, service: str) -> str:
         """Return ``tailor-built/<application>-<service>:<hash>``; see the port."""
-        return f"{BUILT}{application}-{service}".lower() + f":{Build.of(service, build, base).digest()}"
+        return f"{BUILT}{application.name}-{service}".lower() + f":{Build.of(application, service).digest()}"
 
     def kept(self) -> Sequence[str]:
         """Return the names of the images that were built here; see the port."""

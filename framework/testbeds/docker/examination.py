@@ -72,7 +72,7 @@ def builds(applications: Sequence[Application]) -> Iterator[Finding]:
                 continue
             what = f"{application.name}: {service}"
             try:
-                build = Build.of(service, entry["build"], application.base)
+                build = Build.of(application, service)
             except InputError as error:
                 yield Finding(what, "missing", f"refused: {error}", "name an image instead", needed=True)
                 continue

@@ -60,9 +60,9 @@ def check_images(engine: Engine, application: Application, document: Mapping[str
         users.setdefault(image, service)
     missing = [image for image in users if engine.image(image) is None]
     built = {
-        users[image]: (image, Build.of(users[image], build, application.base))
+        users[image]: (image, Build.of(application, users[image]))
         for image in missing
-        if (build := application.compose["services"][users[image]].get("build"))
+        if application.compose["services"][users[image]].get("build")
         and (is_built(image) or image.startswith(OWN) or engine.pull(image))
     }
     build_missing(built, application.roots, logger.info)
