@@ -25,6 +25,7 @@ LEAST = 6
 MOST_PARTS = 5
 ANSWER_S = 90.0  # for the first replies of a deployment whose containers are ready
 PAUSE_S = 1.0
+OVERLOADED = 3  # parts in succession with fewer answers than half: it is up, and cannot do more
 SETTLED = 1.25  # ratio between the medians of three successive seconds
 SEEDS = 500_000  # behind the seeds of the measured repetitions
 
@@ -57,13 +58,16 @@ def warmed(send: Send, plan: LoadPlan, clock: Clock, parts: int | None = None) -
 def answered(send: Send, plan: LoadPlan, clock: Clock) -> LoadResult:
     """Send the requests of a plan, again and again until at least half of them are answered.
 
-    An answer is any reply with a status below 500.  Raises DeploymentFailed where that takes too long, LoadFailed.
+    What answers fewer, three times in succession, is overloaded: the measurement will say so.
+    An answer is any reply with a status below 500.  Raises DeploymentFailed where none come for long, LoadFailed.
     """
     deadline = clock.monotonic() + ANSWER_S
+    few = 0
     while True:
         result = send(plan)
         replies = result.ok | ((result.status > 0) & (result.status < 500))
-        if not len(replies) or 2 * int(replies.sum()) >= len(replies):
+        few = few + 1 if replies.any() else 0
+        if not len(replies) or 2 * int(replies.sum()) >= len(replies) or few == OVERLOADED:
             return result
         if clock.monotonic() >= deadline:
             reasons = "; ".join(f"{count} x {reason}" for reason, count in result.errors.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_what_never_answers_fails_with_its_reasons() -> None:
     with pytest.raises(DeploymentFailed, match=r"10 of 10 requests to http://web:80 have no answer .*10 x status 503"):
         answered(Application(clock, load([1], 503)).send, PLAN, clock)
     assert clock.monotonic() - began < ANSWER_S + 30
+
+
+def test_what_answers_too_few_is_left_to_the_measurement() -> None:
+    clock = VirtualClock()
+    few = load([1, 1, 1])
+    few = replace(few, ok=np.arange(len(few.ok)) % 3 == 0, status=np.where(np.arange(len(few.ok)) % 3 == 0, 200, 0))
+    application = Application(clock, load([1], 503), few, load([1], 503), few, few, few)
+    assert answered(application.send, PLAN, clock) is few
+    assert len(application.plans) == 6
 
 
 def test_low_rates_have_longer_parts() -> None:
