@@ -96,7 +96,7 @@ def test_what_answers_too_few_is_left_to_the_measurement() -> None:
     few = load([1, 1, 1])
     few = replace(few, ok=np.arange(len(few.ok)) % 3 == 0, status=np.where(np.arange(len(few.ok)) % 3 == 0, 200, 0))
     application = Application(clock, load([1], 503), few, load([1], 503), few, few, few)
-    assert answered(application.send, PLAN, clock) is few
+    assert answered(application.send, replace(PLAN, warmup_s=0.0, window_s=3.0), clock) is few
     assert len(application.plans) == 6
 
 
