@@ -28,7 +28,7 @@ async function started() {
 
 async function fill() {
     if ((await started()).setup[0].status) return 'filled already';
-    const owner = { name: 'Ada', email: 'admin@example.org', password: 'a long password', blogTitle: 'A site' };
+    const owner = { name: 'Ada', email: 'admin@example.org', password: 'amber-Basin-4711', blogTitle: 'A site' };
     await call('POST', '/authentication/setup/', { setup: [owner] });
     const session = await call('POST', '/session/', { username: owner.email, password: owner.password });
     headers.Cookie = session.headers.get('set-cookie').split(';')[0];
