@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from framework.compose.tracing_notes import agents_note
 from framework.critical_path.reduce import alternatives, evidence_of
@@ -21,6 +22,8 @@ from framework.model import (
     Verdict,
 )
 from framework.model.decisions import Reduction, Thresholds
+from framework.model.events import NotesGiven
+from framework.model.load_generators import LOOPS_IN_WORDS
 from framework.objective.checks import CONFIDENT_REQUESTS, JOINED, not_joined
 from framework.report.changes import Change, changes
 from framework.report.headline import default_and_best, finished_trials, headline
@@ -63,6 +66,8 @@ class Summary:
     trials: Mapping[str, int]  # state -> count
     invalid_repetitions: int
     low_confidence: bool
+    loop: str  # in words, where the load generator's is not open: what its latencies leave out
+    differences: tuple[str, ...]  # of the study's deployment to the user's own
     agents: str  # that spans are made by agents, which cost time; empty where they are not
     not_joined: str  # what it means that few traces have spans of services; empty where enough have
     standins: tuple[str, ...]
@@ -105,9 +110,13 @@ def summarise(
     application: Application,
     types: Mapping[str, ServiceType],
     *,
+    events: Sequence[Mapping[str, Any]] = (),
     with_model: bool = True,
 ) -> Summary:
-    """Summarise a study in any state.  ``with_model``: fit the model of its search, which takes longest."""
+    """Summarise a study in any state.
+
+    ``events``: of its store.  ``with_model``: fit the model of its search, which takes longest.
+    """
     finished = finished_trials(trials)
     valued = [t for t in finished if t.told_value is not None]
     default, best = default_and_best(study, trials, application.objective)
@@ -126,6 +135,8 @@ def summarise(
         trials=dict(Counter(str(t.state) for t in trials)),
         invalid_repetitions=sum(bool(m.invalid) for m in repetitions),
         low_confidence=any(m.requests < CONFIDENT_REQUESTS for m in valid),
+        loop=LOOPS_IN_WORDS.get(application.loop, ""),
+        differences=_differences(events),
         agents=agents_note(application.tracing),
         not_joined=_not_joined(valid),
         standins=tuple(sorted({image for t in finished for image in t.standins})),
@@ -144,6 +155,11 @@ def summarise(
         per_trial_s=statistics.mean([t.phases["total"] for t in valued if "total" in t.phases]) if valued else None,
         model=search_model(study, finished) if with_model else None,
     )
+
+
+def _differences(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    given = [note for event in events if event["kind"] == NotesGiven.kind for note in event["notes"]]
+    return tuple(dict.fromkeys(given))
 
 
 def _not_joined(valid: Sequence[Measurement]) -> str:

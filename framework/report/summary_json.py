@@ -31,6 +31,8 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "headline": summary.headline,
         "trials": summary.trials,
         "invalid_repetitions": summary.invalid_repetitions,
+        "loop": summary.loop or "open",
+        "differences": summary.differences,
         "standins": summary.standins,
         "phases_s": summary.phases,
         "overhead": summary.overhead,

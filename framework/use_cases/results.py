@@ -33,7 +33,8 @@ class Results:
         """Summarise a study so far (``trials``: those at hand).  Raises InputError without its application."""
         application = planned(self._backends.application(study.directory), study.plan)
         trials = self._store.trials(study.id) if trials is None else trials
-        return summarise(study, trials, application, self._catalogue.service_types(), with_model=with_model)
+        types, events = self._catalogue.service_types(), self._store.events(study.id)
+        return summarise(study, trials, application, types, events=events, with_model=with_model)
 
     def summaries(self) -> Sequence[Summary]:
         """Summarise all studies that are measured here and whose applications are still there, without models."""

@@ -105,6 +105,18 @@ def test_the_page_stands_alone(bench: Bench, study: Study, summary: Summary) -> 
     HTMLParser().feed(text)
 
 
+def test_the_page_says_how_load_and_deployment_differ(bench: Bench, study: Study, summary: Summary) -> None:
+    trials = bench.store.trials(study.id)
+    assert "open loop at 100 requests/s" in page(summary, trials)
+    closed = replace(bench.application, generator="locust")
+    events = [{"id": i, "at": "now", "kind": "notes", "notes": ["web: ports are <left> out"]} for i in (1, 2)]
+    other = page(summarise(study, trials, closed, bench.types, events=events), trials)
+    assert "open loop at" not in other
+    assert "Latency counts from the time a request was due" not in other
+    assert "no open loop, but a closed loop: each request waits" in other
+    assert other.count("<li>web: ports are &lt;left&gt; out</li>") == 1
+
+
 def test_a_study_without_a_verdict_or_a_trial_has_a_page_too(bench: Bench, study: Study) -> None:
     early = summarise(replace(study, verdict=None, rivals={}), [], bench.application, bench.types)
     assert "no value yet" in early.headline
