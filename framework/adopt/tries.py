@@ -42,7 +42,7 @@ def _knobs_of(
             told = deploy(other)
         except (TrialFailed, InputError) as error:
             if len(group) == 1:
-                yield Knob(group[0], default[group[0]], changed[group[0]], "refused", _first_line(error))
+                yield Knob(group[0], default[group[0]], changed[group[0]], "refused", _short(error))
             else:
                 groups = [*_parts(group), *groups]
             continue
@@ -57,5 +57,7 @@ def _parts(names: Sequence[str]) -> list[list[str]]:
     return [list(group) for group in services.values()] if len(services) > 1 else [[name] for name in names]
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:200]
+def _short(error: Exception) -> str:
+    """Return the first line of an error, and the last of the log below it, which mostly is the reason."""
+    first, *log = str(error).splitlines()
+    return "; ".join([first[:200], *(line.strip(" |")[:200] for line in log[-1:])])

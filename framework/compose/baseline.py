@@ -6,6 +6,7 @@ found here; ``baseline`` in application.yaml says it.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from framework.compose.amounts import plain_text, read, unit_after_value
 from framework.compose.command import Command
 from framework.compose.files import fitting, plain_line, with_absolute_paths
-from framework.compose.fitted import fitted
+from framework.compose.fitted import FilesOf, fitted
 from framework.compose.placeholders import default_texts
 from framework.compose.resources import resource_given
 from framework.compose.service_files import GivenFiles, configs_of, file_text
@@ -69,13 +70,16 @@ def without_place(application: Application, types: Mapping[str, ServiceType]) ->
     templates = default_texts(application, types)
     for service in application.services:
         files = GivenFiles(configs_of(application, service.name), templates.get(service.name, {}))
+        seen, own = FilesOf(application, service), {parameter.name for parameter in service.parameters}
         for parameter in parameters_of(*fitted(application, types, service)) if service.tuned else ():
             name = f"{service.name}.{parameter.name}"
             if parameter.apply.kind != "file" or parameter.name in service.fixed:
                 continue
             for edit in parameter.apply.edits:
                 text = _file_text(application, service.name, edit.path, files)
-                if text is not None and (reason := _misfit(text, edit)):
+                if edit.create and parameter.name not in own and not seen.in_directory(edit.path):
+                    reasons[name] = f"its image has no directory {posixpath.dirname(edit.path)} that its server reads"
+                elif text is not None and (reason := _misfit(text, edit)):
                     reasons[name] = reason
     return reasons
 

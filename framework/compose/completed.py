@@ -11,7 +11,7 @@ from pathlib import Path
 from framework.compose.agents import instrumented
 from framework.compose.baseline import present_values, without_place
 from framework.compose.files import mounted, with_absolute_paths
-from framework.compose.fitted import wanted_paths
+from framework.compose.fitted import wanted_directories, wanted_paths
 from framework.compose.placeholders import check_templates
 from framework.compose.service_files import configs_of
 from framework.config.space import definitions_of
@@ -68,7 +68,9 @@ def _facts(application: Application, types: Mapping[str, ServiceType], images: I
             tunable = service.type in types or service.parameters
             paths = _edited_paths(application, types, service, images) if tunable else []
             files = {path: text for path in paths if (text := images.text(image, path)) is not None}
-            facts[service.name] = replace(answer, files=files)
+            directories = wanted_directories(definitions_of(application, types, service)) if tunable else ()
+            there = frozenset(directory for directory in set(directories) if images.names(image, directory))
+            facts[service.name] = replace(answer, files=files, directories=there)
     return facts
 
 

@@ -28,7 +28,7 @@ def fitted(
     They are what ``parameters_of`` wants.  Raises UnknownName, InputError.
     """
     application, types, service = filled_in(application, types, service)
-    files = _Files(application, service)
+    files = FilesOf(application, service)
     kind = types.get(service.type) if service.type else None
     if kind is not None:
         parameters = tuple(_fitted(application, service, files, parameter) for parameter in kind.parameters)
@@ -44,8 +44,16 @@ def wanted_paths(parameters: Iterable[ParameterDefinition]) -> Iterator[str]:
             yield from (edit.path, *edit.also)
 
 
+def wanted_directories(parameters: Iterable[ParameterDefinition]) -> Iterator[str]:
+    """Yield the directories in which parameters make files."""
+    for parameter in parameters:
+        for edit in parameter.apply.edits:
+            if edit.create:
+                yield from map(posixpath.dirname, (edit.path, *edit.also))
+
+
 def _fitted(
-    application: Application, service: Service, files: _Files, parameter: ParameterDefinition
+    application: Application, service: Service, files: FilesOf, parameter: ParameterDefinition
 ) -> ParameterDefinition:
     apply = parameter.apply
     if apply.flags:
@@ -61,7 +69,7 @@ def _fitted(
     return parameter
 
 
-class _Files:
+class FilesOf:
     """The files that one service sees, as far as they are known."""
 
     def __init__(self, application: Application, service: Service) -> None:
@@ -74,11 +82,22 @@ class _Files:
 
     def changes(self, edit: Edit) -> Sequence[Edit]:
         """Return an edit for each file that it fits; where it fits none, the one that says so, if it has a value."""
+        if edit.create:
+            path = next(filter(self.in_directory, (edit.path, *edit.also)), edit.path)
+            return (replace(edit, path=path, also=()),)
         if not edit.also:
             return (edit,)
         paths = sorted({path for pattern in (edit.path, *edit.also) for path in self._matching(pattern)})
         changes = [replace(edit, path=path, also=()) for path in paths if self._fits(path, edit)]
         return changes or ([replace(edit, also=())] if "{value}" in edit.line else [])
+
+    def in_directory(self, path: str) -> bool:
+        """Return whether a file's directory is there, as far as it is known: where the image is not here, it is."""
+        directory = posixpath.dirname(path)
+        targets = [mount_parts(mount)[1] for mount in self._volumes]
+        mounted = any(_below(directory, target) or posixpath.dirname(target) == directory for target in targets)
+        given = any(posixpath.dirname(other) == directory for other in (*self._given.configs, *self._given.templates))
+        return self._image is None or directory in self._image.directories or mounted or given
 
     def _fits(self, path: str, edit: Edit) -> bool:
         text = file_text(self._service, self._volumes, path, self._image, self._given)

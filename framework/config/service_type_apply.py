@@ -57,7 +57,11 @@ class EditEntry(Strict):
     key: KeyPathText | None = Field(None, description="instead of pattern and line: where the value stands")
     format: FileFormat | None = Field(None, description="of a file with a key; default: what its extension names")
     value: Template = Field("{value}", description="what stands at the key")
-    create: bool = Field(False, description="a file that is neither mounted nor in the image is made")
+    create: bool = Field(
+        False,
+        description="a file that is neither mounted nor in the image is made; of several paths, the first whose "
+        "directory has files",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> EditEntry:

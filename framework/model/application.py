@@ -37,13 +37,17 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """The facts of an image: its entry point and command, its variables, and files that parameters stand in."""
+    """The facts of an image: its entry point and command, its variables, and files that parameters stand in.
+
+    ``directories``: of those in which parameters may make files, the ones that have files.
+    """
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # path -> text
+    directories: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

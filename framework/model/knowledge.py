@@ -55,7 +55,8 @@ class Edit:
 
     Every line that matches ``pattern`` is replaced by ``line``; where none matches, ``line`` is inserted after each
     line that matches ``after`` (or at the end of the file if ``after`` is empty).  ``{value}`` in ``line`` is the
-    parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made.
+    parameter's value.  Where ``unless`` equals the value, the edit is left out.  ``create``: a missing file is made,
+    in the first of the directories of ``path`` and ``also`` that has files.
 
     With a ``key`` (``framework.config.key_paths``), ``line`` stands at that key of a file of ``format`` instead.
 

@@ -193,6 +193,30 @@ def test_a_type_that_builds_on_another_keeps_its_own_command(tmp_path: Path) -> 
     assert {p.apply.name for p in TYPES["spring-boot"].parameters if p.apply.kind == "flag"} <= {""}
 
 
+@pytest.mark.parametrize(
+    ("inside", "mount", "path"),
+    [
+        ("/usr/local/etc/php-fpm.d/www.conf", "", "/usr/local/etc/php-fpm.d/zz-tailor.conf"),
+        ("/etc/php/8.2/fpm/pool.d/www.conf", "", "/etc/php/8.2/fpm/pool.d/zz-tailor.conf"),
+        ("/etc/other", "./shop.conf:/etc/php/8.3/fpm/pool.d/shop.conf", "/etc/php/8.3/fpm/pool.d/zz-tailor.conf"),
+        ("/etc/other", "", ""),
+    ],
+)
+def test_a_file_is_made_where_the_server_of_the_image_reads_it(
+    tmp_path: Path, inside: str, mount: str, path: str
+) -> None:
+    (tmp_path / "shop.conf").write_text("[shop]\n")
+    application = load(tmp_path, "php-fpm", f"{{image: me/php, volumes: [{mount}]}}", {inside: ""})
+    _, known, _ = fitted(application, TYPES, application.services[0])
+    [pm] = [parameter for parameter in known["php-fpm"].parameters if parameter.name == "pm"]
+    if path:
+        assert {edit.path for edit in pm.apply.edits} == {path}
+        assert "web.pm" not in application.unsettable
+    else:
+        said = "its image has no directory /usr/local/etc/php-fpm.d that its server reads"
+        assert application.unsettable["web.pm"] == said
+
+
 def test_an_argument_stands_in_flags_and_key_paths(tmp_path: Path) -> None:
     application = load(tmp_path, "traefik", "{image: 'traefik:3', command: [traefik]}")
     flag = ParameterDefinition(

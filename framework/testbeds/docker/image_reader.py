@@ -13,7 +13,7 @@ from framework.testbeds.docker.container_files import names_in, text_of
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.owner import Owner
 
-KEPT_S = 5.0  # after so long, an image that was pulled or built is noticed
+KEPT_S = 5.0  # after so long, an image that was pulled or built anew is noticed
 Read = TypeVar("Read")
 OWNER = Owner.project("tailor-image-reader")
 
@@ -23,7 +23,7 @@ class DockerImages:
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine or Engine(attempts=1)
-        self._facts: TTLCache[str, tuple[str, ImageFacts] | None] = TTLCache(256, KEPT_S)
+        self._facts: TTLCache[str, tuple[str, ImageFacts]] = TTLCache(256, KEPT_S)
         self._names: dict[tuple[str, str], Sequence[str]] = {}
         self._texts: dict[tuple[str, str], str | None] = {}  # of an image's id, which never changes
         self._silent: TTLCache[str, bool] = TTLCache(1, KEPT_S)
@@ -62,7 +62,9 @@ class DockerImages:
             except TailorError:
                 self._silent["engine"] = True
                 return None
-            self._facts[image] = (str(about["Id"]), _facts(about)) if about is not None else None
+            if about is None:  # not remembered: it may be built or pulled at any time
+                return None
+            self._facts[image] = (str(about["Id"]), _facts(about))
         return self._facts[image]
 
     def _read(self, image: str, read: Callable[[str], Read | None]) -> Read | None:

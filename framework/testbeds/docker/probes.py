@@ -93,7 +93,8 @@ def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
         missing = "executable file not found" in error.reason or "no such file or directory" in error.reason
         raise (NoTool if missing else NoAnswer)(error.reason) from error
     if code in (126, 127):
-        raise NoTool(f"{command[0]} is not in the container: {output.strip()[-200:]}")
+        said = "" if "executable file not found" in output else f": {output.strip()[-200:]}"
+        raise NoTool(f"{command[0]} is not in the container{said}")
     if code != 0:
         raise NoAnswer(f"{' '.join(command)} ended with {code}: {output.strip()[-300:]}")
     return output
