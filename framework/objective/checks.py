@@ -61,12 +61,15 @@ def finite(value: float | None, window: Window) -> Iterator[str]:
 
 
 def _reasons(window: Window, before: str, after: str = "") -> str:
-    """Return the most frequent reasons of the failed requests with their numbers; empty where none is known."""
+    """Return the most frequent reasons and names of failed requests with their numbers; empty where none is known."""
     ranked = sorted(window.reasons.items(), key=lambda item: (-item[1], item[0]))
     listed = [f"{count} {reason}" for reason, count in ranked[:REASONS_SHOWN]]
     others = sum(count for _, count in ranked[REASONS_SHOWN:])
     if others:
         listed.append(f"{others} for other reasons")
+    named = sorted(window.failing.items(), key=lambda item: (-item[1], item[0]))[:REASONS_SHOWN]
+    if listed and named:
+        listed[-1] += f"; of {', '.join(f'{name!r} {count}' for name, count in named)}"
     return before + ", ".join(listed) + after if listed else ""
 
 

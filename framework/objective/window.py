@@ -34,6 +34,7 @@ class Window:
     in_flight: int
     seconds: float
     reasons: Mapping[str, int] = field(default_factory=dict)  # of the failed requests -> their number
+    failing: Mapping[str, int] = field(default_factory=dict)  # name of failed requests -> their number, if some did not
 
 
 def window_of(load: LoadResult) -> Window:
@@ -57,7 +58,17 @@ def window_of(load: LoadResult) -> Window:
         in_flight=in_flight,
         seconds=load.window_s,
         reasons=dict(load.errors),
+        failing=_failing(load, (load.due_ns >= start) & (load.due_ns < end)),
     )
+
+
+def _failing(load: LoadResult, inside: NDArray[np.bool_]) -> dict[str, int]:
+    kinds = np.bincount(load.request_class[inside], minlength=len(load.classes))
+    failed = np.bincount(load.request_class[inside & ~load.ok], minlength=len(load.classes))
+    some = np.flatnonzero(failed)
+    if len(some) == np.count_nonzero(kinds):
+        return {}
+    return {load.classes[index]: int(failed[index]) for index in some.tolist()}
 
 
 def root_latency_ms(spans: SpanTable) -> NDArray[np.float64]:

@@ -142,11 +142,11 @@ def conclude(
         return Sweep(application, limit_ms, ordered, None, bool(failed), None, statement, modelled, stopped)
     knee = max(sustained)
     proposed = _whole(SHARE_OF_KNEE * knee)
-    above = any(rate > knee for rate in failed)
+    above = next((step for step in ordered if step.holds is False and step.rate_rps > knee), None)
+    # What fails for another reason than load fails at low rates too, by chance: then this is no knee.
+    why = f"; at {above.rate_rps:g}: {above.reason}" if above is not None and above.p95 is None else ""
     result = "the knee is at" if above else "no knee found; the highest rate that held is"
-    statement = (
-        f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms); tune at {proposed:g} requests/s or less"
-    )
+    statement = f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms{why}); tune at {proposed:g} requests/s or less"
     return Sweep(application, limit_ms, ordered, knee, bool(failed), proposed, statement, modelled, stopped)
 
 

@@ -332,7 +332,7 @@ def test_values_are_tried_together_and_singly_only_where_they_do_not_start() -> 
     knobs = {knob.name: knob for knob in tried(deploy, space, lambda text: None)}
     grades = {name: knob.grade for name, knob in knobs.items()}
     assert grades == {"j.gc": "proven", "j.pause": "proven", "k.bad": "refused", "k.good": "proven"}
-    assert knobs["k.bad"].reason == "k does not start"
+    assert knobs["k.bad"].reason == "k does not start; its log"
     assert len(deployed) == 6, "all; j; k; k.bad; k.good; then what gc leaves no meaning"
     assert deployed[-1] == {**space.default(), "j.pause": deployed[-1]["j.pause"]}
 

@@ -58,6 +58,13 @@ def test_a_sweep_that_is_stopped_still_proposes_a_rate() -> None:
     )
 
 
+def test_what_fails_above_the_knee_is_said() -> None:
+    steps = [Step(10.0, P95, True, ""), Step(20.0, None, False, "1 of 99 requests failed"), Step(30.0, None, False, "")]
+    assert conclude("shop", 50.0, steps).statement == (
+        "the knee is at 10 requests/s (p95 limit 50 ms; at 20: 1 of 99 requests failed); tune at 6 requests/s or less"
+    )
+
+
 @pytest.mark.parametrize(
     ("step", "says"),
     [

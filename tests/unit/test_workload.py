@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,5 +241,8 @@ def test_failed_requests_are_told_by_reason() -> None:
     assert list(finite(None, window(1, {"timeout": 1}))) == [
         "the objective is infinite: 1 of 2011 requests failed (1 timeout), and a failed request is infinitely slow"
     ]
+    some = replace(window(3, {"status 301": 2, "timeout": 1}), failing={"page": 1, "tag": 2})
+    [named, *_] = infeasible(some, limits)
+    assert "(0.15%: 2 status 301, 1 timeout; of 'tag' 2, 'page' 1)" in named
     [unknown, *_] = infeasible(window(469, {}), limits)
     assert unknown == "469 of 2011 requests failed (23.32%); the limit is 0.10%"
