@@ -146,7 +146,10 @@ def conclude(
     # What fails for another reason than load fails at low rates too, by chance: then this is no knee.
     why = f"; at {above.rate_rps:g}: {above.reason}" if above is not None and above.p95 is None else ""
     result = "the knee is at" if above else "no knee found; the highest rate that held is"
-    statement = f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms{why}); tune at {proposed:g} requests/s or less"
+    statement = (
+        f"{prefix}{result} {knee:g} requests/s (p95 limit {limit_ms:g} ms{why}); "
+        f"tune at {proposed:g} requests/s or less"
+    )
     return Sweep(application, limit_ms, ordered, knee, bool(failed), proposed, statement, modelled, stopped)
 
 
