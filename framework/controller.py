@@ -35,7 +35,7 @@ from framework.model.spans import SpanTable, packed
 from framework.model.study import TrialSpec, project_name
 from framework.objective import evaluate, trial_value
 from framework.ports.traces import JoiningReader, TraceReader
-from framework.preparation import sender, warmed
+from framework.preparation import prepared
 
 KEPT_TRACES = 2_500
 PAUSE_S = 5.0
@@ -186,9 +186,7 @@ class Controller:
         bench = self._bench
         events = bench.store.events(self._study)
         known = next((int(event["parts"]) for event in events if event["kind"] == RequestsPrepared.kind), None)
-        send = sender(bench.load, running, lambda: bench.testbed.usage(running), step)
-        parts = warmed(send, self._load_plan(0, rate_rps), bench.clock, known)
-        bench.testbed.alive(running)
+        parts = prepared(bench, running, self._load_plan(0, rate_rps), step, known)
         if known is None:
             bench.store.add_event(self._study, RequestsPrepared(parts))
 

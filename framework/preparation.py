@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from framework.bench import Bench
 from framework.errors import DeploymentFailed
 from framework.model import LoadPlan, LoadResult, Running, Usage
 from framework.ports.clock import Clock
@@ -36,6 +37,14 @@ Send = Callable[[LoadPlan], LoadResult]
 def sender(load: LoadGenerator, running: Running, usage: Callable[[], Usage], step: Progress) -> Send:
     """Return what sends requests to a deployment."""
     return lambda plan: load.run(plan, running, usage, step)
+
+
+def prepared(bench: Bench, running: Running, plan: LoadPlan, step: Progress, parts: int | None) -> int:
+    """Warm a deployment up like ``warmed``.  Raises DeploymentFailed also where a container ended by that."""
+    send = sender(bench.load, running, lambda: bench.testbed.usage(running), step)
+    sent = warmed(send, plan, bench.clock, parts)
+    bench.testbed.alive(running)
+    return sent
 
 
 def warmed(send: Send, plan: LoadPlan, clock: Clock, parts: int | None = None) -> int:

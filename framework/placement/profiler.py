@@ -44,6 +44,7 @@ from framework.placement.profile import (
     line,
 )
 from framework.placement.schedule import intensities_of, key_of, order_of, services_of, stressors_of
+from framework.preparation import prepared
 from optimizer.space import Configuration
 
 ATTEMPTS = 3  # of a window that the machine's host disturbed
@@ -67,6 +68,7 @@ class Profiler:
         self._pairs: list[ColocationPair] = []
         self._pipelines: list[Pipeline] = []
         self._planned = self._done = 0
+        self._prepared: int | None = None  # parts of the requests that precede the windows
 
     def check(self, kept: Profile | None) -> None:
         """Check the prerequisites.  Raises InputError where the file has another profile, MissingPrerequisite."""
@@ -137,7 +139,16 @@ class Profiler:
         hook = self._bench.application.hooks.prepare
         if hook is not None:
             self._bench.testbed.run_hook(running, hook)
+        elif self._bench.application.prepare_requests:
+            self._send_requests(running)
         return running
+
+    def _send_requests(self, running: Running) -> None:
+        """Send the workload's requests, as many after each deployment as it took after the first."""
+        bench, request, workload = self._bench, self._request, self._bench.application.workload
+        rate_rps = min(self._rate(), workload.rate_rps)
+        plan = LoadPlan(workload, rate_rps, request.warmup_s, request.window_s, request.seed % 2**31, False)
+        self._prepared = prepared(bench, running, plan, self._step, self._prepared)
 
     # ------------------------------------------------------------------ windows
 

@@ -16,6 +16,7 @@ from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environ
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]
 
 
+@pytest.mark.alone
 def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_path: Path) -> None:
     before = left_behind()  # the engine may hold a network of another test
     path = tmp_path / "profile.jsonl"
@@ -44,6 +45,7 @@ def test_a_service_beside_a_stressor(home: Path, slice_application: Path, tmp_pa
     assert "url-shorten" in shown
 
 
+@pytest.mark.alone
 def test_nothing_stays_of_a_profile_that_was_killed(home: Path, slice_application: Path, tmp_path: Path) -> None:
     """Killed with a stressor running: cleaning removes it and the application, but not while the profile is made."""
     before = set(_containers("tailor.application"))

@@ -95,15 +95,16 @@ def test_ctrl_c_pauses_and_cleans_up(home: Path, slice_application: Path) -> Non
     assert left_behind(listed["study"]) == []
 
 
-def first_search_trial(home: Path) -> int:
-    """Return the number of the first search trial (after those of the default); 0 before it begins."""
+def first_search_trial(home: Path) -> tuple[str, int]:
+    """Return study and number of the first search trial (after those of the default); number 0 before it begins."""
     if not (home / "tailor.db").is_file():
-        return 0
+        return "", 0
     with closing(sqlite3.connect(f"file:{home / 'tailor.db'}?mode=ro", uri=True, timeout=30)) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
-            return 0
-        number = database.execute("SELECT min(number) FROM trials WHERE purpose = 'search'").fetchone()[0]
-    return int(number or 0)
+            return "", 0
+        first = "SELECT study, number FROM trials WHERE purpose = 'search' ORDER BY number LIMIT 1"
+        study, number = database.execute(first).fetchone() or ("", 0)
+    return str(study), int(number)
 
 
 def kill_while_loaded(home: Path, service: str) -> Callable[[], bool]:
@@ -114,10 +115,11 @@ def kill_while_loaded(home: Path, service: str) -> Callable[[], bool]:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
     def attempt() -> bool:
-        trial = first_search_trial(home)
-        if not trial or not running("tailor.role=loadgen", f"tailor.trial={trial}"):
+        study, trial = first_search_trial(home)
+        its = (f"tailor.study={study}", f"tailor.trial={trial}")
+        if not trial or not running("tailor.role=loadgen", *its):
             return False
-        containers = running(f"com.docker.compose.service={service}", f"tailor.trial={trial}")
+        containers = running(f"com.docker.compose.service={service}", *its)
         return bool(containers) and subprocess.run(["docker", "kill", *containers], capture_output=True).returncode == 0
 
     return attempt
@@ -138,7 +140,7 @@ def test_a_container_killed_during_the_load_fails_its_trial_and_no_other(
     study = only_study(home)["study"]
     trials = trials_of(home, study)
     [killed] = [trial for trial in trials if trial["state"] == "failed"]
-    assert killed["number"] == first_search_trial(home)
+    assert killed["number"] == first_search_trial(home)[1]
     assert service in killed["reason"]
     assert "137" in killed["reason"]
     assert all(trial["state"] == "completed" for trial in trials if trial is not killed)

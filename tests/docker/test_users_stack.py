@@ -39,7 +39,7 @@ from tests.docker.studies import (
     tune,
 )
 
-pytestmark = [pytest.mark.docker, PATIENT]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, PATIENT]
 STORES = ("ledger", "sessions", "archive")
 ALLOWED = "url-shortener:networks.shared.external,url-shortener:volumes.archive.external"
 
