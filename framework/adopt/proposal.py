@@ -54,6 +54,11 @@ class Proposal:
         return tuple(name for name, part in self.parts.items() if part.role in LEFT_OUT)
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """The services whose type is not known."""
+        return tuple(name for name, part in self.parts.items() if part.role == "service" and name not in self.types)
+
+    @property
     def jaeger(self) -> str:
         """The service that is a Jaeger; empty without one."""
         return self.tracing.get("jaeger", "")
@@ -64,13 +69,22 @@ class Proposal:
         return proposed_hosts(self.parts, self.types)
 
 
-def propose(application: Application, types: Mapping[str, ServiceType], requests: Sequence[Request] = ()) -> Proposal:
-    """Say what an application is.  ``requests``: of a workload that the user has; none: the front page stands in."""
+def propose(
+    application: Application,
+    types: Mapping[str, ServiceType],
+    requests: Sequence[Request] = (),
+    running: Mapping[str, Sequence[str]] | None = None,
+) -> Proposal:
+    """Say what an application is.
+
+    ``requests``: of a workload that the user has; none: the front page stands in.  ``running``: service -> programs
+    that were seen in it.
+    """
     parts = parts_of(application)
     recognised = {
         name: match
         for name, part in parts.items()
-        if part.role == "service" and (match := recognise(application, name, types)) is not None
+        if part.role == "service" and (match := recognise(application, name, types, (running or {}).get(name, ()))) is not None
     }
     databases = frozenset(name for name, match in recognised.items() if not match.speaks_http)
     entry = entry_of(application, parts, databases)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from framework.compose.command import words_of
 from framework.model import Application, ImageFacts, ServiceType, Signs
+from framework.ports.testbed import GO_PROGRAM
 
 Certainty = Literal["certain", "likely", "a guess"]
 _ORDER: Mapping[Certainty, int] = {"certain": 0, "likely": 1, "a guess": 2}
@@ -27,9 +28,12 @@ class Recognised:
     speaks_http: bool = True
 
 
-def recognise(application: Application, service: str, types: Mapping[str, ServiceType]) -> Recognised | None:
+def recognise(
+    application: Application, service: str, types: Mapping[str, ServiceType], running: Sequence[str] = ()
+) -> Recognised | None:
     """Return the type of a service, by its strongest sign; None where there is no sign of any type.
 
+    ``running``: programs that were seen in it; that Go built one counts less than the name of a known program.
     Of two types with equally strong signs, the one that builds on the other is meant.
     """
     entry = application.compose["services"][service]
@@ -38,10 +42,17 @@ def recognise(application: Application, service: str, types: Mapping[str, Servic
     candidates = [
         Recognised(name, certainty, reason, kind.tier, kind.speaks_http)
         for name, kind in types.items()
-        for certainty, reason in _signs_of(kind.signs, entry, environment, facts)
+        for certainty, reason in (
+            *_signs_of(kind.signs, entry, environment, facts),
+            *((_certainty(program), f"it runs {program}") for program in running if program in kind.signs.programs),
+        )
     ]
     candidates.sort(key=lambda seen: (_ORDER[seen.certainty], -_depth(types, seen.type), seen.type))
     return candidates[0] if candidates else None
+
+
+def _certainty(program: str) -> Certainty:
+    return "likely" if program == GO_PROGRAM else "certain"
 
 
 _VERSION_AT_END = re.compile(r"-?[0-9]+(\.[0-9]+)+\Z")  # with a dot: node1 is the name of a node, no version

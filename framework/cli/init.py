@@ -17,7 +17,7 @@ from framework.adopt.requests import SOURCES
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
-from framework.use_cases.adopt import AdoptRequest, obtain, prove, remove, understand, write, write_page
+from framework.use_cases.adopt import AdoptRequest, observe, obtain, prove, remove, understand, write, write_page
 
 _COLOURS = {"proven": "green", "passed": "green", "ineffective": "yellow", "refused": "yellow", "not tried": "dim"}
 _CERTAINTY = {"certain": "green", "likely": "yellow", "a guess": "red"}
@@ -66,14 +66,22 @@ def init(
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
         try:
             with messages.status("building and pulling the images that are not here") as status:
+
+                def step(text: str) -> None:
+                    status.update(escape(text))
+
                 obtain(tailor.backends, request.target)
                 before, proposal = proposal, understand(tailor.backends, request)  # images say more
+                if proposal.unknown and not kept:
+                    write(request, proposal, again=written)
+                    programs = observe(tailor.backends, request.target, step)
+                    proposal = understand(tailor.backends, request, programs)  # and what runs says more still
                 if not as_json and _document(proposal) != _document(before):
-                    output.print("its images say more:")
+                    output.print("its images, and what runs in them, say more:")
                     _show(proposal)
                 if not kept:
                     write(request, proposal, again=written)
-                shown = prove(tailor.backends, request.target, lambda step: status.update(escape(step)))
+                shown = prove(tailor.backends, request.target, step)
         except KeyboardInterrupt:
             remove(written)
             raise

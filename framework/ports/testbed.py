@@ -17,6 +17,7 @@ from framework.model import (
     Usage,
 )
 
+GO_PROGRAM = "a Go program"
 Progress = Callable[[str], None]
 """Receives a short phrase at each step of a long operation."""
 
@@ -73,3 +74,9 @@ class Prover(Testbed, Protocol):
 
     def values(self, running: Running, expectations: Sequence[Expectation]) -> Mapping[str, Told]:
         """Return ``service.parameter`` -> what its server tells now."""
+
+    def programs(self, running: Running) -> Mapping[str, Sequence[str]]:
+        """Return service -> base names of the words that its processes' commands begin with, without repetition.
+
+        GO_PROGRAM stands for an executable that Go built.  Services of which nothing is known are missing.
+        """

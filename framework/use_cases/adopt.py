@@ -6,8 +6,8 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,11 +71,16 @@ class AdoptRequest:
         return self.output or self.directory / ADOPTED
 
 
-def understand(backends: Backends, request: AdoptRequest) -> Proposal:
-    """Read compose files, and say what the application is.  Raises FileError, InputError, MissingPrerequisite."""
+def understand(
+    backends: Backends, request: AdoptRequest, running: Mapping[str, Sequence[str]] | None = None
+) -> Proposal:
+    """Read compose files, and say what the application is.  ``running``: service -> programs, from ``observe``.
+
+    Raises FileError, InputError, MissingPrerequisite.
+    """
     requests = requests_of(request.source) if request.source else ()
     types = load_service_types(backends.spaces)
-    return propose(_described(backends, request), types, requests)
+    return propose(_described(backends, request), types, requests, running)
 
 
 def write(
@@ -117,6 +122,17 @@ def obtain(backends: Backends, directory: Path) -> None:
     _prover(backends).check(backends.application(directory))
 
 
+def observe(backends: Backends, directory: Path, progress: Progress) -> Mapping[str, Sequence[str]]:
+    """Deploy the application of ``directory`` as it is, and return service -> programs that run in it.
+
+    Nothing of it stays but the data of its first start.  Raises like ``prove``.
+    """
+    with _trying(backends, directory, progress) as trying:
+        running, _ = trying.deployed(_space(backends, trying).default())
+        progress("looking which programs run")
+        return trying.prover.programs(running)
+
+
 def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
     """Deploy the application of ``directory``, whose images are here, as it is, and with other values.
 
@@ -125,16 +141,36 @@ def prove(backends: Backends, directory: Path, progress: Progress) -> Proof:
     Raises MissingPrerequisite without an engine, InputError for what a study would refuse, TrialFailed where the
     application does not start as it is.
     """
+    with _trying(backends, directory, progress) as trying:
+        return _proven(backends, trying)
+
+
+@contextmanager
+def _trying(backends: Backends, directory: Path, progress: Progress) -> Iterator[_Trying]:
+    """Yield what deploys an application; its first start is kept, all else is removed before and afterwards."""
     prover = _prover(backends)
     application = backends.application(directory)
     types = backends.types_on(backends.machine())
     project = project_of(backends.home)
+    trying = _Trying(prover, application, types, project, progress)
     with process_lock(backends.home, project):  # by which `tailor clean` knows what a killed one left
         prover.clean(project, data=True)
         try:
-            return _proven(backends, application, types, _Trying(prover, application, types, project, progress))
+            if application.data_source is not None:  # a first start that takes minutes is paid once
+                default = _space(backends, trying).default()
+                first = replace(trying.rendered(default), expectations=())
+                prover.load_dataset(application, first, progress)
+            yield trying
         finally:
             prover.clean(project, data=True)
+
+
+def _space(backends: Backends, trying: _Trying) -> SearchSpace:
+    machine, types = trying.prover.machine(), load_service_types(backends.spaces)
+    try:
+        return search_space(trying.application, types, cores=machine.cores, memory_mib=machine.memory_mib)
+    except InputError:  # nothing can be tuned
+        return SearchSpace([])
 
 
 def _prover(backends: Backends) -> Prover:
@@ -149,21 +185,12 @@ def project_of(home: Path) -> str:
     return f"tailor-init-{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
 
 
-def _proven(backends: Backends, application: Application, types: Mapping[str, ServiceType], trying: _Trying) -> Proof:
-    machine = trying.prover.machine()
-    try:
-        space = search_space(
-            application, load_service_types(backends.spaces), cores=machine.cores, memory_mib=machine.memory_mib
-        )
-    except InputError:
-        space = SearchSpace([])
-    if application.data_source is not None:  # a first start that takes minutes is paid once, and kept for the study
-        first = replace(trying.rendered(space.default()), expectations=())
-        trying.prover.load_dataset(application, first, trying.progress)
+def _proven(backends: Backends, trying: _Trying) -> Proof:
+    space = _space(backends, trying)
     began = time.monotonic()
     running, told = trying.deployed(space.default())
     ready_s = time.monotonic() - began
-    requests, failed, spans, problem = _requests(backends, application, running, trying.progress)
+    requests, failed, spans, problem = _requests(backends, trying.application, running, trying.progress)
     return Proof(
         tuple(tried(lambda other: trying.deployed(other)[1], space, trying.progress)),
         baseline_of(space, told),

@@ -96,11 +96,30 @@ def test_a_service_is_known_by_the_image_that_is_built_for_the_proof(init: Init)
     done = init.tailor("init", "--yes", str(init.shop))
     said = done.communicate(timeout=150)[0]
     assert done.returncode == 0, said
-    before, _, after = said.partition("its images say more:")
+    before, _, after = said.partition("say more:")
     assert "nginx" not in before
     assert "web  nginx certain: it runs nginx" in after
     assert "type: nginx" in (init.shop / "tailor" / "application.yaml").read_text()
     again = init.tailor("init", "--no-proof", str(init.shop))
     assert "web  nginx certain" in again.communicate(timeout=60)[0]  # the new files made no other image of it
+    (image,) = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
+    assert Engine().labelled.remove(image, OWNER)
+
+
+def test_a_service_is_known_by_what_runs_in_it(init: Init) -> None:
+    (init.shop / "compose.yaml").write_text("services: {web: {build: ., ports: ['80'], volumes: ['data:/data']}}\nvolumes: {data: }\n")
+    (init.shop / "Dockerfile").write_text(
+        "FROM nginx:1.22\n"
+        f"LABEL made={init.project}\n"
+        "RUN printf '#!/bin/sh\\nexec nginx -g \"daemon off;\"\\n' > /begin && chmod +x /begin\n"
+        'ENTRYPOINT ["/begin"]\n'
+    )
+    done = init.tailor("init", "--yes", str(init.shop))
+    said = done.communicate(timeout=150)[0]
+    assert done.returncode == 0, said
+    before, _, after = said.partition("say more:")
+    assert "The type of web is not known" in before
+    assert "web  nginx certain: it runs nginx" in after
+    assert "web.worker_connections" in after
     (image,) = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
     assert Engine().labelled.remove(image, OWNER)

@@ -21,6 +21,7 @@ from framework.config.knowledge import load_service_types
 from framework.errors import FieldError, FileError, TrialFailed
 from framework.model import Application, ImageFacts, Objective, Service, Told, Workload
 from framework.ports.compose import ComposeSource
+from framework.ports.testbed import GO_PROGRAM
 from framework.testing.examples import study
 from optimizer.space import Condition, Configuration, Parameter, SearchSpace
 
@@ -102,6 +103,23 @@ def test_a_program_may_have_a_version_at_its_end(tmp_path: Path) -> None:
 )
 def test_an_image_s_path(image: str, path: str) -> None:
     assert image_path(image) == path
+
+
+@pytest.mark.parametrize(
+    ("programs", "kind", "certainty"),
+    [
+        (["tini", "java"], "jvm", "certain"),
+        (["python3", "gunicorn"], "python-gunicorn", "certain"),
+        ([GO_PROGRAM], "go", "likely"),
+        (["traefik", GO_PROGRAM], "traefik", "certain"),
+    ],
+)
+def test_programs_that_run_count(tmp_path: Path, programs: list[str], kind: str, certainty: str) -> None:
+    application = described(tmp_path, "services: {app: {image: me/app}}\n")
+    match = recognise(application, "app", load_service_types(), programs)
+    assert match is not None
+    assert (match.type, match.certainty) == (kind, certainty)
+    assert recognise(application, "app", load_service_types(), ["own-server"]) is None
 
 
 def test_roles_calls_and_entry(tmp_path: Path) -> None:

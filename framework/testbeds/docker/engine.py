@@ -94,6 +94,15 @@ class Engine:
             raise DeploymentFailed(f"its container is gone; could not run {' '.join(command)}")
         return answer
 
+    def processes(self, container: str) -> Sequence[tuple[int, str]]:
+        """Return (number on the engine's machine, command line) of a container's processes; none where none are told."""
+        try:
+            answer = self._ask("list processes", lambda api: api.top(container, ps_args="-eo pid,args"))
+        except DeploymentFailed:
+            return ()
+        rows = (answer or {}).get("Processes") or ()
+        return [(int(row[0]), str(row[1])) for row in rows if len(row) == 2 and str(row[0]).isdigit()]
+
     def archive(self, container: str, path: str) -> bytes | None:
         """Return a file of a container as a tar archive; None where there is none."""
         answer = self._ask(f"copy {path}", lambda api: api.get_archive(container, path))
