@@ -84,7 +84,8 @@ def propose(
     recognised = {
         name: match
         for name, part in parts.items()
-        if part.role == "service" and (match := recognise(application, name, types, (running or {}).get(name, ()))) is not None
+        if part.role == "service"
+        and (match := recognise(application, name, types, (running or {}).get(name, ()))) is not None
     }
     databases = frozenset(name for name, match in recognised.items() if not match.speaks_http)
     entry = entry_of(application, parts, databases)

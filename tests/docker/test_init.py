@@ -107,7 +107,9 @@ def test_a_service_is_known_by_the_image_that_is_built_for_the_proof(init: Init)
 
 
 def test_a_service_is_known_by_what_runs_in_it(init: Init) -> None:
-    (init.shop / "compose.yaml").write_text("services: {web: {build: ., ports: ['80'], volumes: ['data:/data']}}\nvolumes: {data: }\n")
+    (init.shop / "compose.yaml").write_text(
+        "services: {web: {build: ., ports: ['80'], volumes: ['data:/data']}}\nvolumes: {data: }\n"
+    )
     (init.shop / "Dockerfile").write_text(
         "FROM nginx:1.22\n"
         f"LABEL made={init.project}\n"

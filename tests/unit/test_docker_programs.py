@@ -29,7 +29,11 @@ def programs(proc: Path, *lines: str) -> Sequence[str]:
 
 
 def test_the_first_words_of_command_lines_are_names(tmp_path: Path) -> None:
-    lines = ("/usr/bin/tini -- /opt/run.sh", "/venv/bin/python3 /venv/bin/gunicorn --bind=:80 a:b", "nginx: worker process")
+    lines = (
+        "/usr/bin/tini -- /opt/run.sh",
+        "/venv/bin/python3 /venv/bin/gunicorn --bind=:80 a:b",
+        "nginx: worker process",
+    )
     names = programs(tmp_path, *lines)
     assert [name for name in names if name in ("tini", "python3", "gunicorn", "nginx")] == [
         "tini", "python3", "gunicorn", "nginx",
@@ -39,7 +43,8 @@ def test_the_first_words_of_command_lines_are_names(tmp_path: Path) -> None:
 
 def test_an_executable_says_that_go_built_it(tmp_path: Path) -> None:
     for number, (cgroup, text) in enumerate(
-        [(f"0::/docker/{ID}", b"\x7fELF" + GO_MARK), ("0::/docker/another", GO_MARK), (f"0::/docker/{ID}", b"\x7fELF")], 1
+        [(f"0::/docker/{ID}", b"\x7fELF" + GO_MARK), ("0::/docker/another", GO_MARK), (f"0::/docker/{ID}", b"\x7fELF")],
+        1,
     ):
         directory = tmp_path / str(number)
         directory.mkdir()

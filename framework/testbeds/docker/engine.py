@@ -95,12 +95,12 @@ class Engine:
         return answer
 
     def processes(self, container: str) -> Sequence[tuple[int, str]]:
-        """Return (number on the engine's machine, command line) of a container's processes; none where none are told."""
+        """Return (number on the engine's machine, command line) of a container's processes, as far as they are told."""
         try:
             answer = self._ask("list processes", lambda api: api.top(container, ps_args="-eo pid,args"))
         except DeploymentFailed:
             return ()
-        rows = (answer or {}).get("Processes") or ()
+        rows = answer["Processes"] if answer else ()
         return [(int(row[0]), str(row[1])) for row in rows if len(row) == 2 and str(row[0]).isdigit()]
 
     def archive(self, container: str, path: str) -> bytes | None:

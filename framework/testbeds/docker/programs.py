@@ -37,7 +37,10 @@ def _is_go(proc: Path, number: int, container: str) -> bool:
     try:
         if container not in (proc / str(number) / "cgroup").read_text():
             return False
-        with (proc / str(number) / "exe").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        with (
+            (proc / str(number) / "exe").open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+        ):
             return text.find(GO_MARK) >= 0
     except (OSError, ValueError):
         return False
