@@ -51,6 +51,6 @@ def test_an_executable_says_that_go_built_it(tmp_path: Path) -> None:
         (directory / "cgroup").write_text(cgroup)
         (directory / "exe").write_bytes(text)
     assert programs(tmp_path, "own") == ("own", GO_PROGRAM)
-    assert programs(tmp_path, "", "own") == ("own", GO_PROGRAM), "the first process's"
+    assert programs(tmp_path, "", "own") == (GO_PROGRAM, "own"), "the first process's"
     (tmp_path / "1" / "exe").write_bytes(b"")
     assert programs(tmp_path, "own", "another", "third") == ("own", "another", "third"), "another container's, or none"
