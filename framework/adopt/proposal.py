@@ -148,7 +148,9 @@ def application_text(
     used = [host for host in HOSTS if host in proposal.hosts.values()]
     if used:
         lines.append(f"hosts: [{', '.join(used)}]  # where there are several machines; on one they mean nothing")
-    lines += ["services:", *_services(proposal, proof)]
+    services = _services(proposal, proof)
+    known = any(not line.lstrip().startswith("#") for line in services)
+    lines += ["services:" if known else "services: {}", *services]
     target = f"{proposal.entry.scheme}://{proposal.entry.service}:{proposal.entry.port}" if proposal.entry else ""
     reason = f"  # {proposal.entry.reason}" if proposal.entry else "  # ? which service do clients call?"
     lines += ["workload:", "  file: workload.yaml", f"  rate_rps: {RATE_RPS:g}"]

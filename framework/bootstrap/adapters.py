@@ -44,6 +44,7 @@ from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
 from framework.testbeds.docker.machine import describe
+from framework.testbeds.docker.prover import DockerProver
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
@@ -193,7 +194,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         manage=manage,
-        prover=manage,
+        prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from rich.tree import Tree
 from framework.adopt.grades import Proof
 from framework.adopt.proposal import Proposal
 from framework.adopt.requests import SOURCES
+from framework.bench import Backends
 from framework.cli.session import messages, opened, output, print_json
 from framework.cli.terminal import escape
 from framework.config.application import FILE
@@ -54,7 +56,7 @@ def init(
     proposal = understand(tailor.backends, request)
     if not as_json:
         _show(proposal)
-    kept = (request.target / FILE).is_file()
+    kept, before = (request.target / FILE).is_file(), proposal
     written: tuple[Path, ...] = ()
     if kept:
         messages.print(f"[dim]{request.target / FILE} is there already and stays as it is[/]", soft_wrap=True)
@@ -66,27 +68,19 @@ def init(
     if proof and (kept or proposal.entry is not None) and (yes or _agreed()):
         try:
             with messages.status("building and pulling the images that are not here") as status:
-
-                def step(text: str) -> None:
-                    status.update(escape(text))
-
-                obtain(tailor.backends, request.target)
-                before, proposal = proposal, understand(tailor.backends, request)  # images say more
-                if proposal.unknown and not kept:
-                    write(request, proposal, again=written)
-                    programs = observe(tailor.backends, request.target, step)
-                    proposal = understand(tailor.backends, request, programs)  # and what runs says more still
-                if not as_json and _document(proposal) != _document(before):
-                    output.print("its images, and what runs in them, say more:")
-                    _show(proposal)
-                if not kept:
-                    write(request, proposal, again=written)
-                shown = prove(tailor.backends, request.target, step)
+                proposal, shown = _tried(
+                    tailor.backends,
+                    request,
+                    proposal,
+                    None if kept else written,
+                    lambda text: status.update(escape(text)),
+                )
         except KeyboardInterrupt:
             remove(written)
             raise
-        if not kept and (shown.baseline or shown.left_alone):
-            write(request, proposal, shown, again=written)
+    if not as_json and _document(proposal) != _document(before):
+        output.print("its images, and what runs in them, say more:")
+        _show(proposal)
     page = write_page(request, proposal, shown)
     messages.print(f"written: {page}", soft_wrap=True)
     if as_json:
@@ -94,6 +88,11 @@ def init(
         return
     if shown is not None:
         _show_proof(shown, kept=kept)
+    _show_next(request)
+
+
+def _show_next(request: AdoptRequest) -> None:
+    """Print what to do next."""
     output.print("next:")
     for command, why in (
         (f"tailor doctor {request.target}", "what a study would copy, build, leave out or refuse"),
@@ -101,6 +100,31 @@ def init(
         (f"tailor tune {request.target} --quick", "a first look; add --rate with what the sweep proposes"),
     ):
         output.print(f"  {command}  [dim]# {why}[/]", soft_wrap=True)
+
+
+def _tried(
+    backends: Backends,
+    request: AdoptRequest,
+    proposal: Proposal,
+    written: tuple[Path, ...] | None,
+    step: Callable[[str], None],
+) -> tuple[Proposal, Proof]:
+    """Get the images, understand the application again, prove it; return what it is and the proof.
+
+    ``written``: files that are written anew with what became known; None: they are the user's.
+    """
+    obtain(backends, request.target)
+    proposal = understand(backends, request)  # images say more
+    if written is not None:
+        write(request, proposal, again=written)
+        if proposal.unknown:
+            programs = observe(backends, request.target, step)
+            proposal = understand(backends, request, programs)  # and what runs says more still
+            write(request, proposal, again=written)
+    proof = prove(backends, request.target, step)
+    if written is not None and (proof.baseline or proof.left_alone):
+        write(request, proposal, proof, again=written)
+    return proposal, proof
 
 
 def _agreed() -> bool:

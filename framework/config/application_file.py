@@ -300,7 +300,7 @@ class ApplicationFile(Strict):
     entry: Name | None = Field(
         None, description="the service that clients call; default: the host name in workload.target"
     )
-    services: dict[Name, ServiceEntry] = Field(min_length=1)
+    services: dict[Name, ServiceEntry] = Field(description="those with a type; without any, nothing can be tuned")
     workload: WorkloadEntry
     load: LoadEntry = Field(LoadEntry(generator="tailor"), description="what drives the workload")
     tracing: TracingEntry | None = Field(

@@ -181,6 +181,15 @@ def test_the_files_that_are_written_can_be_read(tmp_path: Path) -> None:
     assert application.base == tmp_path
 
 
+def test_a_proposal_without_any_type_can_be_read(tmp_path: Path) -> None:
+    text = "services: {web: {image: me/own, ports: ['80']}}\n"
+    proposal = propose(described(tmp_path, text), load_service_types())
+    assert proposal.unknown == ("web",)
+    (tmp_path / "application.yaml").write_text(application_text(proposal, ["compose.yaml"], [], []))
+    (tmp_path / "workload.yaml").write_text(workload_text(proposal))
+    assert load_application(tmp_path).services[0].type == ""
+
+
 def test_reasons_are_comments_whatever_stands_before_them(tmp_path: Path) -> None:
     long = "a-service-with-a-name-that-nearly-fills-the-line-of-a-file"
     text = f"services: {{{long}: {{image: 'nginx:1.25', ports: ['80:80']}}, b: {{image: 'redis:7'}}}}\n"

@@ -24,14 +24,12 @@ from framework.model import (
     Application,
     Container,
     Deployment,
-    Expectation,
     Finding,
     Hook,
     Machine,
     Probe,
     Running,
     ServiceType,
-    Told,
     Usage,
 )
 from framework.ports.testbed import Progress
@@ -51,8 +49,7 @@ from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.named_volumes import volumes_of, with_named_volumes
 from framework.testbeds.docker.owner import PROJECT, Owner
-from framework.testbeds.docker.programs import programs_of
-from framework.testbeds.docker.read_back import read_back, read_statistics, values_of
+from framework.testbeds.docker.read_back import read_back, read_statistics
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.usage import CpuCounters
@@ -288,15 +285,6 @@ class DockerTestbed:
         kinds = {service: self._type(running.deployment, want, service) for service in running.containers}
         known = {service: kind for service, kind in kinds.items() if kind is not None}
         return read_statistics(self._engine, known, running.containers)
-
-    def values(self, running: Running, expectations: Sequence[Expectation]) -> Mapping[str, Told]:
-        """Return ``service.parameter`` -> what its server tells now, whatever was wanted."""
-        return values_of(self._engine, expectations, running.containers)
-
-    def programs(self, running: Running) -> Mapping[str, Sequence[str]]:
-        """Return service -> the programs of its processes; see the port."""
-        named = {service: programs_of(self._engine, container) for service, container in running.containers.items()}
-        return {service: programs for service, programs in named.items() if programs}
 
     def alive(self, running: Running) -> None:
         """Check that all containers run.  Raises DeploymentFailed, with the last lines of one that does not."""
