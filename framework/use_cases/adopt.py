@@ -128,7 +128,7 @@ def observe(backends: Backends, directory: Path, progress: Progress) -> Mapping[
     Nothing of it stays but the data of its first start.  Raises like ``prove``.
     """
     with _trying(backends, directory, progress) as trying:
-        running, _ = trying.deployed(_space(backends, trying).default())
+        running, _ = trying.deployed(_default(_space(backends, trying)))
         progress("looking which programs run")
         return trying.prover.programs(running)
 
@@ -157,20 +157,24 @@ def _trying(backends: Backends, directory: Path, progress: Progress) -> Iterator
         prover.clean(project, data=True)
         try:
             if application.data_source is not None:  # a first start that takes minutes is paid once
-                default = _space(backends, trying).default()
-                first = replace(trying.rendered(default), expectations=())
+                first = replace(trying.rendered(_default(_space(backends, trying))), expectations=())
                 prover.load_dataset(application, first, progress)
             yield trying
         finally:
             prover.clean(project, data=True)
 
 
-def _space(backends: Backends, trying: _Trying) -> SearchSpace:
+def _space(backends: Backends, trying: _Trying) -> SearchSpace | None:
+    """Return the space of an application; None where nothing can be tuned."""
     machine, types = trying.prover.machine(), load_service_types(backends.spaces)
     try:
         return search_space(trying.application, types, cores=machine.cores, memory_mib=machine.memory_mib)
-    except InputError:  # nothing can be tuned
-        return SearchSpace([])
+    except InputError:
+        return None
+
+
+def _default(space: SearchSpace | None) -> Configuration:
+    return space.default() if space is not None else Configuration({})
 
 
 def _prover(backends: Backends) -> Prover:
@@ -188,12 +192,13 @@ def project_of(home: Path) -> str:
 def _proven(backends: Backends, trying: _Trying) -> Proof:
     space = _space(backends, trying)
     began = time.monotonic()
-    running, told = trying.deployed(space.default())
+    running, told = trying.deployed(_default(space))
     ready_s = time.monotonic() - began
     requests, failed, spans, problem = _requests(backends, trying.application, running, trying.progress)
+    knobs = tried(lambda other: trying.deployed(other)[1], space, trying.progress) if space is not None else ()
     return Proof(
-        tuple(tried(lambda other: trying.deployed(other)[1], space, trying.progress)),
-        baseline_of(space, told),
+        tuple(knobs),
+        baseline_of(space, told) if space is not None else {},
         requests,
         failed,
         problem,

@@ -53,6 +53,13 @@ class Init:
     def containers(self) -> list[str]:
         return [container.name for container in Engine().containers(f"{PROJECT}={self.project}")]
 
+    def remove_built(self) -> None:
+        """Remove the images that were built of this application, also those of a run that failed."""
+        built = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
+        assert built
+        for image in built:
+            Engine().labelled.remove(image, OWNER)
+
     def deploying(self) -> subprocess.Popen[str]:
         process = self.tailor("init", "--yes", str(self.shop))
         deadline = time.monotonic() + 60
@@ -102,8 +109,7 @@ def test_a_service_is_known_by_the_image_that_is_built_for_the_proof(init: Init)
     assert "type: nginx" in (init.shop / "tailor" / "application.yaml").read_text()
     again = init.tailor("init", "--no-proof", str(init.shop))
     assert "web  nginx certain" in again.communicate(timeout=60)[0]  # the new files made no other image of it
-    (image,) = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
-    assert Engine().labelled.remove(image, OWNER)
+    init.remove_built()
 
 
 def test_a_service_is_known_by_what_runs_in_it(init: Init) -> None:
@@ -123,5 +129,4 @@ def test_a_service_is_known_by_what_runs_in_it(init: Init) -> None:
     assert "The type of web is not known" in before
     assert "web  nginx certain: it runs nginx" in after
     assert "web.worker_connections" in after
-    (image,) = [name for name in DockerBuilds().kept() if name.startswith("tailor-built/shop-web:")]
-    assert Engine().labelled.remove(image, OWNER)
+    init.remove_built()
