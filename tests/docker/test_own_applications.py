@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,9 +186,12 @@ def test_an_image_is_built_and_named_by_its_content(own: Own) -> None:
         assert running.containers["web"].image == image
         (own.directory / "web" / "page").write_text("two")
         assert own.read().compose["services"]["web"]["image"] != image
-        (own.directory / "web" / "Dockerfile").write_text("FROM nginx:1.22\nRUN exit 3\n")
+        (own.directory / "web" / "Dockerfile").write_text(f"FROM nginx:1.22\nRUN exit 3 # {own.projects[0]}\n")
         with pytest.raises(MissingPrerequisite, match="the image of web cannot be built"):
             own.testbed.check(own.read())
+        every = ["docker", "ps", "--all", "--no-trunc", "--format", "{{.Command}}"]
+        commands = subprocess.run(every, capture_output=True, text=True, check=True).stdout
+        assert own.projects[0] not in commands, "no container of the step that failed stays"
     finally:
         own.testbed.clean(own.projects[0])
         Engine()._ask("remove an image", lambda api: api.remove_image(image, force=True))

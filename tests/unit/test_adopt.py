@@ -1,4 +1,4 @@
-"""What `tailor init` understands of compose files."""
+"""Compose files as `tailor init` understands them."""
 
 from __future__ import annotations
 

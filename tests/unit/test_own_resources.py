@@ -1,4 +1,4 @@
-"""What compose gives a service as parameters, and how own parameters are read back."""
+"""Parameters that compose gives a service (CPUs, memory, replicas), and how own parameters are read back."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ class Build:
 
     def command(self, image: str) -> list[str]:
         """Return the command that builds the image."""
-        words = ["docker", "build", "-t", image, "--label", str(OWNER), "--label", f"{BUILT_AS}={image}"]
+        # --force-rm: of a step that fails no container stays.
+        words = ["docker", "build", "--force-rm", "-t", image, "--label", str(OWNER), "--label", f"{BUILT_AS}={image}"]
         words += ["-f", str(self.context / self.dockerfile)]
         for name, value in self.arguments:
             words += ["--build-arg", f"{name}={value}"]
