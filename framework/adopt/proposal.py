@@ -90,11 +90,17 @@ def propose(
     databases = frozenset(name for name, match in recognised.items() if not match.speaks_http)
     entry = entry_of(application, parts, databases)
     tracing = tracing_of(application, parts)
-    made = tuple(requests) or (Request("front-page", "GET", "/"),)
+    made = tuple(requests) or (_front_page(entry),)
     spans = tracing_entry(application, parts, tracing)
     doubts = _doubts(parts, recognised, entry, stand_in=not requests)
     doubts += filter(None, [about_spans(spans, agents_offered(parts, recognised))])
     return Proposal(application, parts, recognised, entry, tracing, spans, made, not requests, tuple(doubts))
+
+
+def _front_page(entry: Entry | None) -> Request:
+    """Return a request of the front page as a browser on the user's machine makes it: many answer to no other name."""
+    host = {"Host": entry.address} if entry is not None and entry.address else {}
+    return Request("front-page", "GET", "/", headers=host, follow=True)
 
 
 def _doubts(
@@ -219,6 +225,8 @@ def _request(request: Request) -> dict[str, object]:
         made["headers"] = {name: _literal(text) for name, text in request.headers.items()}
     if request.body:
         made["body"] = _literal(request.body)
+    if request.follow:
+        made["follow"] = True
     return made
 
 

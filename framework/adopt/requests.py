@@ -42,6 +42,7 @@ class Request:
     weight: float = 1.0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
+    follow: bool = False  # redirects
 
 
 def requests_of(source: str) -> tuple[Request, ...]:

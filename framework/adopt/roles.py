@@ -51,7 +51,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The service that clients call, its port inside the network and its scheme; why it is the one."""
+    """The service that clients call, its port inside the network and its scheme; why it is the one.
+
+    ``address``: host and port by which the user's clients call it, empty where it publishes none.
+    """
 
     service: str
     port: int
@@ -59,6 +62,7 @@ class Entry:
     reason: str
     certain: bool
     others: tuple[str, ...] = ()  # services that it might be as well
+    address: str = ""
 
 
 def parts_of(application: Application) -> dict[str, Part]:
@@ -170,7 +174,8 @@ def entry_of(application: Application, parts: Mapping[str, Part], databases: fro
     others = tuple(row[4] for row in sorted(alike) if row[4] != name)
     certain = not unpublished and not is_called and not others
     scheme: Literal["http", "https"] = "https" if port in (443, 8443) else "http"
-    return Entry(name, port or 80, scheme, " and ".join(reasons), certain, others)
+    address = _address(services[name], port, scheme)
+    return Entry(name, port or 80, scheme, " and ".join(reasons), certain, others, address)
 
 
 def _usual(port: int | None) -> int:
@@ -179,6 +184,20 @@ def _usual(port: int | None) -> int:
 
 def _published(entry: Mapping[str, Any]) -> list[int]:
     return sorted(listening({"ports": entry.get("ports")}))
+
+
+def _address(entry: Mapping[str, Any], port: int | None, scheme: str) -> str:
+    """Return the address of a published port on the user's machine, as a browser there names it."""
+    for item in entry.get("ports") or ():
+        if isinstance(item, Mapping):
+            target, published = str(item.get("target", "")), str(item.get("published") or "")
+        else:
+            before, _, target = str(item).partition("/")[0].rpartition(":")
+            published = before.rpartition(":")[2]
+        if target == str(port) and published.isdecimal():
+            usual = {"http": "80", "https": "443"}[scheme]
+            return "localhost" if published == usual else f"localhost:{published}"
+    return ""
 
 
 def _reached(name: str, parts: Mapping[str, Part]) -> set[str]:

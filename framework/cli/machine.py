@@ -86,7 +86,13 @@ def sweep(
     application: Annotated[Path, typer.Argument(metavar="APP", help="Directory of an application.yaml.")],
     start: Annotated[float, typer.Option(help="First rate, requests per second.")] = 50.0,
     factor: Annotated[float, typer.Option(help="Each rate is this many times the one before.")] = 1.3,
-    limit: Annotated[str, typer.Option(help="Stop when p95 passes this.")] = "50ms",
+    limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop when p95 passes this; default: three times that of the first rate answered, 50ms or more.",
+            show_default=False,
+        ),
+    ] = None,
     duration: Annotated[str, options.option_of("window_s")] = "10s",
     repetitions: Annotated[int, typer.Option(help="Repetitions per rate.")] = 1,
     maximum: Annotated[float, typer.Option(help="Highest rate to try.")] = 5000.0,
@@ -113,7 +119,7 @@ def sweep(
         watch,
         start_rps=start,
         factor=factor,
-        limit_ms=1e3 * terminal.seconds("--limit", limit),
+        limit_ms=None if limit is None else 1e3 * terminal.seconds("--limit", limit),
         window_s=terminal.seconds("--duration", duration),
         repetitions=repetitions,
         maximum_rps=maximum,
@@ -133,5 +139,6 @@ def sweep(
 
 
 def _rate_line(step: Step) -> str:
-    outcome = f"p95 {step.p95.value:.2f} ms" if step.p95 is not None else step.reason
-    return f"{step.rate_rps:7.0f} requests/s: {outcome}"
+    p95 = [f"p95 {step.p95.value:.2f} ms"] if step.p95 is not None else []
+    reason = [step.reason.removeprefix("p95 ") if p95 else step.reason] if step.reason else []
+    return f"{step.rate_rps:7g} requests/s: {', '.join([*p95, *reason])}"

@@ -119,11 +119,19 @@ def _environment(entry: dict[str, Any], setting: Setting, present: Mapping[str, 
 
 
 def _with_item_of_list(before: str, item: str, apply: Apply) -> str:
-    """Put an item into a variable that is a list: in the place of the one that it has, else behind all others."""
-    pattern = value_pattern(apply.template)
-    items = [item if pattern.fullmatch(old) else old for old in items_of(before, apply.separator)] if before else []
-    if item not in items:
-        return f"{before}{apply.separator}{item}" if before.strip() else item
+    """Put an item into a variable that is a list: in the place of the one that it has, else behind all others.
+
+    One with ``resets`` always goes behind them and all others, for of contradicting items the last one holds.
+    """
+    pattern, given = value_pattern(apply.template), items_of(before, apply.separator) if before.strip() else []
+    if apply.resets:
+        resets = items_of(apply.resets, apply.separator)
+        items = [old for old in given if old not in resets and not pattern.fullmatch(old)] + [*resets, item]
+    else:
+        items = [item if pattern.fullmatch(old) else old for old in given]
+        items += [] if item in items else [item]
+    if items[: len(given)] == given:  # the user's own text stays as it is
+        return apply.separator.join([*([before] if given else []), *items[len(given) :]])
     quoted = apply.separator.isspace() and any(" " in old for old in items)
     return shlex.join(items) if quoted else apply.separator.join(items)
 

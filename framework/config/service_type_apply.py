@@ -85,12 +85,17 @@ class EditEntry(Strict):
 
 
 class Named(Strict):
-    """An environment variable or a compose key, with the text that it gets."""
+    """Environment variables or a compose key, with the text that they get."""
 
-    name: Text
+    name: Text = Field(description="of several variables (blanks between them), the server heeds the first most")
     template: Template = "{value}"
     separator: str = Field(
         "", description="of an environment variable that is a list of items, such as ' ' of JAVA_TOOL_OPTIONS"
+    )
+    resets: str = Field(
+        "",
+        description="of such a variable: items put before this one, which take back what the command says, such as "
+        "-XX:-UseG1GC",
     )
 
 
@@ -173,6 +178,7 @@ class ApplyEntry(Strict):
             named = self.environment
             # Options of a program: several share such a variable, and the user may have others in it.
             separator = named.separator or (" " if named.template.startswith("-") else "")
+            common["resets"] = named.resets
             return Apply("environment", named.name, named.template, separator=separator, **common)
         names = [self.environment] if isinstance(self.environment, str) else self.environment or []
         return Apply("environment", name=" ".join(names), **common)

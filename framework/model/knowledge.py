@@ -84,7 +84,8 @@ UNKNOWN_COMMAND = "?"
 class Apply:
     """The way in which a parameter's value reaches the service; ``{value}`` stands for the value.
 
-    environment: variable ``name`` = ``template``; with a ``separator`` it is a list of such items and others.  flag:
+    environment: variable ``name`` (or several, set alike) = ``template``; with a ``separator`` it is a list of such
+    items and others; ``resets``: items put before it, which take back what the server was told earlier.  flag:
     ``template`` split as a shell would and appended to the command.  file: ``edits``.  resource: what compose gives
     the container (``framework.config.resource_names``), or compose key path ``name`` (dots), = ``template``.  live:
     ``template`` is run in the container once it is healthy.  template: nothing but placeholders of the application's
@@ -101,6 +102,7 @@ class Apply:
     edits: tuple[Edit, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
+    resets: str = ""
     flags: tuple[str, ...] = ()
     number: Literal["decimal", "hexadecimal"] = "decimal"
     units: Mapping[str, float] = field(default_factory=dict)

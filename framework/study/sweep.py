@@ -12,7 +12,7 @@ from dataclasses import replace
 from framework.bench import Bench
 from framework.controller import Controller
 from framework.errors import Interrupted, LeaseLost
-from framework.model import Step, StudyPlan, Sweep, Trial
+from framework.model import Estimate, Step, StudyPlan, Sweep, Trial
 from framework.model.events import RateMeasured
 from framework.model.study import TrialSpec
 from optimizer.space import Configuration
@@ -21,6 +21,8 @@ SHARE_OF_KNEE = 0.6
 ATTEMPTS = 2  # an overloaded application looks disturbed too, so a rate is not tried for long
 REFINEMENTS = 2  # bisections between the last rate that held and the first that did not
 LOWER_RATES = 3  # halvings of the first rate, where it does not hold
+LEAST_LIMIT_MS = 50.0
+LIMIT_OVER_FIRST = 3.0  # without a limit: times p95 at the first rate that was answered
 DISTURBED = 3  # rates in a row that say nothing, after which higher ones are not tried
 
 
@@ -32,19 +34,24 @@ def sweep(
     *,
     start_rps: float,
     factor: float,
-    limit_ms: float,
+    limit_ms: float | None,
     maximum_rps: float,
 ) -> Sweep:
     """Measure the default at rising rates until p95 passes ``limit_ms`` or the application no longer keeps up.
 
+    ``limit_ms``: None for LIMIT_OVER_FIRST times p95 at the first rate that was answered, at least LEAST_LIMIT_MS.
     Stopped by Ctrl-C or a signal, it concludes from the rates that were measured; where there are none, it raises.
     """
     steps: list[Step] = []
 
     def measure(rate_rps: float) -> Step:
+        nonlocal limit_ms
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(TrialSpec(default, "probe", plan.repetitions, label=f"{rate_rps:g}/s"))
-        step = _step(rate_rps, trial, limit_ms)
+        p95 = _p95(trial)
+        if limit_ms is None and p95 is not None:
+            limit_ms = max(LEAST_LIMIT_MS, round(LIMIT_OVER_FIRST * p95.value))
+        step = _step(rate_rps, trial, p95, limit_ms or LEAST_LIMIT_MS)
         bench.watch(RateMeasured(step))
         return step
 
@@ -58,7 +65,7 @@ def sweep(
         if not steps or isinstance(error, LeaseLost):
             raise
         stopped = True
-    return conclude(bench.application.name, limit_ms, steps, modelled=modelled, stopped=stopped)
+    return conclude(bench.application.name, limit_ms or LEAST_LIMIT_MS, steps, modelled=modelled, stopped=stopped)
 
 
 def rising_steps(
@@ -90,7 +97,10 @@ def rising_steps(
 
 
 def _falling(measure: Callable[[float], Step], above: float) -> Iterator[Step]:
-    """Yield steps at halves of a rate that did not hold until one holds, then between the two."""
+    """Yield steps at halves of a rate that did not hold until one holds, then between the two.
+
+    A disturbed one says nothing: it is halved too.
+    """
     for _ in range(LOWER_RATES):
         rate = round(above / 2, 1)
         if rate < 1:
@@ -99,7 +109,6 @@ def _falling(measure: Callable[[float], Step], above: float) -> Iterator[Step]:
         yield step
         if step.holds:
             yield from _between(measure, rate, above)
-        if step.holds is not False:
             return
         above = rate
 
@@ -115,15 +124,18 @@ def _between(measure: Callable[[float], Step], below: float, above: float) -> It
         below, above = (middle, above) if step.holds else (below, middle)
 
 
-def _step(rate_rps: float, trial: Trial, limit_ms: float) -> Step:
+def _p95(trial: Trial) -> Estimate | None:
+    """Return the highest p95 of a trial's repetitions; None where it has none that counts."""
     measured = [m.quantities["p95"] for m in trial.measurements if not m.invalid and "p95" in m.quantities]
-    if trial.value is None or not measured:
+    return None if trial.value is None else max(measured, key=lambda estimate: estimate.value, default=None)
+
+
+def _step(rate_rps: float, trial: Trial, p95: Estimate | None, limit_ms: float) -> Step:
+    if p95 is None:
         overloaded = any(m.infeasible for m in trial.measurements)
         return Step(rate_rps, None, False if overloaded else None, trial.reason)
-    p95 = max(measured, key=lambda estimate: estimate.value)
     holds = p95.value <= limit_ms
-    reason = "" if holds else f"p95 above {limit_ms:g} ms"
-    return Step(rate_rps, p95, holds, reason)
+    return Step(rate_rps, p95, holds, "" if holds else f"p95 above {limit_ms:g} ms")
 
 
 def conclude(
@@ -163,6 +175,12 @@ def _why_none(steps: Sequence[Step], limit_ms: float) -> str:
     if all(step.holds is None for step in steps):
         return f"every window was disturbed ({steps[0].reason}): quieten the machine, or widen that limit"
     lowest = next(step for step in steps if step.holds is False)
+    disturbed = [step for step in steps if step.holds is None]
+    if disturbed:
+        return (
+            f"at {lowest.rate_rps:g} requests/s: {lowest.reason}; lower rates were disturbed ({disturbed[0].reason}): "
+            "quieten the machine, or widen that limit"
+        )
     if lowest.p95 is None:
         return f"at {lowest.rate_rps:g} requests/s: {lowest.reason}; begin at a lower rate"
     return (

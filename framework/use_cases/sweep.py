@@ -32,7 +32,7 @@ class Sweeps:
         *,
         start_rps: float,
         factor: float,
-        limit_ms: float,
+        limit_ms: float | None,
         window_s: float,
         repetitions: int,
         maximum_rps: float,
@@ -40,7 +40,7 @@ class Sweeps:
         limits: Mapping[str, float],
         testbed: str = "auto",
     ) -> Sweep:
-        """Raise the rate of the application at ``path`` by ``factor`` until p95 passes ``limit_ms``.
+        """Raise the rate of the application at ``path`` by ``factor`` until p95 passes ``limit_ms`` (see ``sweep``).
 
         ``limits``: on disturbance, as in a TuneRequest.  Raises InputError, MissingPrerequisite.
         """

@@ -15,6 +15,7 @@ from framework.compose.completed import completed
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
+from framework.errors import ParameterNotApplied
 from framework.model import Application
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
@@ -79,3 +80,16 @@ def test_every_value_reaches_the_server(case: Path, testbed: tuple[DockerTestbed
     told = {p.name for p in types[service.type].parameters if p.read_back is not None and not p.read_back.optional}
     assert not {name.rpartition(".")[2] for name in passed} & told, "the server tells these itself"
     assert {name for others in rounds for name in space if others[name] != default[name]} == set(space)
+
+
+def test_an_option_that_wins_over_a_value_is_told(tmp_path: Path, testbed: tuple[DockerTestbed, str]) -> None:
+    """-Xmx on a JVM's command line makes a share of the memory mean nothing."""
+    engine, project = testbed
+    case = tmp_path / "jvm-command-line"
+    shutil.copytree(SERVERS / "jvm-command-line", case)
+    (case / "compose.yaml").write_text("services: {server: {build: ., command: java -Xmx64m Server}}\n")
+    application, types = read(case), resolved(TYPES, cores=CORES, memory_mib=MEMORY_MIB)
+    engine.check(application)
+    deployment = render(application, types, space_of(application).default(), project=project, labels={})
+    with pytest.raises(ParameterNotApplied, match=r"max_ram_percentage.*-Xmx64m"):
+        engine.deploy(deployment, quiet)

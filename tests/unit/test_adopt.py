@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from framework.adopt.grades import baseline_of, graded, other_value, others_of, rounds_of
 from framework.adopt.proposal import Proposal, application_text, propose, workload_text
@@ -138,6 +139,25 @@ def test_roles_calls_and_entry(tmp_path: Path) -> None:
     assert proposal.left_out == ("loadgenerator", "grafana")
     assert proposal.spans == {"service": "jaeger"}
     assert any("frontend (" in doubt and "as it is of admin)" in doubt for doubt in proposal.doubts)
+
+
+@pytest.mark.parametrize(
+    ("ports", "address"),
+    [
+        ("['8080:80']", "localhost:8080"),
+        ("['127.0.0.1:8081:80/tcp', '90:91']", "localhost:8081"),
+        ("['80:80']", "localhost"),
+        ("['443:443']", "localhost"),
+        ("[{target: 80, published: '8082'}]", "localhost:8082"),
+        ("['80']", ""),
+    ],
+)
+def test_the_front_page_is_asked_for_as_a_browser_does(tmp_path: Path, ports: str, address: str) -> None:
+    text = f"services: {{web: {{image: 'nginx:1.25', ports: {ports}}}}}\n"
+    proposal = propose(described(tmp_path, text), load_service_types())
+    (request,) = YAML(typ="safe").load(workload_text(proposal))["requests"]
+    assert request.get("headers", {}).get("Host", "") == address
+    assert (request["path"], request["follow"]) == ("/", True)
 
 
 def test_the_name_of_a_user_or_a_database_is_no_call(tmp_path: Path) -> None:

@@ -40,6 +40,24 @@ def test_items_of_a_variable_are_added_or_replaced(given: str | None, expected: 
     assert made == expected or given == "-Xss1m  -Da=$$HOME"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "-no-a -no-b -use-b"),
+        ("-Dx=1", "-Dx=1 -no-a -no-b -use-b"),
+        ("-use-a -Dx=1", "-Dx=1 -no-a -no-b -use-b"),
+        ("-no-a -no-b -use-a", "-no-a -no-b -use-b"),
+        ("-no-a -no-b -use-b", "-no-a -no-b -use-b"),
+    ],
+)
+def test_an_item_with_resets_goes_behind_them_and_all_others(given: str | None, expected: str) -> None:
+    apply = Apply("environment", "OPTIONS", "-use-{value}", separator=" ", resets="-no-a -no-b")
+    parameter = ParameterDefinition("use", "categorical", "a", apply, None, "gc", choices=("a", "b"))
+    entry = {"image": "x"} if given is None else {"image": "x", "environment": {"OPTIONS": given}}
+    rendered = apply_settings("web", entry, [Setting(parameter, "b", written=True)])
+    assert rendered.entry["environment"]["OPTIONS"] == expected
+
+
 def test_a_template_s_pattern_takes_the_value_with_its_unit() -> None:
     match = value_pattern("worker_connections {value};").fullmatch("worker_connections   4096;")
     assert match is not None

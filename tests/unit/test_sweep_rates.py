@@ -20,6 +20,7 @@ P95 = Estimate(10.0, 9.0, 11.0, 100)
         ({200.0: False, 150.0: None}, [100.0, 200.0, 150.0]),  # disturbed: it does not lower the knee
         ({100.0: False}, [100.0, 50.0, 75.0, 87.5]),  # the first rate was too high
         ({100.0: False, 50.0: False, 25.0: False, 12.5: False}, [100.0, 50.0, 25.0, 12.5]),
+        ({100.0: False, 50.0: None}, [100.0, 50.0, 25.0, 37.5, 43.8]),  # disturbed: it says nothing of lower ones
         ({100.0: None, 200.0: None, 400.0: None}, [100.0, 200.0, 400.0]),
         ({}, [100.0, 200.0, 400.0]),
         ({200.0: None}, [100.0, 200.0, 400.0]),

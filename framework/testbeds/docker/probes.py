@@ -93,8 +93,9 @@ def _command(engine: Engine, container: str, command: Sequence[str]) -> str:
         missing = "executable file not found" in error.reason or "no such file or directory" in error.reason
         raise (NoTool if missing else NoAnswer)(error.reason) from error
     if code in (126, 127):
-        said = "" if "executable file not found" in output else f": {output.strip()[-200:]}"
-        raise NoTool(f"{command[0]} is not in the container{said}")
+        said = output.strip()[-200:]
+        missing = not said or "executable file not found" in output
+        raise NoTool(f"{command[0]} or what it runs is not in the container" if missing else said)
     if code != 0:
         raise NoAnswer(f"{' '.join(command)} ended with {code}: {output.strip()[-300:]}")
     return output
