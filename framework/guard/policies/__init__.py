@@ -1,0 +1,1 @@
+"""Policies of the guard: one policy, one file."""

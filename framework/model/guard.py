@@ -1,0 +1,103 @@
+"""What a guard reads, sets and decides: one sample of its sensors, one setting of its actuators, and why it was chosen.
+
+LC: the latency-critical service.  BE: best-effort batch jobs.  Slack and load are those of Heracles (Lo et al., ISCA
+2015): (target - latency) / target, and the rate as a share of the peak rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedHost:
+    """The machine, and what is to be kept on it.
+
+    ``cores``: to divide between LC and BE, at least 2.  ``ways``: cache ways to divide; 0: the machine cannot.
+    ``bandwidth_gbs``: of the memory; 0: not measured.  ``link_mbps``: outgoing; 0: not shaped.  ``target_ms``: of the
+    tail latency.  ``peak_rps``: the rate that counts as a load of 1.
+    """
+
+    cores: int
+    target_ms: float
+    peak_rps: float
+    ways: int = 0
+    bandwidth_gbs: float = 0.0
+    link_mbps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sensors' last window, at a time of the policy's clock.  None: missing or stale.
+
+    ``latency_ms``: tail latency of LC.  ``lc_cores``, ``be_cores``: CPU time that they took, in cores.
+    ``bandwidth_gbs`` of the whole memory, ``lc_bandwidth_gbs`` and ``be_bandwidth_gbs`` of its users; ``lc_mbps``,
+    ``be_mbps`` of the link.  ``jobs``: the kinds of the jobs that run or are frozen.
+    """
+
+    time_s: float
+    latency_ms: float | None = None
+    rate_rps: float | None = None
+    lc_cores: float | None = None
+    be_cores: float | None = None
+    bandwidth_gbs: float | None = None
+    lc_bandwidth_gbs: float | None = None
+    be_bandwidth_gbs: float | None = None
+    lc_mbps: float | None = None
+    be_mbps: float | None = None
+    jobs: tuple[str, ...] = ()
+
+    def cleaned(self) -> Sample:
+        """Return the sample without readings that no sensor can have: negative ones, and those that are no number."""
+        readings: dict[str, Any] = {}
+        for name in READINGS:
+            value = getattr(self, name)
+            readings[name] = value if value is not None and math.isfinite(value) and value >= 0 else None
+        return replace(self, **readings)
+
+    def slack(self, host: GuardedHost) -> float:
+        """Return the slack; minus infinity where the latency is missing, which counts as a violation."""
+        if self.latency_ms is None or not math.isfinite(self.latency_ms):
+            return -math.inf
+        return (host.target_ms - self.latency_ms) / host.target_ms
+
+    def load(self, host: GuardedHost) -> float:
+        """Return the load; 1 where the rate is missing: nothing may be assumed to be free."""
+        return 1.0 if self.rate_rps is None else self.rate_rps / host.peak_rps
+
+
+READINGS = (
+    "latency_ms", "rate_rps", "lc_cores", "be_cores", "bandwidth_gbs", "lc_bandwidth_gbs", "be_bandwidth_gbs",
+    "lc_mbps", "be_mbps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What BE may have.  ``running`` false: its jobs are frozen, and LC has the whole machine.
+
+    ``cores``: whole ones are exclusive; a share beyond them, or all of them where not ``exclusive``, is CPU time beside
+    LC.  ``ways`` of the cache.  ``mbps`` of the outgoing link.  ``held``: kinds of jobs that stay frozen.
+    """
+
+    running: bool = False
+    cores: float = 0.0
+    ways: int = 0
+    mbps: float = 0.0
+    exclusive: bool = True
+    held: frozenset[str] = frozenset()
+
+
+NOTHING = Setting()
+"""BE stands still: how every guard begins, and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A setting, and for each changed field of it the rule that chose it."""
+
+    setting: Setting
+    reasons: Mapping[str, str] = field(default_factory=dict)
