@@ -13,7 +13,8 @@ with app.app_context():
     from indico.modules.users import User
 
     if Event.query.has_rows():
-        raise SystemExit("installed already")
+        print("installed already")
+        raise SystemExit
     random.seed(1)
     words = ["amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty", "knoll", "ledge"]
     user = User(first_name="Ada", last_name="Admin", email="admin@example.org", is_admin=True)

@@ -1,5 +1,6 @@
 #!/bin/sh
+# Prepares the database once; started again, it finds it prepared.
 set -eu
 python /extensions.py
-indico db prepare
+python /prepared.py || indico db prepare
 python /install.py
