@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy did in one day.
+    """Outcome of one day under a policy.
 
     ``violation``: share of the time in which the true tail latency missed the target.  ``worst``: highest latency over
     target.  ``work``: core seconds a second.  ``utilisation``: share of the cores that worked; ``below_80``: the same

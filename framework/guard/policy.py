@@ -13,7 +13,7 @@ from framework.registry import Registry
 
 
 class Policy(Protocol):
-    """What decides.  ``period_s``: between two samples that it wants.  Its state is any frozen value of its own."""
+    """Decides on samples.  ``period_s``: between two samples that it wants.  Its state: any frozen value."""
 
     @property
     def period_s(self) -> float: ...
@@ -36,7 +36,7 @@ POLICIES: Registry[Any] = Registry("policy", "tailor.policies", "framework.guard
 
 def changes(before: Setting, after: Setting, reason: str) -> dict[str, str]:
     """Return the fields in which two settings differ, each with the reason."""
-    fields = ("running", "cores", "ways", "mbps", "exclusive", "held")
+    fields = ("running", "cores", "ways", "mbps", "exclusive", "paused")
     return {name: reason for name in fields if getattr(before, name) != getattr(after, name)}
 
 

@@ -1,4 +1,4 @@
-"""What a guard reads, sets and decides: one sample of its sensors, one setting of its actuators, and why it was chosen.
+"""Data of a guard: one sample of its sensors, one setting of its actuators, and why it was chosen.
 
 LC: the latency-critical service.  BE: best-effort batch jobs.  Slack and load are those of Heracles (Lo et al., ISCA
 2015): (target - latency) / target, and the rate as a share of the peak rate.
@@ -77,10 +77,10 @@ READINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What BE may have.  ``running`` false: its jobs are frozen, and LC has the whole machine.
+    """Resources that BE may use.  ``running`` false: its jobs are frozen, and LC has the whole machine.
 
     ``cores``: whole ones are exclusive; a share beyond them, or all of them where not ``exclusive``, is CPU time beside
-    LC.  ``ways`` of the cache.  ``mbps`` of the outgoing link.  ``held``: kinds of jobs that stay frozen.
+    LC.  ``ways`` of the cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.
     """
 
     running: bool = False
@@ -88,7 +88,7 @@ class Setting:
     ways: int = 0
     mbps: float = 0.0
     exclusive: bool = True
-    held: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
 
 
 NOTHING = Setting()

@@ -39,7 +39,7 @@ class PolicyContract:
                 check_setting(host, decision.setting)
 
     def test_it_is_a_pure_function(self) -> None:
-        """The same samples give the same decisions, also from a state that was kept."""
+        """Equal samples give equal decisions, also from a state that was kept."""
         host = HOSTS[0]
         samples = _samples(host, seed=2)
         policy, other = self.make(), self.make()
@@ -57,7 +57,7 @@ class PolicyContract:
             state, decision = policy.decide(host, state, sample)
             changed = {
                 name
-                for name in ("running", "cores", "ways", "held")
+                for name in ("running", "cores", "ways", "paused")
                 if getattr(before, name) != getattr(decision.setting, name)
             }
             assert changed <= {name for name, reason in decision.reasons.items() if reason}, decision

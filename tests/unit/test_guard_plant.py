@@ -108,9 +108,9 @@ def test_too_much_load_becomes_a_backlog_that_drains() -> None:
 
 def test_what_nobody_gave_nobody_uses() -> None:
     assert division_of(MACHINE, NOTHING, ("compute",)) == Division(8, 20, 0, {}, 0.0)
-    held = division_of(MACHINE, Setting(True, 4, 4, 0.0, True, frozenset({"compute"})), ("compute", "stream"))
-    assert held.be == {"stream": 4.0}
-    assert held.lc_cores == 4
+    paused = division_of(MACHINE, Setting(True, 4, 4, 0.0, True, frozenset({"compute"})), ("compute", "stream"))
+    assert paused.be == {"stream": 4.0}
+    assert paused.lc_cores == 4
 
 
 def test_the_oracle_meets_the_target_at_every_level() -> None:

@@ -189,12 +189,12 @@ def test_tailor_takes_cores_before_the_rate_has_risen() -> None:
 def test_tailor_holds_the_job_that_the_profile_blames() -> None:
     policy = Tailor(blame={"stream": 0.3, "compute": 0.01})
     state, before, time_s = calm(policy, 30.0, slack=0.4, lc_cores=1.0, jobs=("compute", "stream"))
-    assert not before.setting.held
+    assert not before.setting.paused
     full = sample(time_s, slack=0.4, lc_cores=1.0, bandwidth_gbs=36.0, jobs=("compute", "stream"))
     state, decision = policy.decide(HOST, state, full)
-    assert decision.setting.held == {"stream"}
+    assert decision.setting.paused == {"stream"}
     for n in range(600):
         state, decision = policy.decide(
             HOST, state, sample(time_s + 0.5 * n, slack=0.4, lc_cores=1.0, jobs=("compute", "stream"))
         )
-    assert not decision.setting.held
+    assert not decision.setting.paused

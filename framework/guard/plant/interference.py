@@ -32,7 +32,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a division does.  ``service_s``: LC's mean service time.  ``wait_s``: of a reply at the link.
+    """Effect of a division.  ``service_s``: LC's mean service time.  ``wait_s``: of a reply at the link.
 
     ``progress``: kind -> work done in one second, in core seconds that a job alone on the machine would do.
     """

@@ -29,7 +29,7 @@ def host_of(machine: Machine, lc: LcKind) -> GuardedHost:
 
 def division_of(machine: Machine, setting: Setting, mix: Sequence[str]) -> Division:
     """Return what a setting gives: the jobs that run share BE's cores evenly."""
-    names = [name for name in mix if name not in setting.held] if setting.running else []
+    names = [name for name in mix if name not in setting.paused] if setting.running else []
     if not names or setting.cores <= 0:
         return Division(machine.cores, machine.ways, 0, {}, 0.0)
     be: dict[str, float] = {}

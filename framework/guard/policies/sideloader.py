@@ -1,4 +1,4 @@
-"""Meta's sideloader (resctl-demo): a CPU quota of what is idle, and a freeze that is held longer each time."""
+"""Meta's sideloader (resctl-demo): a CPU quota of what is idle, and a freeze that lasts longer each time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class TailorState:
     ``service_s``: LC's CPU time per request.  ``factor``: log of measured over foreseen latency; ``factor_noise``: its
     variance.  ``grown_s``: when BE last got a core.  ``frozen_s``: until when BE is frozen; ``hold_s``: the
     length of the last freeze.  ``way_s``: when a way was last given or taken; ``before_s``: the service time then.
-    ``ways``: that BE may have at most, until ``ways_s``.  ``held_s``: since when kinds are held.
+    ``ways``: that BE may have at most, until ``ways_s``.  ``paused_s``: since when kinds are paused.
     """
 
     setting: Setting = NOTHING
@@ -46,7 +46,7 @@ class TailorState:
     before_s: float | None = None
     ways: int = 10_000
     ways_s: float = -math.inf
-    held_s: float = -math.inf
+    paused_s: float = -math.inf
 
 
 @POLICIES.register("tailor")
@@ -69,7 +69,7 @@ class Tailor:
     way_costs: float = 0.01
     way_again_s: float = 600.0
     high_bandwidth: float = 0.80
-    held_for_s: float = 120.0
+    paused_for_s: float = 120.0
     network_share: float = 0.90
     blame: Mapping[str, float] = field(default_factory=dict)
 
@@ -93,12 +93,12 @@ class Tailor:
             return replace(state, setting=NOTHING), Decision(NOTHING, changes(before, NOTHING, reason))
         reasons = changes(before, replace(before, running=True, cores=cores), reason)
         state, ways, why = self._ways(host, state, now)
-        state, held, whose = self._held(host, state, sample)
-        setting = Setting(True, cores, ways, self._mbps(host, sample), True, held)
+        state, paused, whose = self._paused(host, state, sample)
+        setting = Setting(True, cores, ways, self._mbps(host, sample), True, paused)
         middle = replace(before, running=True, cores=cores)
         reasons |= changes(middle, replace(middle, ways=ways), why)
         reasons |= changes(middle, replace(middle, mbps=setting.mbps), "the link, less what LC uses")
-        reasons |= changes(middle, replace(middle, held=held), whose)
+        reasons |= changes(middle, replace(middle, paused=paused), whose)
         return replace(state, setting=setting), Decision(setting, reasons)
 
     def _learned(self, host: GuardedHost, state: TailorState, sample: Sample) -> TailorState:
@@ -167,16 +167,19 @@ class Tailor:
             return replace(state, way_s=now, before_s=state.service_s), ways + 1, "one way more"
         return state, ways, ""
 
-    def _held(self, host: GuardedHost, state: TailorState, sample: Sample) -> tuple[TailorState, frozenset[str], str]:
+    def _paused(self, host: GuardedHost, state: TailorState, sample: Sample) -> tuple[TailorState, frozenset[str], str]:
         """Hold the kinds of jobs that are blamed most while the memory is near its limit."""
-        held, kinds = state.setting.held, sorted(set(sample.jobs), key=lambda kind: (-self.blame.get(kind, 0.0), kind))
+        paused, kinds = (
+            state.setting.paused,
+            sorted(set(sample.jobs), key=lambda kind: (-self.blame.get(kind, 0.0), kind)),
+        )
         used = (sample.bandwidth_gbs or 0.0) / host.bandwidth_gbs if host.bandwidth_gbs else 0.0
-        left = [kind for kind in kinds if kind not in held]
-        if used > self.high_bandwidth and len(left) > 1 and sample.time_s - state.held_s > self.period_s:
-            return replace(state, held_s=sample.time_s), held | {left[0]}, f"{used:.0%} of the memory's bandwidth"
-        if held and sample.time_s - state.held_s > self.held_for_s and used < self.high_bandwidth / 2:
-            return replace(state, held_s=sample.time_s), frozenset(), "the memory has room again"
-        return state, held, ""
+        left = [kind for kind in kinds if kind not in paused]
+        if used > self.high_bandwidth and len(left) > 1 and sample.time_s - state.paused_s > self.period_s:
+            return replace(state, paused_s=sample.time_s), paused | {left[0]}, f"{used:.0%} of the memory's bandwidth"
+        if paused and sample.time_s - state.paused_s > self.paused_for_s and used < self.high_bandwidth / 2:
+            return replace(state, paused_s=sample.time_s), frozenset(), "the memory has room again"
+        return state, paused, ""
 
     def _mbps(self, host: GuardedHost, sample: Sample) -> float:
         used = host.link_mbps if sample.lc_mbps is None else sample.lc_mbps

@@ -1,7 +1,7 @@
 """The controllers of the thesis (Zhang Chenyu, Tsinghua 2018, chapter 4), exactly: its tests in its order.
 
 Top level, every 10 s: slack and load decide whether BE runs and may grow.  Every 5 s: cores, cache and memory
-bandwidth by a descent in two directions.  Every second: the link.  Below a load of 70 % BE is neither held back nor
+bandwidth by a descent in two directions.  Every second: the link.  Below a load of 70 % BE is neither stopped nor
 weakened until the target is missed: the test of the load stands before those of the slack.
 """
 

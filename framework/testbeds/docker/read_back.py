@@ -113,7 +113,8 @@ def values_of(
             told[name] = Told(probes.parse(expected.probe, answer, expected.value), "", seen)
         except probes.NoAnswer as error:
             bearable = expected.probe.optional or isinstance(error, probes.NoTool)  # a study bears no other
-            told[name] = Told(None, str(error), seen and bearable)
+            silent = expected.probe.optional and not isinstance(error, probes.NoTool)
+            told[name] = Told(None, "its server does not tell it" if silent else str(error), seen and bearable)
     return told
 
 
