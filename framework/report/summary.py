@@ -99,6 +99,24 @@ class Summary:
         return rest(self.recommended)
 
     @property
+    def disagreement(self) -> str:
+        """A sentence where the medians of both arms contradict the verdict, which compares pairs; empty elsewhere.
+
+        They do where their log ratio lies outside the verdict's interval.
+        """
+        verdict, levels = self.verdict, (self.default, self.best)
+        if verdict is None or verdict.per_rate or verdict.scale != "ratio" or None in levels:
+            return ""
+        medians = [level.value.value for level in levels if level is not None]
+        if min(medians) <= 0 or verdict.log_ratio.low <= math.log(medians[1] / medians[0]) <= verdict.log_ratio.high:
+            return ""
+        return (
+            f"the medians of all windows ({medians[0]:.4g} and {medians[1]:.4g} {self.unit}) contradict the verdict, "
+            "which compares windows of one pair: the machine's speed changed from pair to pair, or a few pairs decide; "
+            "look at the pairs, and measure again"
+        )
+
+    @property
     def refuted(self) -> bool:
         """Whether there is a verdict that shows no improvement."""
         return self.study.verdict is not None and self.study.verdict.statement != "improvement"

@@ -19,7 +19,7 @@ from framework.cli.progress import StudyProgress
 from framework.compose import render
 from framework.config.space import search_space
 from framework.errors import InputError
-from framework.model import Step, Study, StudyPlan, StudyState, Sweep
+from framework.model import Estimate, Step, Study, StudyPlan, StudyState, Sweep
 from framework.model.decisions import ExpectedChange, SmallRecommendation
 from framework.model.documents import encode
 from framework.report.changes import Change
@@ -27,7 +27,7 @@ from framework.report.export import export
 from framework.report.page import page
 from framework.report.plots import sweep_plot
 from framework.report.recommendation import lines_as_text, recommended, rest
-from framework.report.summary import Summary, summarise
+from framework.report.summary import Level, Summary, summarise
 from framework.report.summary_json import summary_document
 from framework.study.planning import expected_windows
 from framework.study.procedure import Procedure
@@ -131,6 +131,22 @@ def test_the_terminal_says_what_json_says(summary: Summary) -> None:
     assert document["headline"] in written.getvalue()
     assert f"{document['best']['value']:.2f} ms" in written.getvalue()
     assert set(document["rivals"]) == {"expert", "default to expert"}
+
+
+@pytest.mark.parametrize(("default", "best", "said"), [(129.0, 131.0, True), (129.0, 110.0, False)])
+def test_levels_that_contradict_the_pairs_are_said_to(
+    summary: Summary, default: float, best: float, said: bool
+) -> None:
+    """As WordPress's first study had it: 129 and 131 ms beside a log ratio of -0.207 [-0.546, -0.032]."""
+    assert summary.verdict is not None
+    assert not summary.disagreement
+    log_ratio = Estimate(-0.207, -0.546, -0.032, 10)
+    levels = [Level(1, Estimate(value, 0.9 * value, 1.1 * value, 10), fresh=True) for value in (default, best)]
+    shown = replace(
+        summary, verdict=replace(summary.verdict, log_ratio=log_ratio), default=levels[0], best=levels[1]
+    )
+    assert bool(shown.disagreement) == said
+    assert any("contradict the verdict" in note for note in terminal.notes(shown)) == said
 
 
 @pytest.mark.parametrize(("columns", "explained"), [(60, False), (200, True)])
