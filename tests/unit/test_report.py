@@ -142,9 +142,7 @@ def test_levels_that_contradict_the_pairs_are_said_to(
     assert not summary.disagreement
     log_ratio = Estimate(-0.207, -0.546, -0.032, 10)
     levels = [Level(1, Estimate(value, 0.9 * value, 1.1 * value, 10), fresh=True) for value in (default, best)]
-    shown = replace(
-        summary, verdict=replace(summary.verdict, log_ratio=log_ratio), default=levels[0], best=levels[1]
-    )
+    shown = replace(summary, verdict=replace(summary.verdict, log_ratio=log_ratio), default=levels[0], best=levels[1])
     assert bool(shown.disagreement) == said
     assert any("contradict the verdict" in note for note in terminal.notes(shown)) == said
 
