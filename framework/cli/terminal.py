@@ -233,9 +233,7 @@ def _number(value: float | None) -> str:
 
 def notes(summary: Summary) -> list[str]:
     """List what a reader must know to trust the numbers, a sentence each."""
-    sentences = []
-    if summary.disagreement:
-        sentences.append(summary.disagreement)
+    sentences = list(filter(None, [summary.disagreement]))
     if summary.reduction is not None:
         cut = summary.reduction
         services = len(cut.kept) + len(cut.removed)
