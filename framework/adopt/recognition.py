@@ -93,16 +93,21 @@ def image_path(image: str) -> str:
     return rest if separator and ("." in first or ":" in first or first == "localhost") else name
 
 
+def ports_of(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (port on the user's machine, port of the container) of ``ports``; the first is empty where it is free."""
+    pairs = []
+    for port in entry.get("ports") or ():
+        if isinstance(port, Mapping):
+            pairs.append((str(port.get("published") or ""), str(port.get("target", ""))))
+        else:
+            before, _, target = str(port).partition("/")[0].rpartition(":")
+            pairs.append((before.rpartition(":")[2], target))
+    return pairs
+
+
 def listening(entry: Mapping[str, Any]) -> set[int]:
     """Return the ports that a compose entry says a service listens on: of ``ports`` and ``expose``."""
-    ports: set[int] = set()
-    for port in entry.get("ports") or []:
-        text = (
-            str(port.get("target", "")) if isinstance(port, Mapping) else str(port).partition("/")[0].rpartition(":")[2]
-        )
-        if text.isdigit():
-            ports.add(int(text))
-    return ports | {
+    return {int(target) for _, target in ports_of(entry) if target.isdigit()} | {
         int(str(port).partition("/")[0]) for port in entry.get("expose") or [] if str(port).partition("/")[0].isdigit()
     }
 

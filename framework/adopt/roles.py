@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from framework.adopt.recognition import image_path, listening
+from framework.adopt.recognition import image_path, listening, ports_of
 from framework.compose.command import words_of
 from framework.model import Application
 
@@ -188,12 +188,7 @@ def _published(entry: Mapping[str, Any]) -> list[int]:
 
 def _address(entry: Mapping[str, Any], port: int | None, scheme: str) -> str:
     """Return the address of a published port on the user's machine, as a browser there names it."""
-    for item in entry.get("ports") or ():
-        if isinstance(item, Mapping):
-            target, published = str(item.get("target", "")), str(item.get("published") or "")
-        else:
-            before, _, target = str(item).partition("/")[0].rpartition(":")
-            published = before.rpartition(":")[2]
+    for published, target in ports_of(entry):
         if target == str(port) and published.isdecimal():
             usual = {"http": "80", "https": "443"}[scheme]
             return "localhost" if published == usual else f"localhost:{published}"

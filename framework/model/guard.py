@@ -60,7 +60,7 @@ class Sample:
 
     def slack(self, host: GuardedHost) -> float:
         """Return the slack; minus infinity where the latency is missing, which counts as a violation."""
-        if self.latency_ms is None or not math.isfinite(self.latency_ms):
+        if self.latency_ms is None:
             return -math.inf
         return (host.target_ms - self.latency_ms) / host.target_ms
 
@@ -79,8 +79,8 @@ READINGS = (
 class Setting:
     """Resources that BE may use.  ``running`` false: its jobs are frozen, and LC has the whole machine.
 
-    ``cores``: whole ones are exclusive; a share beyond them, or all of them where not ``exclusive``, is CPU time beside
-    LC.  ``ways`` of the cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.
+    ``cores``: whole ones that LC does not use, or, where not ``exclusive``, CPU time on LC's cores.  ``ways`` of the
+    cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.
     """
 
     running: bool = False

@@ -28,8 +28,8 @@ def sample(time_s: float, *, slack: float = 0.5, load: float = 0.5, **others: An
 
 def decisions(policy: Policy, samples: Iterable[Sample]) -> list[Decision]:
     state, made = policy.start(HOST), []
-    for one in samples:
-        state, decision = policy.decide(HOST, state, one)
+    for reading in samples:
+        state, decision = policy.decide(HOST, state, reading)
         made.append(decision)
     return made
 

@@ -12,7 +12,7 @@ from framework.model.guard import NOTHING, Decision, GuardedHost, Sample, Settin
 
 @dataclass(frozen=True, slots=True)
 class HeraclesState:
-    """``grown``: bandwidth before the last way was given to BE.  ``rate``: BE's bandwidth per core, as a derivative."""
+    """``grown``: bandwidth before the last way was given to BE."""
 
     setting: Setting = NOTHING
     enabled: bool = False
