@@ -200,18 +200,19 @@ class Live:
     def state(self) -> tuple[Any, ...]:
         """Return its containers, its volumes and every file of them, with digest and times."""
         [about] = json.loads(docker("inspect", self.container))
+        mounts = sorted(about["Mounts"], key=lambda mount: str(mount["Destination"]))  # the engine has no order
         files = {
             str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, path.stat().st_ino)
-            for mount in about["Mounts"]
+            for mount in mounts
             for path in sorted(Path(mount["Source"]).rglob("*"))
             if path.is_file()
         }
         assert files
-        volumes = json.loads(docker("volume", "inspect", *(mount["Name"] for mount in about["Mounts"])))
+        volumes = json.loads(docker("volume", "inspect", *(mount["Name"] for mount in mounts)))
         return (
             about["State"],
             about["RestartCount"],
-            sorted(about["Mounts"], key=lambda mount: str(mount["Destination"])),  # the engine gives them in any order
+            mounts,
             about["NetworkSettings"]["Networks"],
             volumes,
             files,
