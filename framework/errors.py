@@ -13,6 +13,7 @@ TailorError
 │   ├── LoadFailed                  the generator did not finish
 │   ├── TracesMissing               spans could not be read
 │   └── IncorrectAnswer             the application's own check failed: the configuration loses data
+├── KnobRefused                     the guard goes on without this knob, and says so
 ├── MeasurementInvalid              repeat the repetition (at most twice), then the trial has no value
 ├── Transient                       retry with back-off, then pause the study
 │   ├── TestbedUnavailable
@@ -138,6 +139,14 @@ class TracesMissing(TrialFailed):
 
 class IncorrectAnswer(TrialFailed):
     """A failure of the application's own correctness check: a configuration that loses data has no value."""
+
+
+class KnobRefused(TailorError):
+    """A setting that the kernel does not take or show.  The guard says so, and goes on without this knob."""
+
+    def __init__(self, knob: str, reason: str) -> None:
+        self.knob, self.reason = knob, reason
+        super().__init__(f"{knob}: {reason}")
 
 
 class MeasurementInvalid(TailorError):

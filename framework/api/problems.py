@@ -16,6 +16,7 @@ from framework.api.scrubbing import detail_of, scrubbed_values
 from framework.errors import (
     IllegalTransition,
     InputError,
+    KnobRefused,
     Interrupted,
     MeasuredElsewhere,
     MeasurementInvalid,
@@ -42,6 +43,7 @@ STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
     (Transient, HTTPStatus.SERVICE_UNAVAILABLE),
     (StoreError, HTTPStatus.INSUFFICIENT_STORAGE),
     (TrialFailed, HTTPStatus.CONFLICT),
+    (KnobRefused, HTTPStatus.CONFLICT),
     (MeasurementInvalid, HTTPStatus.CONFLICT),
     (Interrupted, HTTPStatus.CONFLICT),
 )

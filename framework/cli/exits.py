@@ -5,6 +5,7 @@ from __future__ import annotations
 from framework.errors import (
     InputError,
     Interrupted,
+    KnobRefused,
     MeasurementInvalid,
     MissingPrerequisite,
     StoreError,
@@ -17,6 +18,7 @@ EXIT_CODES: tuple[tuple[type[TailorError], int], ...] = (
     (InputError, 2),
     (MissingPrerequisite, 3),
     (TrialFailed, 4),
+    (KnobRefused, 4),
     (MeasurementInvalid, 4),
     (Transient, 5),
     (StoreError, 6),

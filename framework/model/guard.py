@@ -35,7 +35,9 @@ class Sample:
 
     ``latency_ms``: tail latency of LC.  ``lc_cores``, ``be_cores``: CPU time that they took, in cores.
     ``bandwidth_gbs`` of the whole memory, ``lc_bandwidth_gbs`` and ``be_bandwidth_gbs`` of its users; ``lc_mbps``,
-    ``be_mbps`` of the link.  ``jobs``: the kinds of the jobs that run or are frozen.
+    ``be_mbps`` of the link.  ``lc_delay``, ``be_delay``: seconds a second that their threads waited for a CPU, summed
+    over threads.  ``pressure``: share of the time in which some task waited for a CPU.  ``canary``: how many times longer
+    a small walk through memory takes than on the idle machine.  ``jobs``: kinds of the jobs that run or are frozen.
     """
 
     time_s: float
@@ -48,6 +50,10 @@ class Sample:
     be_bandwidth_gbs: float | None = None
     lc_mbps: float | None = None
     be_mbps: float | None = None
+    lc_delay: float | None = None
+    be_delay: float | None = None
+    pressure: float | None = None
+    canary: float | None = None
     jobs: tuple[str, ...] = ()
 
     def cleaned(self) -> Sample:
@@ -71,7 +77,7 @@ class Sample:
 
 READINGS = (
     "latency_ms", "rate_rps", "lc_cores", "be_cores", "bandwidth_gbs", "lc_bandwidth_gbs", "be_bandwidth_gbs",
-    "lc_mbps", "be_mbps",
+    "lc_mbps", "be_mbps", "lc_delay", "be_delay", "pressure", "canary",
 )  # fmt: skip
 
 
@@ -101,3 +107,12 @@ class Decision:
 
     setting: Setting
     reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A knob that was changed: its name in the kernel's words, and its values."""
+
+    knob: str
+    old: str
+    new: str
