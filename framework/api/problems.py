@@ -16,8 +16,8 @@ from framework.api.scrubbing import detail_of, scrubbed_values
 from framework.errors import (
     IllegalTransition,
     InputError,
-    KnobRefused,
     Interrupted,
+    KnobRefused,
     MeasuredElsewhere,
     MeasurementInvalid,
     MissingPrerequisite,

@@ -20,6 +20,7 @@ from framework.load.registry import GENERATORS
 from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
 from framework.ports.clock import Clock
+from framework.ports.job_queue import BatchQueue
 from framework.ports.screen import Screen
 from framework.ports.store import StudyStore
 from framework.ports.telemetry import SpanSink
@@ -27,6 +28,7 @@ from framework.ports.traces import TraceReader
 from framework.registry import Registry
 from framework.store.access import SqlTokenStore
 from framework.store.archive import SqlArchive
+from framework.store.batch_jobs import SqlBatchQueue
 from framework.store.database import Database
 from framework.store.examination import examine
 from framework.store.jobs import SqlJobQueue
@@ -40,6 +42,7 @@ from framework.telemetry import observed
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.guarded_machine import DockerGuardedMachine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
@@ -60,6 +63,7 @@ from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
 from framework.use_cases.catalogue import Catalogue
+from framework.use_cases.guard import Guards, GuardTools
 from framework.use_cases.place import Placements
 from framework.use_cases.profile import Profiles
 from framework.use_cases.results import Results
@@ -102,6 +106,7 @@ class Opened:
     launches: SqlLaunches
     worker: Worker
     external: External
+    guards: Guards
     sharing: StudyExport
     keeper: Keeper
     check: Callable[[], None]
@@ -166,6 +171,7 @@ def assembled(
         tokens=SqlTokenStore(database, clock),
         launches=SqlLaunches(database, clock),
         worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
+        guards=Guards(backends, guard_tools(backends.home, SqlBatchQueue(database, clock))),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
         sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
@@ -196,6 +202,17 @@ def docker_kind(settings: Settings) -> TestbedKind:
         manage=manage,
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
+    )
+
+
+def guard_tools(home: Path, queue: BatchQueue) -> GuardTools:
+    """Return the adapters of guards, on the engine that answers here."""
+    return GuardTools(
+        machine=lambda project, cpus: DockerGuardedMachine(project, home, cpus or None),
+        driven=driven_load,
+        watched=latency_source,
+        points=load_points,
+        queue=queue,
     )
 
 

@@ -12,7 +12,9 @@ FLAGS: Mapping[str, str] = {
     "changes": "--set",
     "count": "--replications",
     "directory": "--output",
+    "for_s": "--for",
     "limit_ms": "--sweep",
+    "peak_rps": "--peak",
     "seconds": "--duration",
     "start_rps": "--start",
 }

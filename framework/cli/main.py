@@ -69,6 +69,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "analyze": "Show where the time of requests goes: the critical path of traces from files or from Jaeger.",
         "compare": "Compare where the time of requests goes in two configurations, service by service.",
     },
+    "guard": {
+        "guard": "Run best-effort jobs beside an application as long as its tail latency stays inside the target.",
+        "jobs": "The queue of best-effort jobs that a guard runs.",
+    },
     "twin": {"twin": "The application's queueing model: make it, ask it."},
 }
 """Module of ``framework.cli`` -> command -> the first sentence of its help."""

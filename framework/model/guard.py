@@ -36,8 +36,8 @@ class Sample:
     ``latency_ms``: tail latency of LC.  ``lc_cores``, ``be_cores``: CPU time that they took, in cores.
     ``bandwidth_gbs`` of the whole memory, ``lc_bandwidth_gbs`` and ``be_bandwidth_gbs`` of its users; ``lc_mbps``,
     ``be_mbps`` of the link.  ``lc_delay``, ``be_delay``: seconds a second that their threads waited for a CPU, summed
-    over threads.  ``pressure``: share of the time in which some task waited for a CPU.  ``canary``: how many times longer
-    a small walk through memory takes than on the idle machine.  ``jobs``: kinds of the jobs that run or are frozen.
+    over threads.  ``pressure``: share of the time in which some task waited for a CPU.  ``canary``: slowdown of a small
+    walk through memory; 1 on the idle machine.  ``jobs``: kinds of the jobs that run or are frozen.
     """
 
     time_s: float

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # imported by the functions that draw: most commands draw not
 DEFAULT, BEST, OTHER, BAD = "#6b7280", "#0f766e", "#93c5fd", "#dc2626"
 BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")  # Paul Tol's palette, for categories
 _WIDTH = re.compile(r'viewBox="0 0 ([0-9.]+) ')
-_STYLE: Any = {  # matplotlib types its keys as one long Literal
+STYLE: Any = {  # matplotlib types its keys as one long Literal
     "font.size": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -27,7 +27,7 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         drawing = Figure(figsize=(width, height), layout="constrained")
         return drawing, drawing.add_subplot()
 
@@ -39,7 +39,7 @@ def panels(count: int, across: int, width: float, height: float) -> tuple[Figure
 
     across = min(across, count)
     down = -(-count // across)
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         drawing = Figure(figsize=(width * across, height * down), layout="constrained")
         axes = drawing.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel().tolist()
         for empty in axes[count:]:
@@ -54,7 +54,7 @@ def svg(drawing: Figure) -> str:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]

@@ -81,6 +81,7 @@ measurements = Table(
     Column("trial", Integer, nullable=False),
     Column("repetition", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
     Column("document", JSON, nullable=False),
     Column("latencies", String(64), nullable=False),
     Index("ix_measurements_study_trial", "study", "trial"),
@@ -151,4 +152,20 @@ leases = Table(
     Column("study", ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
     Column("holder", String(128), nullable=False),
     Column("expires_ns", BigInteger, nullable=False),
+)
+
+batch_jobs = Table(  # best-effort jobs that a guard runs
+    "batch_jobs",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", String(128), nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("used_s", Float, nullable=False),
+    Column("useful_s", Float, nullable=False),
+    Column("wasted_s", Float, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("queued_ns", BigInteger, nullable=False),
 )

@@ -251,11 +251,11 @@ class Engine:
         return output
 
     def start(
-        self, image: str, command: Sequence[str], name: str, owner: Owner, labels: Mapping[str, str], cpus: str
-    ) -> str:
-        """Start a container on a list of CPUs, without a network, in place of one of this name; returns its id."""
-        host = {"network_mode": "none", "cpuset_cpus": cpus or None}
-        container = self.create(image, command, owner, labels, name, host)
+        self, image: str, command: Sequence[str], name: str, owner: Owner, labels: Mapping[str, str],
+        host: Mapping[str, Any], **options: Any,
+    ) -> str:  # fmt: skip
+        """Create a container as ``create`` does, and start it; returns its id."""
+        container = self.create(image, command, owner, labels, name, host, **options)
         try:
             self._ask(f"start {image}", lambda api: api.start(container))
         except BaseException:

@@ -42,7 +42,8 @@ class DockerStressors:
         labels = {**running.deployment.labels, "tailor.role": "stressor"}
         name = f"{running.deployment.project}-stressor-{uuid.uuid4().hex[:8]}"  # there may be several
         owner = Owner.project(running.deployment.project)
-        container = self._engine.start(IMAGE, command, name, owner, labels, stressor.cpus)
+        host = {"network_mode": "none", "cpuset_cpus": stressor.cpus or None}
+        container = self._engine.start(IMAGE, command, name, owner, labels, host)
         results: list[Stressed] = []
         try:
             before = self._wait_until_working(container, stressor)

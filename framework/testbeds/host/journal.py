@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Journal:
         return entries
 
     def record(self, kind: str, knob: str, **old: Any) -> None:
-        """Write what a knob is before its first change.  Later changes of it are not written: the first value counts."""
+        """Write the value of a knob before its first change; before later changes nothing: the first value counts."""
         if (kind, knob) in self._known:
             return
         line = json.dumps({"boot": self._boot, "kind": kind, "knob": knob, **old}) + "\n"
@@ -65,13 +65,16 @@ class Journal:
             _sync_directory(self._path.parent)
         self._known.add((kind, knob))
 
-    def restore(self) -> list[str]:
+    def restore(self, but: Collection[str] = ()) -> list[str]:
         """Undo all entries in reverse, then forget them; returns what could not be undone, and why.
 
-        An entry that could not be undone stays, so that a later start tries again.
+        An entry that could not be undone stays, so that a later start tries again; one of a kind of ``but`` stays too.
         """
         problems, left = list[str](), list[dict[str, Any]]()
         for entry in reversed(self.entries()):
+            if entry["kind"] in but:
+                left.insert(0, entry)
+                continue
             try:
                 self._undo[entry["kind"]](entry)
             except KnobRefused as error:
@@ -105,9 +108,10 @@ class JournalledFiles:
         self._journal.record("file", path, old=self._files.read(path))
         self._files.write(path, text)
 
-    def write_unread(self, path: str, text: str) -> None:
-        """Write to a file of a group of ours, whose old value need not come back: the group itself goes."""
-        self._files.write(path, text)
+    def add_controller(self, path: str, controller: str) -> None:
+        """Let the groups below a group of cgroup v2 have a controller (cgroup.subtree_control)."""
+        self._journal.record("controller", path, controller=controller)
+        self._files.write(path, f"+{controller}")
 
     def make(self, path: str) -> None:
         if not self._files.exists(path):
@@ -132,7 +136,11 @@ def undo_of_files(files: KernelFiles) -> dict[str, Undo]:
     def remove(entry: Mapping[str, Any]) -> None:
         files.remove(entry["knob"])
 
-    return {"file": write_back, "group": remove}
+    def disable(entry: Mapping[str, Any]) -> None:
+        if files.exists(entry["knob"]):
+            files.write(entry["knob"], f"-{entry['controller']}")
+
+    return {"file": write_back, "group": remove, "controller": disable}
 
 
 def boot_id(files: KernelFiles) -> str:

@@ -39,7 +39,7 @@ class HostKernelFiles:
 
     def entries(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._at(path)))
+            return sorted(entry.name for entry in self._at(path).iterdir())
         except FileNotFoundError:
             return []
         except OSError as error:

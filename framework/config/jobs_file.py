@@ -1,0 +1,66 @@
+"""The schema of ``jobs.yaml``, version 1: best-effort jobs for a guard, the first one first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from framework.config.checked import Strict, load, refuse
+from framework.model.batch_job import JobSpec
+
+JOB_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$"
+
+
+class JobEntry(Strict):
+    """One job, or ``count`` jobs of the same content, whose names get a number."""
+
+    name: Annotated[str, Field(pattern=JOB_NAME)]
+    image: Annotated[str, Field(min_length=1, max_length=255, description="of this machine; it is not pulled")]
+    command: list[str] = Field(default_factory=list, description="words for the image's entry point; no shell")
+    count: int = Field(1, ge=1, le=1000)
+    kind: Annotated[str, Field(max_length=63)] = Field(
+        "", description="jobs of one kind suffer and harm alike; a policy may pause a kind; default: the name"
+    )
+    cores: float = Field(1.0, gt=0, le=4096, description="cores that it can use at once")
+    memory_mib: int = Field(0, ge=0, le=2**24, description="at most; 0: no limit")
+    network: Literal["none", "bridge"] = "none"
+    environment: dict[str, str] = Field(default_factory=dict)
+    priority: int = Field(0, ge=-1000, le=1000, description="higher ones first")
+    attempts: int = Field(3, ge=1, le=100, description="that may end badly before it counts as failed")
+    limit_s: float = Field(0.0, ge=0, description="CPU seconds of one attempt; 0: no limit")
+
+    def specs(self) -> list[JobSpec]:
+        names = [self.name] if self.count == 1 else [f"{self.name}-{number + 1}" for number in range(self.count)]
+        return [
+            JobSpec(
+                name, self.image, tuple(self.command), self.kind or self.name, self.cores, self.memory_mib,
+                self.network, dict(self.environment), self.priority, self.attempts, self.limit_s,
+            )
+            for name in names
+        ]  # fmt: skip
+
+
+class JobsFile(Strict):
+    """``jobs.yaml``."""
+
+    kind: Literal["jobs"]
+    version: Literal[1]
+    jobs: list[JobEntry] = Field(min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> JobsFile:
+        seen = set()
+        for entry in self.jobs:
+            for spec in entry.specs():
+                if spec.name in seen:
+                    raise refuse(f"a name for each job, not {spec.name!r} twice")
+                seen.add(spec.name)
+        return self
+
+
+def load_jobs(path: Path) -> list[JobSpec]:
+    """Read a file of jobs.  Raises FileError."""
+    _, file = load(path, JobsFile)
+    return [spec for entry in file.jobs for spec in entry.specs()]

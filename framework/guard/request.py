@@ -1,0 +1,66 @@
+"""Texts of a guard's options: its target and its policy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from framework.errors import FieldError
+from framework.guard.policy import POLICIES, Policy
+
+_TARGET = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*<=?\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
+_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def target_of(text: str) -> tuple[float, float]:
+    """Return (quantile, milliseconds) of a target such as ``p95 <= 15ms``.  Raises FieldError."""
+    match = _TARGET.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) < 100 or not float(match[2]) > 0:
+        raise FieldError("target", text, "a quantile and a time, such as p95 <= 15ms")
+    return float(match[1]) / 100, float(match[2]) * _UNITS[match[3]]
+
+
+def policy_of(text: str, options: Mapping[str, str] | None = None) -> tuple[str, Policy]:
+    """Return the name and the policy of a text such as ``tailor``, ``thesis`` or ``static:2``, with options of its
+    fields.
+
+    Raises UnknownName, FieldError, MissingPrerequisite.
+    """
+    name, colon, cores = text.partition(":")
+    kind = POLICIES.get(name)
+    given = dict(options or {})
+    if colon:
+        given["cores"] = cores
+    hints = {field.name: get_type_hints(kind)[field.name] for field in fields(kind)}
+    readable = {option: hint for option, hint in hints.items() if hint in (int, float) or get_origin(hint) is Literal}
+    values = {}
+    for option, value in given.items():
+        if option not in readable:
+            raise FieldError("policy", f"{name}: {option}", f"its options {', '.join(sorted(readable))}")
+        values[option] = _read(f"{name}: {option} = {value}", readable[option], value)
+    policy: Policy = kind(**values)
+    return name, policy
+
+
+def policy_options(policy: Policy) -> dict[str, Any]:
+    """Return the fields of a policy as plain data."""
+    described: Any = policy
+    values = {field.name: getattr(policy, field.name) for field in fields(described)}
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+
+
+def _read(found: str, hint: Any, text: str) -> Any:
+    if get_origin(hint) is Literal:
+        if text not in get_args(hint):
+            raise FieldError("policy", found, f"one of {', '.join(get_args(hint))}")
+        return text
+    try:
+        value = hint(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise FieldError("policy", found, f"{'a whole number' if hint is int else 'a number'}, 0 or more")
+    return value

@@ -1,0 +1,157 @@
+"""Actuators of a guard for the CPU: which cores BE has, how much of their time, and whether it stands still."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from framework.errors import KnobRefused
+from framework.model.cpus import read_cpus, write_cpus
+from framework.model.guard import Change, Setting
+from framework.testbeds.host.cgroups import Group
+from framework.testbeds.host.guarded_groups import GuardedGroups
+
+
+@dataclass(slots=True)
+class Cores:
+    """Divides ``cpus`` between LC and BE; implements ``framework.ports.actuator.Actuator``.
+
+    ``cpus``: in the order in which BE gets them, threads of a core side by side.  Exclusive: LC's containers and BE
+    have no CPU in common, and the group that shrinks is written first, so that they never have.  Otherwise both have
+    all, and BE runs only where LC leaves time (cpu.idle), at most its quota.
+    """
+
+    groups: GuardedGroups
+    cpus: Sequence[int]
+    name: str = field(init=False, default="cores")
+    _own: dict[str, tuple[int, ...]] = field(init=False, default_factory=dict)
+    _be: tuple[frozenset[int], float | None, bool] | None = field(init=False, default=None)
+
+    def missing(self) -> str:
+        if len(self.cpus) < 2:
+            return "one CPU cannot be divided between LC and BE"
+        return self.groups.missing()
+
+    def set(self, setting: Setting) -> list[Change]:
+        """Bring LC's and BE's CPUs to a setting; what has it already is left alone.  Raises KnobRefused."""
+        every = frozenset(self.cpus)
+        count = math.floor(setting.cores) if setting.running and setting.exclusive else 0
+        be = frozenset(self.cpus[:count]) if count else every
+        lc = every - be if count else every
+        changes = list[Change]()
+        now = self.groups.cgroups.cpus(self.groups.be)
+        if be <= now:
+            changes += self._set_be(setting, be)
+            changes += self._set_lc(lc)
+        else:
+            changes += self._set_lc(lc)
+            changes += self._set_be(setting, be)
+        return changes
+
+    def restore(self) -> None:
+        """Nothing of its own: the journal has every value."""
+
+    def _set_lc(self, cpus: frozenset[int]) -> list[Change]:
+        changes = []
+        for group in self.groups.lc_groups():
+            changes += self._if_there(group, lambda group=group: self._move(group, cpus))  # type: ignore[misc]
+        return changes
+
+    def _move(self, group: Group, cpus: frozenset[int]) -> list[Change]:
+        """Give a container of LC those of ``cpus`` that its user gave it; all of ``cpus`` where those are none."""
+        file = self.groups.cgroups.cpus_file(group)
+        old = self.groups.files.read(file).strip()
+        own = frozenset(self._own.setdefault(file, read_cpus(old)))
+        wanted = (own & cpus) or cpus if own else cpus
+        if frozenset(read_cpus(old)) == wanted:
+            return []
+        self.groups.lc_cgroups.set_cpus(group, wanted)
+        return [Change(f"{_short(file)}", old, write_cpus(wanted))]
+
+    def _set_be(self, setting: Setting, cpus: frozenset[int]) -> list[Change]:
+        shared = setting.running and not setting.exclusive
+        quota = setting.cores if shared else None
+        cgroups, be = self.groups.cgroups, self.groups.be
+        children = [group for _, group in self.groups.job_groups()]
+        changes = []
+        now = cgroups.cpus(be)
+        stale = [child for child in children if self._cpus_of(child) != cpus]
+        if now != cpus or (stale and cgroups.versions["cpuset"] == 1):
+            self._nested(be, children, now, cpus)
+            changes.append(Change("BE's CPUs", write_cpus(now), write_cpus(cpus)))
+        if self._be is None or self._be[1] != quota:
+            cgroups.set_quota(be, quota)
+            before = "none" if self._be is None or self._be[1] is None else f"{self._be[1]:.2f}"
+            changes.append(Change("BE's quota", before, "none" if quota is None else f"{quota:.2f}"))
+        if (self._be is None or self._be[2] != shared) and (shared or self._be is not None):
+            cgroups.set_idle(be, shared)
+            changes.append(Change("BE's cpu.idle", str(int(not shared)), str(int(shared))))
+        self._be = (cpus, quota, shared)
+        return changes
+
+    def _nested(self, be: Group, children: Sequence[Group], now: frozenset[int], cpus: frozenset[int]) -> None:
+        """Move a group of v1 whose children must stay inside it: widen it, move the children, then narrow it."""
+        cgroups = self.groups.cgroups
+        if cgroups.versions["cpuset"] == 2:
+            cgroups.set_cpus(be, cpus)
+            return
+        cgroups.set_cpus(be, now | cpus)
+        for child in children:
+            self._if_there(child, lambda child=child: self._set_child(child, cpus))  # type: ignore[misc]
+        cgroups.set_cpus(be, cpus)
+
+    def _set_child(self, child: Group, cpus: Iterable[int]) -> list[Change]:
+        self.groups.cgroups.set_cpus(child, cpus)
+        return []
+
+    def _cpus_of(self, group: Group) -> frozenset[int] | None:
+        try:
+            return self.groups.cgroups.cpus(group)
+        except KnobRefused:
+            return None
+
+    def _if_there(self, group: Group, change: Callable[[], list[Change]]) -> list[Change]:
+        """Make a change in a container's group; one that ended meanwhile needs none."""
+        try:
+            return change()
+        except KnobRefused:
+            if self.groups.files.exists(group["cpuset"]):
+                raise
+            return []
+
+
+@dataclass(slots=True)
+class Freezer:
+    """Lets BE stand still: all of it, or kinds of jobs; implements ``framework.ports.actuator.Actuator``."""
+
+    groups: GuardedGroups
+    name: str = field(init=False, default="freezer")
+
+    def missing(self) -> str:
+        return self.groups.missing()
+
+    def set(self, setting: Setting) -> list[Change]:
+        """Freeze or thaw.  Raises KnobRefused."""
+        changes = self._set("BE", self.groups.be, not setting.running)
+        for kind, group in self.groups.job_groups():
+            try:
+                changes += self._set(kind, group, kind in setting.paused)
+            except KnobRefused:
+                if self.groups.files.exists(group["freezer"]):
+                    raise
+        return changes
+
+    def restore(self) -> None:
+        """Nothing of its own: BE's jobs are gone when the groups are."""
+
+    def _set(self, whose: str, group: Group, frozen: bool) -> list[Change]:
+        if self.groups.cgroups.frozen(group) == frozen:
+            return []
+        self.groups.cgroups.set_frozen(group, frozen)
+        return [Change(f"{whose} frozen", str(int(not frozen)), str(int(frozen)))]
+
+
+def _short(path: str) -> str:
+    """Shorten a container's id in a path of a group, as the engine does."""
+    return "/".join(part[:12] if len(part) == 64 else part for part in path.split("/"))

@@ -1,0 +1,311 @@
+"""Guard a compose application: best-effort jobs beside it, as long as its tail latency stays inside the target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from framework.bench import Backends
+from framework.compose import render
+from framework.config.jobs_file import load_jobs
+from framework.config.writing import write_text
+from framework.errors import FieldName, InputError, MissingPrerequisite, TailorError
+from framework.guard.jobs import Jobs, totals
+from framework.guard.loop import Guard
+from framework.guard.policy import Policy
+from framework.guard.request import policy_of, policy_options, target_of
+from framework.model import Application, Running
+from framework.model.batch_job import BatchJob
+from framework.model.events import PhaseStepStarted
+from framework.model.guard import GuardedHost
+from framework.model.guard_record import Began, EndedAt, Entry, JobNoted, entry_document, entry_of
+from framework.ports.guarded_machine import GuardedMachine
+from framework.ports.job_queue import BatchQueue
+from framework.ports.sensor import Sensor
+from framework.report.guard import guard_page
+from framework.study.locks import process_lock
+from optimizer.space import Configuration
+
+AUDIT, REPORT, OUTPUT = "audit.jsonl", "report.html", "output"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRequest:
+    """``application``: its directory; None where a running project alone is guarded.  ``project``: a compose project
+    that runs; empty: the application is deployed, and removed at the end.  ``rate_rps``: load of Tailor's own; 0: none.
+    ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.  ``latency``: where the tail latency
+    is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a load of 1.  ``for_s``: how long;
+    None: until stopped.
+    """
+
+    target: str
+    application: Path | None = None
+    project: str = ""
+    jobs: Path | None = None
+    policy: str = "tailor"
+    options: Mapping[str, str] = field(default_factory=dict)
+    rate_rps: float = 0.0
+    load_profile: Path | None = None
+    latency: str = ""
+    peak_rps: float = 0.0
+    link_mbps: float = 0.0
+    cpus: tuple[int, ...] = ()
+    for_s: float | None = None
+    dry_run: bool = False
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShape:
+    """Load to drive: at one rate, or along a profile's points (seconds, requests a second)."""
+
+    rate_rps: float
+    points: tuple[tuple[float, float], ...] = ()
+    seconds: float | None = None
+    quantile: float = 0.95
+    seed: int = 1
+
+    @property
+    def peak_rps(self) -> float:
+        return max((rate for _, rate in self.points), default=self.rate_rps)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardTools:
+    """Adapters of a guard.  ``machine``: of a project and CPUs (empty: all).  ``driven``: drives a load in the block
+    and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
+    ``points``: reads a load profile, for a length.
+    """
+
+    machine: Callable[[str, Collection[int]], GuardedMachine]
+    driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
+    watched: Callable[[str, float], Sensor]
+    points: Callable[[Path, float, float], tuple[tuple[float, float], ...]]
+    queue: BatchQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A guard that has ended: its directory, why it ended, what it could not give back."""
+
+    directory: Path
+    reason: str
+    left: tuple[str, ...]
+    entries: Sequence[Entry]
+
+
+class Guards:
+    """Guards of this TAILOR_HOME, and the queue of their jobs."""
+
+    def __init__(self, backends: Backends, tools: GuardTools) -> None:
+        self._backends, self._tools = backends, tools
+
+    @property
+    def queue(self) -> BatchQueue:
+        return self._tools.queue
+
+    def add_jobs(self, path: Path) -> Sequence[BatchJob]:
+        """Queue the jobs of a file.  Raises FileError, StoreError."""
+        return self._tools.queue.add(load_jobs(path))
+
+    def run(
+        self, request: GuardRequest, watch: Callable[[Entry], None], step: Callable[[str], None],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Guarded:  # fmt: skip
+        """Guard until the time is over or it is stopped; everything is given back, whatever happens.
+
+        Raises InputError, MissingPrerequisite, DeploymentFailed, KnobRefused where a needed knob is refused.
+        """
+        quantile, target_ms = target_of(request.target)
+        name, policy = policy_of(request.policy, request.options)
+        application = None if request.application is None else self._backends.application(request.application)
+        shape = self._shape(request, quantile, application)
+        specs = load_jobs(request.jobs) if request.jobs is not None else []
+        with self._lc(request, application, step) as (project, running):
+            machine = self._tools.machine(project, request.cpus)
+            services = machine.services()
+            if not services:
+                raise InputError(
+                    f"no container of the compose project {project} runs here; `docker compose ls` has those that do"
+                )
+            if specs and not request.dry_run:
+                self._tools.queue.add(specs)
+            peak = request.peak_rps or (shape.peak_rps if shape else 0.0)
+            if not peak and application is not None:
+                peak = application.workload.rate_rps
+            if not peak:
+                raise InputError(FieldName("peak_rps"), ": found none; allowed: the highest rate that LC is to serve")
+            host = GuardedHost(machine.cores, target_ms, peak, link_mbps=request.link_mbps)
+            with self._sensor(request, application, running, shape, quantile) as latency:
+                return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
+
+    # ------------------------------------------------------------------ what is guarded
+
+    def _shape(self, request: GuardRequest, quantile: float, application: Application | None) -> LoadShape | None:
+        """Return the load to drive; None where the users' own load is watched.  Raises InputError."""
+        if request.load_profile is None and not request.rate_rps:
+            if not request.latency:
+                raise InputError(
+                    "nothing tells the tail latency; allowed: a load of Tailor's (", FieldName("rate_rps"), ", ",
+                    FieldName("load_profile"), "), or where it can be read (", FieldName("latency"), ")",
+                )  # fmt: skip
+            return None
+        if application is None:
+            raise InputError("a load needs an application with a workload; allowed: the directory of an application")
+        if request.load_profile is None:
+            return LoadShape(request.rate_rps, (), request.for_s, quantile, request.seed)
+        if request.for_s is None:
+            raise InputError(
+                FieldName("load_profile"), ": allowed: with ", FieldName("for_s"), ", in which it is replayed"
+            )
+        rate = request.peak_rps or request.rate_rps or application.workload.rate_rps
+        points = self._tools.points(request.load_profile, request.for_s, rate)
+        return LoadShape(rate, points, request.for_s, quantile, request.seed)
+
+    @contextmanager
+    def _lc(
+        self, request: GuardRequest, application: Application | None, step: Callable[[str], None]
+    ) -> Iterator[tuple[str, Running | None]]:
+        """Yield the project that runs, and its deployment where it is Tailor's own."""
+        if request.project:
+            yield request.project, None
+            return
+        if application is None:
+            raise InputError("found neither an application nor a running project; allowed: one of them")
+        kind = self._backends.kinds[0]
+        types = self._backends.types_on(self._backends.machine_of(kind.name, application))
+        bench = self._backends.bench(kind.name, application, types, lambda event: _told(event, step))
+        project = f"tailor-guard-{application.name}"
+        bench.testbed.check(application)
+        labels = {"tailor.study": project, "tailor.application": application.name}
+        deployment = render(application, types, Configuration({}), project=project, labels=labels)
+        with process_lock(self._backends.home, project):
+            bench.testbed.clean(project)
+            try:
+                bench.testbed.load_dataset(application, deployment, step)
+                running = bench.testbed.deploy(deployment, step)
+                hook = application.hooks.prepare
+                if hook is not None:
+                    bench.testbed.run_hook(running, hook)
+                yield project, running
+            finally:
+                step("removing the application")
+                bench.testbed.clean(project, data=True)
+
+    def _sensor(
+        self, request: GuardRequest, application: Application | None, running: Running | None,
+        shape: LoadShape | None, quantile: float,
+    ) -> AbstractContextManager[Sensor]:  # fmt: skip
+        if shape is None:
+            return nullcontext(self._tools.watched(request.latency, quantile))
+        if application is None or running is None:
+            raise MissingPrerequisite(
+                "Tailor drives a load only against an application that it deployed",
+                "leave out the project, or say where the tail latency of the users' own load can be read",
+            )
+        return self._tools.driven(application, running, shape)
+
+    # ------------------------------------------------------------------ the guard itself
+
+    def _guarded(
+        self, request: GuardRequest, machine: GuardedMachine, host: GuardedHost, policy: tuple[str, Policy],
+        latency: Sensor, quantile: float, project: str, watch: Callable[[Entry], None], stopped: Callable[[], bool],
+    ) -> Guarded:  # fmt: skip
+        directory = self._new_directory()
+        audit = _Audit(directory / AUDIT, watch)
+        sensors = [latency, *(sensor for sensor in machine.sensors if not sensor.missing())]
+        actuators = [actuator for actuator in machine.actuators if not actuator.missing()]
+        lacks = [(part.name, part.missing()) for part in machine.sensors]
+        lacks += [(part.name, part.missing()) for part in machine.actuators]
+        missing = [f"{name}: {why}" for name, why in lacks if why]
+        jobs = Jobs(self._tools.queue, machine.runner, directory / OUTPUT, float(host.cores), machine.used)
+        guard = Guard(
+            host, policy[1], sensors, actuators, machine.needed, jobs, self._backends.clock, audit.add, request.dry_run
+        )
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        audit.add(
+            Began(
+                0.0, at, project, policy[0], policy_options(policy[1]), host, quantile, request.dry_run, tuple(missing)
+            )
+        )
+        left: list[str] = []
+        reason = "stopped"
+        try:
+            if not request.dry_run:
+                left += machine.recover()
+                machine.prepare()
+            reason = guard.run(request.for_s, stopped)
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        except TailorError as error:
+            reason = str(error)
+            raise
+        finally:
+            left += self._ended(request, guard, machine, jobs, audit)
+            audit.add(EndedAt(guard.now_s, reason, *totals(self._tools.queue.all()), tuple(left)))
+            audit.close()
+            write_text(directory / REPORT, guard_page(read_audit(directory / AUDIT)))
+        return Guarded(directory, reason, tuple(left), read_audit(directory / AUDIT))
+
+    def _ended(
+        self, request: GuardRequest, guard: Guard, machine: GuardedMachine, jobs: Jobs, audit: _Audit
+    ) -> Sequence[str]:
+        """End the jobs and give everything back; returns what could not be."""
+        for sensor in guard.sensors:
+            sensor.close()
+        if request.dry_run:
+            return ()
+        left = []
+        try:
+            for event in jobs.stop():
+                audit.add(JobNoted(guard.now_s, event.job.number, event.job.spec.name, event.text))
+        except TailorError as error:
+            left.append(str(error))
+        return [*left, *machine.restore()]
+
+    def _new_directory(self) -> Path:
+        name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        directory = self._backends.home / "guard" / name
+        number = 1
+        while directory.exists():
+            number += 1
+            directory = directory.with_name(f"{name}-{number}")
+        directory.mkdir(parents=True)
+        return directory
+
+
+class _Audit:
+    """The audit log: each entry is one line, written at once."""
+
+    def __init__(self, path: Path, watch: Callable[[Entry], None]) -> None:
+        self._file: TextIO = path.open("a")
+        self._watch = watch
+
+    def add(self, entry: Entry) -> None:
+        self._file.write(json.dumps(entry_document(entry)) + "\n")
+        self._file.flush()
+        self._watch(entry)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_audit(path: Path) -> list[Entry]:
+    """Read an audit log; a last line that a crash cut off is left out."""
+    entries = []
+    for line in path.read_text().splitlines():
+        try:
+            entries.append(entry_of(json.loads(line)))
+        except ValueError:
+            continue
+    return entries
+
+
+def _told(event: object, step: Callable[[str], None]) -> None:
+    if isinstance(event, PhaseStepStarted):
+        step(event.step)
