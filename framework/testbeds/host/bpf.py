@@ -37,7 +37,9 @@ IPV4_DESTINATION = 16  # offset in the header
 LOOPBACK = 1  # the index of lo in every network namespace
 
 ETHERNET_HEADER = 14
-SEGMENT_HEADERS = ETHERNET_HEADER + 20 + 32  # IPv4, and TCP with time stamps: what every further segment of a packet has
+SEGMENT_HEADERS = (
+    ETHERNET_HEADER + 20 + 32
+)  # IPv4, and TCP with time stamps: what every further segment of a packet has
 FRAME = 10  # register: the stack's end
 
 Jump = tuple[int, int, int, str]
@@ -167,9 +169,7 @@ def counting_program(counter: int, interface: int | None = None, near: Sequence[
     do not count when they are sent there.  A large packet that the network card or the kernel cuts into segments later
     counts with the headers that these will have (as HTB counts it); preamble and check sum do not count.
     """
-    chosen: Jump = (
-        jump_if_equal(2, LOOPBACK, "out") if interface is None else jump_unless_equal(2, interface, "out")
-    )
+    chosen: Jump = jump_if_equal(2, LOOPBACK, "out") if interface is None else jump_unless_equal(2, interface, "out")
     code: list[Instruction] = [copy(6, 1), load(2, 6, INTERFACE), chosen]
     if near:
         code += [load(2, 6, PROTOCOL), jump_unless_equal(2, IPV4, "count")]
