@@ -19,7 +19,6 @@ from framework.errors import KnobRefused
 from framework.model.guard import Setting
 from framework.testbeds.host import traffic_control
 from framework.testbeds.host.journal import Journal
-from framework.testbeds.host.namespaces import PROC
 from framework.testbeds.host.network import BE, LEAST_BPS, OWN, REST, NetworkShare, undo_of_network
 from framework.testbeds.host.traffic_control import HANDLE, Bucket, in_namespace
 from tests.network.namespaces import (
@@ -82,18 +81,17 @@ def flood(held: Holder, address: str) -> Iterator[None]:
             thread.join()
 
 
-def measured_mbps(far: Holder, seconds: float) -> tuple[float, float]:
-    """Return bounds of the rate that arrives: bytes by the longest and by the shortest time they may have taken."""
+def measured(far: Holder, seconds: float) -> tuple[float, float, float]:
+    """Return the megabits that arrive, and the shortest and the longest time in seconds that they may have taken."""
     before_s, before, began_s = time.monotonic(), received(far), time.monotonic()
     time.sleep(seconds)
     ended_s, after, after_s = time.monotonic(), received(far), time.monotonic()
-    megabits = (after - before) * 8 / 1e6
-    return megabits / (after_s - before_s), megabits / (ended_s - began_s)
+    return (after - before) * 8 / 1e6, ended_s - began_s, after_s - before_s
 
 
 @pytest.mark.parametrize("mbps", [10.0, 100.0, 300.0])
 def test_a_job_sends_at_its_rate(tmp_path: Path, mbps: float) -> None:
-    """HTB never gives more than 1.05 of the rate, and at least 0.95 in three windows of many.
+    """No window has more than the rate and one bucket, which is 1 % of a second's; three of many have 0.95 of the rate.
 
     A busy machine makes the sender slow, or stops everything: such windows show less, and say nothing about HTB.
     """
@@ -103,9 +101,9 @@ def test_a_job_sends_at_its_rate(tmp_path: Path, mbps: float) -> None:
         within = 0
         with flood(job, "198.18.0.2"):
             for _ in range(100):
-                at_least, at_most = measured_mbps(outside, 0.2)
-                assert at_least <= 1.05 * mbps
-                within += at_most >= 0.95 * mbps
+                megabits, shortest_s, longest_s = measured(outside, 0.2)
+                assert megabits <= 1.005 * mbps * (longest_s + traffic_control.BURST_S) + FRAME * 8 / 1e6
+                within += megabits >= 0.95 * mbps * shortest_s
                 if within == 3:
                     break
         assert within == 3
@@ -373,11 +371,3 @@ def test_whose_qdisc_is_in_the_way_on_the_host(tmp_path: Path) -> None:
 
 def test_a_link_of_unknown_speed_is_not_divided(tmp_path: Path) -> None:
     assert "not known" in NetworkShare(dict, dict, journal_in(tmp_path), link_mbps=0).missing()
-
-
-def test_the_frame_is_the_one_that_the_interface_counts() -> None:
-    with pair() as (near, far), near.socket() as sending:
-        before = received(far)
-        sending.sendto(bytes(PAYLOAD), ("198.18.0.2", PORT))
-        assert received(far) - before >= FRAME
-        assert (PROC / str(near.pid)).exists()

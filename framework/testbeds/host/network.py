@@ -38,9 +38,9 @@ class NetworkShare:
     at most BE's part; eBPF programs give their packets the class.  A namespace that LC is in too is left alone.  All
     jobs that run get the same; frozen ones get LEAST_BPS, since the kernel still sends what they left.
 
-    ``lc``: container -> its process.  ``jobs``: container of a job -> (kind of the job, its process).  Both are asked at
-    every use.  ``link_mbps``: of the outgoing link.  ``interface``: the host's outgoing one; empty: that of its default route.  ``host_network``: whether jobs in
-    the host's network are to be expected.
+    ``lc``: container -> its process.  ``jobs``: container of a job -> (kind of the job, its process).  Both are asked
+    at every use.  ``link_mbps``: of the outgoing link.  ``interface``: the host's outgoing one; empty: that of its
+    default route.  ``host_network``: whether jobs in the host's network are to be expected.
     """
 
     lc: Callable[[], Mapping[str, int]]
