@@ -356,6 +356,31 @@ def test_the_priority_chooses_the_class(tmp_path: Path) -> None:
     in_new_namespace(scenario)
 
 
+def test_a_job_in_lcs_group_is_not_limited_in_the_hosts_network(tmp_path: Path) -> None:
+    def scenario() -> None:
+        with holder() as outside, control_groups("engine") as (group,), IPRoute() as netlink:
+            connect(netlink, outside)
+            with Sender(group) as lc, Sender(group) as be:
+                jobs = {"job": ("batch", be.process.pid)}
+                share = share_of(tmp_path, jobs, {"service": lc.process.pid}, interface="eth0")
+                with pytest.raises(KnobRefused, match=r"job: .*cannot be limited"):
+                    share.set(Setting(running=True, mbps=100))
+                assert packets_sent(lc, 40, BE) == 0
+                share.restore()
+
+    in_new_namespace(scenario)
+
+
+def test_a_container_that_is_no_job_any_more_is_let_go(tmp_path: Path) -> None:
+    with pair() as (job, _):
+        jobs = {"job": ("batch", job.pid)}
+        share = share_of(tmp_path, jobs)
+        share.set(Setting(running=True, mbps=10))
+        jobs.clear()
+        share.set(Setting(running=True, mbps=10))
+        assert qdiscs(job) == KERNELS_CHOICE
+
+
 def test_whose_qdisc_is_in_the_way_on_the_host(tmp_path: Path) -> None:
     def scenario() -> str:
         with holder() as outside, IPRoute() as netlink:

@@ -12,7 +12,15 @@ from framework.errors import KnobRefused
 from framework.model.guard import Change, Setting
 from framework.testbeds.host import bpf, traffic_control
 from framework.testbeds.host.journal import Journal, Undo
-from framework.testbeds.host.namespaces import PROC, SELF, group_of, namespace_of, outgoing_interface, process_in
+from framework.testbeds.host.namespaces import (
+    PROC,
+    SELF,
+    group_of,
+    namespace_of,
+    outgoing_interface,
+    process_in,
+    shared,
+)
 from framework.testbeds.host.traffic_control import HANDLE, Bucket, Interface, in_namespace, interfaces, whole_bytes
 
 LEAST_BPS = 64_000  # of a job: HTB has no rate of 0, and connections stay alive
@@ -72,16 +80,17 @@ class NetworkShare:
         places = self._places(setting)
         running = sum(place.running for place in places.values())
         each = setting.mbps * 1e6 / running if running else 0.0
-        host = namespace_of(self.proc, SELF)
         changes, refused = list[Change](), list[KnobRefused]()
-        if host is not None and host not in places:
-            self._release(host)
-        for namespace, place in places.items():
-            bps = max(LEAST_BPS, each * place.running)
+        for namespace in {namespace for namespace, _ in self._touched} - places.keys():
             try:
-                changes += self._set_host(host, place, bps) if namespace == host else self._set(namespace, place, bps)
+                self._release(namespace)
             except KnobRefused as error:
-                if any(namespace_of(self.proc, pid) == namespace for pid in place.pids.values()):  # else it has ended
+                refused.append(error)
+        for namespace, place in places.items():
+            try:
+                changes += self._set(namespace, place, max(LEAST_BPS, each * place.running))
+            except KnobRefused as error:
+                if self._alive(namespace, place):  # else its container has just ended
                     refused.append(error)
         if refused:
             raise refused[0]
@@ -103,10 +112,21 @@ class NetworkShare:
                 place.running += int(setting.running and kind not in setting.paused)
         return places
 
-    # ------------------------------------------------------------------ a job's own interfaces
+    def _alive(self, namespace: str, place: _Place) -> list[int]:
+        return [pid for pid in place.pids.values() if namespace_of(self.proc, pid) == namespace]
 
     def _set(self, namespace: str, place: _Place, bps: float) -> list[Change]:
-        names, pid = ", ".join(place.pids), next(iter(place.pids.values()))
+        pids = self._alive(namespace, place)
+        if not pids:
+            return []
+        if namespace == namespace_of(self.proc, SELF):
+            return self._set_host(namespace, pids[0], place, bps)
+        return self._set_own(namespace, pids[0], place, bps)
+
+    # ------------------------------------------------------------------ a job's own interfaces
+
+    def _set_own(self, namespace: str, pid: int, place: _Place, bps: float) -> list[Change]:
+        names = ", ".join(place.pids)
         if namespace in {namespace_of(self.proc, other) for other in self.lc().values()}:
             raise KnobRefused(names, "it is in the network namespace of a container of LC, which stays as it is")
 
@@ -122,8 +142,8 @@ class NetworkShare:
 
     # ------------------------------------------------------------------ the host's interface
 
-    def _set_host(self, namespace: str, place: _Place, bps: float) -> list[Change]:
-        link, pid = whole_bytes(self.link_mbps * 1e6), next(iter(place.pids.values()))
+    def _set_host(self, namespace: str, pid: int, place: _Place, bps: float) -> list[Change]:
+        link = whole_bytes(self.link_mbps * 1e6)
 
         def set_all(netlink: IPRoute) -> list[Change]:
             interface = self._outgoing(netlink)
@@ -140,13 +160,19 @@ class NetworkShare:
 
     def _attach(self, place: _Place) -> None:
         """Let the packets of these jobs, and of no others, be of BE's class.  Raises KnobRefused."""
-        groups = {group for pid in place.pids.values() if (group := group_of(self.proc, pid)) is not None}
-        for group in self._priorities.keys() - groups:
+        groups = {name: group_of(self.proc, pid) for name, pid in place.pids.items()}
+        not_own = shared(groups.values(), [group_of(self.proc, pid) for pid in self.lc().values()])
+        own = {group for group in groups.values() if group is not None and group not in not_own}
+        for group in self._priorities.keys() - own:
             self._priorities.pop(group).close()
-        for group in groups - self._priorities.keys():
-            self._priorities[group] = bpf.Priority(group, HANDLE | BE)
-        for name, pid in place.pids.items():
-            if group_of(self.proc, pid) is None and namespace_of(self.proc, pid) is not None:
+        for group in own - self._priorities.keys():
+            try:
+                self._priorities[group] = bpf.Priority(group, HANDLE | BE)
+            except KnobRefused:
+                if group.exists():  # else its container has just ended
+                    raise
+        for name, found in groups.items():
+            if found not in own and namespace_of(self.proc, place.pids[name]) is not None:
                 raise KnobRefused(name, "it has the host's network, and no cgroup v2 of its own: it cannot be limited")
 
     def _outgoing(self, netlink: IPRoute) -> Interface:
