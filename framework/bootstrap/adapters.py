@@ -42,7 +42,7 @@ from framework.telemetry import observed
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.guarded_machine import DockerGuardedMachine
+from framework.testbeds.docker.guarded_machine import guarded_machine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
@@ -208,7 +208,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
 def guard_tools(home: Path, queue: BatchQueue) -> GuardTools:
     """Return the adapters of guards, on the engine that answers here."""
     return GuardTools(
-        machine=lambda project, cpus: DockerGuardedMachine(project, home, cpus or None),
+        machine=lambda project, cpus, link_mbps: guarded_machine(project, home, cpus, link_mbps),
         driven=driven_load,
         watched=latency_source,
         points=load_points,

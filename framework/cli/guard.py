@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from framework.cli import terminal
 from framework.cli.session import messages, opened, output, print_json
 from framework.config.durations import seconds as seconds_of
 from framework.errors import FieldError
+from framework.guard.tuning import Tried, days, tuned
 from framework.model.batch_job import BatchJob
 from framework.model.cpus import read_cpus
 from framework.model.guard_record import Acted, Began, Decided, EndedAt, Entry, JobNoted, Noted
@@ -24,11 +26,27 @@ from framework.use_cases.guard import Guarded, GuardRequest
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 LAST = 8  # lines of what happened, in the live view
 BAR = 24  # characters
+OWN_SEEDS = 500  # the first seed of `tailor guard tune`
+
+
+class GuardCommands(TyperGroup):
+    """`tailor guard APP` is `tailor guard run APP`: words that are no command of the group belong to ``run``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = (*self.commands, "--help")
+        return super().parse_args(ctx, ["run", *args] if args and args[0] not in known else args)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command()(guard)
+    group = typer.Typer(
+        cls=GuardCommands,
+        no_args_is_help=True,
+        help="Run best-effort jobs beside an application as long as its tail latency stays inside the target.",
+    )
+    app.add_typer(group, name="guard")
+    group.command("run")(guard)
+    group.command("tune")(tune)
     jobs = typer.Typer(no_args_is_help=True, help="The queue of best-effort jobs that a guard runs.")
     app.add_typer(jobs, name="jobs")
     jobs.command("add")(add_jobs)
@@ -196,6 +214,40 @@ def _bar(value: float | None, full: float, colour: str) -> Text:
     share = 0.0 if value is None or full <= 0 else min(1.0, value / full)
     filled = round(share * BAR)
     return Text("█" * filled, style=colour) + Text("·" * (BAR - filled), style="dim")
+
+
+def tune(
+    policy: Annotated[str, typer.Option(help="Whose numbers.")] = "tailor",
+    trials: Annotated[int, typer.Option(min=1, help="How many to try.")] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the days; each has 36 of them.")] = 1,
+    optimizer: Annotated[str, typer.Option(help="That searches.")] = "tailor",
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Search for better numbers of a policy on the simulated machine; no engine is needed.
+
+    The days are not those of the project's own comparison, so that its held-out list stays one.
+    """
+    tried = tuned(
+        policy, trials, list(days(range(OWN_SEEDS, OWN_SEEDS + seeds))), _show_tried, optimizer, workers=workers
+    )
+    best = min(tried, key=lambda one: one.value)
+    if as_json:
+        print_json({"best": best, "tried": tried})
+        return
+    changed = {name: value for name, value in best.options.items() if value != tried[0].options[name]}
+    words = " ".join(f"--option {name}={value:.4g}" for name, value in changed.items())
+    output.print(f"own numbers: {_tried(tried[0])}\nbest: {_tried(best)}", soft_wrap=True)
+    output.print(f"use it: tailor guard ... --policy {policy} {words}" if changed else "its own numbers are the best",
+                 soft_wrap=True)  # fmt: skip
+
+
+def _show_tried(one: Tried) -> None:
+    messages.print(_tried(one), soft_wrap=True)
+
+
+def _tried(one: Tried) -> str:
+    return f"target missed in {one.violation:.3%} of the time, {one.work:.1%} of the oracle's work"
 
 
 def add_jobs(

@@ -23,7 +23,7 @@ from framework.ports.sensor import Sensor
 
 TICK_S = 0.1  # sensors are read ten times a second
 TEND_S = 1.0  # jobs are looked after once a second
-AGAIN_S = 5.0  # a setting is compared with the machine again
+AGAIN_S = 1.0  # a setting is compared with the machine again: a container that restarted has its own CPUs
 MOST_REFUSALS = 3  # in a row, after which an actuator is left alone
 
 

@@ -82,7 +82,7 @@ class GuardTools:
     ``points``: reads a load profile, for a length.
     """
 
-    machine: Callable[[str, Collection[int]], GuardedMachine]
+    machine: Callable[[str, Collection[int], float], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
     points: Callable[[Path, float, float], tuple[tuple[float, float], ...]]
@@ -127,7 +127,7 @@ class Guards:
         shape = self._shape(request, quantile, application)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
         with self._lc(request, application, step) as (project, running):
-            machine = self._tools.machine(project, request.cpus)
+            machine = self._tools.machine(project, request.cpus, request.link_mbps)
             services = machine.services()
             if not services:
                 raise InputError(

@@ -1,8 +1,8 @@
 """Keeper of a guard: waits beside it, and gives everything back where the guard is killed.
 
 A guard cannot catch SIGKILL, and best-effort jobs must not go on without it.  The keeper's standard input is a pipe
-from the guard: its end without a last word means that the guard is gone.  It first lets BE stand still, then ends
-the jobs and undoes the journal.  Where the keeper is killed too, the next guard does it.
+from the guard: its end without a last word means that the guard is gone.  The keeper first lets BE stand still, then
+ends the jobs and undoes the journal.  Where the keeper is killed too, the next guard does it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+NONE = "none"  # LC's project: whose containers they are no longer matters, the journal has their files
+
 
 def main(home: Path) -> None:
     """Wait for the guard's last word, and act on its absence."""
@@ -18,21 +20,16 @@ def main(home: Path) -> None:
         return
     # Imported only now: the keeper shall not cost memory while it waits.
     from framework.errors import TailorError
-    from framework.testbeds.docker.engine import Engine
-    from framework.testbeds.docker.guarded_machine import alone, given_back, journal_of
-    from framework.testbeds.host.cgroups import Cgroups
-    from framework.testbeds.host.guarded_groups import BE
-    from framework.testbeds.host.kernel_files import HostKernelFiles
+    from framework.testbeds.docker.guarded_machine import alone, guarded_machine
 
     lock = alone()
     if lock is None:  # the next guard is here already, and does it
         return
-    files = HostKernelFiles()
-    cgroups = Cgroups(files)
-    for name in (BE, f"{BE}.slice"):
-        with suppress(TailorError, KeyError):
-            cgroups.set_frozen(cgroups.top(name), True)
-    problems = given_back(Engine(), journal_of(home, files))
+    with lock:
+        machine = guarded_machine(NONE, home)
+        with suppress(TailorError):
+            machine.stand_still()
+        problems = machine.restore()
     for problem in problems:
         sys.stderr.write(f"tailor guard was killed; could not give back: {problem}\n")
     if not problems:

@@ -26,7 +26,7 @@ class DockerJobs:
     def __init__(self, name: str, parent: str, engine: Engine | None = None) -> None:
         self._engine, self._parent = engine or Engine(), parent
         self._owner = Owner(LABEL, name)
-        self._kinds: Mapping[str, str] = {}
+        self._processes: dict[str, tuple[str, int]] = {}
 
     def start(self, job: BatchJob) -> None:
         """Start an attempt.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -53,18 +53,21 @@ class DockerJobs:
         """Return all attempts on the engine.  Raises TestbedUnavailable."""
         seen = []
         containers = self._engine.containers(str(self._owner))
-        self._kinds = {listed.id: listed.labels.get(KIND, "") for listed in containers}
+        self._processes = {}
         for listed in containers:
             about = self._engine.inspect(listed.id)
             if about is None:
                 continue
             state = about["State"]
             runs = state["Status"] in ("running", "paused", "created", "restarting")
+            kind = listed.labels.get(KIND, "")
+            if runs and state["Pid"]:
+                self._processes[listed.id] = kind, int(state["Pid"])
             reason = "killed: it used more memory than it may" if state.get("OOMKilled") else str(state.get("Error"))
             seen.append(
                 JobSeen(
                     listed.name,
-                    listed.labels.get(KIND, ""),
+                    kind,
                     int(state["Pid"]) if runs else 0,
                     None if runs else int(state["ExitCode"]),
                     "" if runs else reason,
@@ -72,9 +75,9 @@ class DockerJobs:
             )
         return seen
 
-    def kinds(self) -> Mapping[str, str]:
-        """Return container's id -> kind of its job, as of the last look."""
-        return self._kinds
+    def processes(self) -> Mapping[str, tuple[str, int]]:
+        """Return container's id -> (kind of its job, its first process), as of the last look."""
+        return self._processes
 
     def save_output(self, container: str, target: Path) -> None:
         """Write an attempt's last lines to a file, at once.  Raises TestbedUnavailable."""
@@ -83,6 +86,10 @@ class DockerJobs:
         new = target.with_name(target.name + ".new")
         new.write_text(text)
         os.replace(new, target)  # noqa: PTH105
+
+    def kill(self, containers: Collection[str]) -> None:
+        """Send SIGKILL without waiting for the end."""
+        self._engine.kill(containers, self._owner)
 
     def remove(self, containers: Collection[str]) -> None:
         """Kill and remove attempts.  Raises TestbedUnavailable, DeploymentFailed."""

@@ -15,7 +15,12 @@ from framework.ports.kernel_files import KernelFiles
 
 MOUNTS = "/proc/self/mounts"
 PERIOD_US = 100_000
+KNOBS = frozenset(
+    "cgroup cpu cpuset cpuacct memory io pids freezer blkio devices hugetlb rdma misc dmem irq tasks notify_on_release "
+    "release_agent".split()
+)
 NAMED = "name=systemd"  # a tree of v1 without a controller, in which engines make groups too
+UNIFIED = "unified"  # the tree of v2, also where it has no controllers
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +129,14 @@ class Cgroups:
         except KnobRefused:  # it has just gone
             return []
         for name in self._files.entries(directory):
-            if "." not in name and self._files.exists(f"{directory}/{name}/cgroup.procs"):
+            if may_be_group(name) and self._files.exists(f"{directory}/{name}/cgroup.procs"):
                 pids += self._pids(f"{directory}/{name}")
         return pids
+
+
+def may_be_group(name: str) -> bool:
+    """Return whether a name in a group's directory can be that of another group, and not of a knob."""
+    return name.partition(".")[0] not in KNOBS
 
 
 def _mounted(files: KernelFiles) -> tuple[dict[str, str], dict[str, int]]:
@@ -141,6 +151,8 @@ def _mounted(files: KernelFiles) -> tuple[dict[str, str], dict[str, int]]:
                     mounts[option], versions[option] = place, 1
         elif kind == "cgroup2":
             unified = unified or place
+    if unified:
+        mounts[UNIFIED], versions[UNIFIED] = unified, 2
     if unified and files.exists(f"{unified}/cgroup.controllers"):
         v2 = files.read(f"{unified}/cgroup.controllers").split()
         for controller in v2:

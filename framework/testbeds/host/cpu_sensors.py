@@ -9,30 +9,10 @@ from framework.errors import KnobRefused
 from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.guarded_groups import GuardedGroups
+from framework.testbeds.host.rates import Rates
 
 PRESSURE = "/proc/pressure/cpu"
 PROBED_PID = "/proc/self/schedstat"
-
-
-@dataclass(slots=True)
-class Rates:
-    """Growth per second of counters that come and go: one that was not there before adds nothing."""
-
-    window_s: float
-    _before: tuple[float, dict[str, float]] | None = field(default=None, init=False)
-    _last: dict[str, float] = field(default_factory=dict, init=False)
-
-    def growth(self, now_s: float, counters: Mapping[str, float]) -> float | None:
-        """Return the growth of all counters together over the last window, per second; None before its end."""
-        if self._before is None:
-            self._before = now_s, dict(counters)
-            return None
-        before_s, before = self._before
-        if now_s - before_s >= self.window_s:
-            grown = sum(max(0.0, value - before[name]) for name, value in counters.items() if name in before)
-            self._last = {"": grown / (now_s - before_s)}
-            self._before = now_s, dict(counters)
-        return self._last.get("")
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from framework.errors import KnobRefused
-from framework.testbeds.host.cgroups import Cgroups, Group
+from framework.testbeds.host.cgroups import Cgroups, Group, may_be_group
 from framework.testbeds.host.journal import JournalledFiles
 
 BE = "tailor-guard"
@@ -17,7 +17,7 @@ NEEDED = {"cpuset": "cores", "cpu": "CPU time", "cpuacct": "CPU use", "freezer":
 
 @dataclass(slots=True)
 class GuardedGroups:
-    """``lc``: container -> its process.  ``kinds``: container of a job -> kind of the job.
+    """``lc``: container -> its process.  ``jobs``: container of a job -> (kind of the job, its process).
 
     Both are asked at every use, so that containers that come and go are followed; the groups of jobs are those that the
     kernel shows inside BE's, also of one whose kind is not known yet.  ``be``: BE's group.  ``cgroups``
@@ -27,7 +27,7 @@ class GuardedGroups:
     cgroups: Cgroups
     files: JournalledFiles
     lc: Callable[[], Mapping[str, int]]
-    kinds: Callable[[], Mapping[str, str]]
+    jobs: Callable[[], Mapping[str, tuple[str, int]]]
     be_name: str = BE
     be: Group = field(init=False)
     lc_cgroups: Cgroups = field(init=False)
@@ -67,14 +67,19 @@ class GuardedGroups:
 
     def job_groups(self) -> list[tuple[str, Group]]:
         """Return (kind of the job, its group); the kind is empty where it is not known."""
-        kinds = self.kinds()
+        jobs = self.jobs()
         groups = []
         for name in self.cgroups.files.entries(self.be["cpuset"]):
             child = self.be.child(name)
-            if self.cgroups.files.exists(f"{child['cpuset']}/cgroup.procs"):
-                kind = next((kind for container, kind in kinds.items() if container in name), "")
+            if may_be_group(name) and self.cgroups.files.exists(f"{child['cpuset']}/cgroup.procs"):
+                kind = next((kind for container, (kind, _) in jobs.items() if container in name), "")
                 groups.append((kind, child))
         return groups
+
+    def all_be(self) -> list[Group]:
+        """Return BE's group and those of its jobs, as far as they exist."""
+        groups = [self.be, *(group for _, group in self.job_groups())]
+        return [group for group in groups if self.cgroups.files.exists(group["freezer"])]
 
     def lc_pids(self) -> list[int]:
         return [pid for group in self.lc_groups() for pid in self.cgroups.pids(group)]

@@ -110,7 +110,7 @@ class JournalledFiles:
 
     def add_controller(self, path: str, controller: str) -> None:
         """Let the groups below a group of cgroup v2 have a controller (cgroup.subtree_control)."""
-        self._journal.record("controller", path, controller=controller)
+        self._journal.record("controller", f"{path} {controller}", file=path, controller=controller)
         self._files.write(path, f"+{controller}")
 
     def make(self, path: str) -> None:
@@ -137,8 +137,8 @@ def undo_of_files(files: KernelFiles) -> dict[str, Undo]:
         files.remove(entry["knob"])
 
     def disable(entry: Mapping[str, Any]) -> None:
-        if files.exists(entry["knob"]):
-            files.write(entry["knob"], f"-{entry['controller']}")
+        if files.exists(entry["file"]):
+            files.write(entry["file"], f"-{entry['controller']}")
 
     return {"file": write_back, "group": remove, "controller": disable}
 

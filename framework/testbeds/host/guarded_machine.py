@@ -1,0 +1,106 @@
+"""The machine that a guard works on: control groups of LC's containers, and a group of its own for BE's jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from framework.errors import DeploymentFailed, KnobRefused, MissingPrerequisite, TestbedUnavailable
+from framework.ports.actuator import Actuator
+from framework.ports.job_runner import JobRunner
+from framework.ports.kernel_files import KernelFiles
+from framework.ports.sensor import Sensor
+from framework.testbeds.host.cgroups import Cgroups
+from framework.testbeds.host.cores import Cores, Freezer
+from framework.testbeds.host.cpu_sensors import CpuUse, Pressure, RunQueueDelay
+from framework.testbeds.host.guarded_groups import BE, GuardedGroups
+from framework.testbeds.host.journal import Journal, JournalledFiles
+from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
+
+
+class Protected(Protocol):
+    """The application that is protected."""
+
+    def pids(self) -> Mapping[str, int]:
+        """Return container -> its first process, of those that run."""
+
+    def services(self) -> Sequence[str]:
+        """Return the services that run.  Raises TestbedUnavailable."""
+
+
+class HostGuardedMachine:
+    """Implements ``framework.ports.guarded_machine.GuardedMachine`` by the kernel's files.
+
+    ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``beside``: entered while a guard
+    runs: what watches over it.  ``actuators``, ``sensors``: further ones, which a machine may lack.  Raises MissingPrerequisite where this machine cannot be guarded.
+    """
+
+    def __init__(
+        self, files: KernelFiles, journal: Journal, lc: Protected, runner: GroupedRunner, cpus: Sequence[int],
+        beside: Callable[[], AbstractContextManager[object]], be: str = BE,
+        actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (),
+    ) -> None:  # fmt: skip
+        self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
+        self._beside, self._entered = beside, list[AbstractContextManager[object]]()
+        journalled = JournalledFiles(files, journal)
+        self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be)
+        self._runner = ThawingRunner(runner, self.groups)
+        cores = Cores(self.groups, self._cpus)
+        if cores.missing():
+            raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
+        self.actuators: Sequence[Actuator] = [Freezer(self.groups), cores, *actuators]
+        self.sensors: Sequence[Sensor] = [CpuUse(self.groups), RunQueueDelay(self.groups), Pressure(files), *sensors]
+        self.needed = frozenset({"freezer", "cores"})
+
+    @property
+    def cores(self) -> int:
+        return len(self._cpus)
+
+    @property
+    def runner(self) -> JobRunner:
+        return self._runner
+
+    def services(self) -> Sequence[str]:
+        return self._lc.services()
+
+    def used(self, pid: int) -> float | None:
+        try:
+            return self.groups.cgroups.cpu_s(self.groups.cgroups.of(pid))
+        except (KnobRefused, KeyError):
+            return None
+
+    def recover(self) -> Sequence[str]:
+        """Give back what an earlier guard left changed.  Its jobs stay: the queue says what becomes of them.
+
+        Raises InputError where another guard runs on this machine.
+        """
+        beside = self._beside()
+        beside.__enter__()
+        self._entered.append(beside)
+        return self._journal.restore(but=("group",))
+
+    def prepare(self) -> None:
+        self.groups.make()
+
+    def stand_still(self) -> None:
+        """Freeze BE.  Raises KnobRefused."""
+        self.groups.cgroups.set_frozen(self.groups.be, True)
+
+    def restore(self) -> Sequence[str]:
+        """End what is left of BE's jobs, and give everything back; returns what could not be, and why."""
+        problems = []
+        try:
+            self._runner.remove([seen.container for seen in self._runner.look()])
+        except (TestbedUnavailable, DeploymentFailed) as error:
+            problems.append(str(error))
+        for actuator in self.actuators:
+            try:
+                actuator.restore()
+            except KnobRefused as error:
+                problems.append(str(error))
+        problems += self._journal.restore()
+        while self._entered:
+            self._entered.pop().__exit__(None, None, None)
+        return problems
+
