@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from framework.guard.policy import POLICIES, changes, most_cores, most_ways
 from framework.guard.queueing import tail_s
@@ -55,7 +56,9 @@ class Tailor:
     """``blame``: kind of job -> how much it slows LC down, from `tailor profile`; the highest is shed first.
 
     ``aim``: share of the target that the model may foresee.  ``trend_s``: how far a rising rate is continued.
-    ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.
+    ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.  ``sharing``: idle: where LC
+    needs every core, BE gets a part of the time that LC leaves on them (SCHED_IDLE), ``share_step`` of a core more each
+    ``up_s``, as long as the slack is at least ``share_slack``; never: it stands still.
     """
 
     period_s: float = 0.5
@@ -71,6 +74,9 @@ class Tailor:
     high_bandwidth: float = 0.80
     paused_for_s: float = 120.0
     network_share: float = 0.90
+    sharing: Literal["never", "idle"] = "never"
+    share_step: float = 0.1
+    share_slack: float = 0.15
     blame: Mapping[str, float] = field(default_factory=dict)
 
     def start(self, host: GuardedHost) -> TailorState:
@@ -90,7 +96,8 @@ class Tailor:
             return state, Decision(before)
         state, cores, reason = self._cores(host, state, sample)
         if cores == 0:
-            return replace(state, setting=NOTHING), Decision(NOTHING, changes(before, NOTHING, reason))
+            wanted, reason = self._shared(host, state, sample, reason)
+            return replace(state, setting=wanted), Decision(wanted, changes(before, wanted, reason))
         reasons = changes(before, replace(before, running=True, cores=cores), reason)
         state, ways, why = self._ways(host, state, now)
         state, paused, whose = self._paused(host, state, sample)
@@ -119,7 +126,8 @@ class Tailor:
             old = service if state.service_s is None else state.service_s
             state = replace(state, service_s=old + (1 - keep) * (service - old))
         if sample.latency_ms and rate > 0 and state.service_s is not None:
-            lc = host.cores - math.ceil(state.setting.cores) if state.setting.running else host.cores
+            alone = state.setting.running and state.setting.exclusive
+            lc = host.cores - math.ceil(state.setting.cores) if alone else host.cores
             error = math.log(sample.latency_ms / (1e3 * tail_s(rate, state.service_s, lc, QUANTILE))) - state.factor
             if error > SIGNIFICANT * math.sqrt(state.factor_noise):
                 factor = state.factor + error
@@ -139,13 +147,27 @@ class Tailor:
             if foreseen <= self.aim * host.target_ms and state.rate * state.service_s < 0.95 * (host.cores - cores):
                 allowed, latency = cores, foreseen
                 break
-        now = int(state.setting.cores)
+        now = int(state.setting.cores) if state.setting.exclusive else 0
         reason = f"{latency:.1f} ms foreseen at {state.rate:.0f} requests/s with {host.cores - allowed} cores"
         if allowed <= now:
             return replace(state, grown_s=sample.time_s) if allowed < now else state, allowed, reason
         if sample.time_s - state.grown_s < self.up_s:
             return state, now, reason
         return replace(state, grown_s=sample.time_s), now + 1, reason
+
+    def _shared(
+        self, host: GuardedHost, state: TailorState, sample: Sample, reason: str
+    ) -> tuple[Setting, str]:
+        """Return BE's part of the time that LC leaves on its own cores; nothing where that is not wanted or too risky."""
+        if self.sharing == "never" or sample.lc_cores is None or sample.slack(host) < self.share_slack:
+            return NOTHING, reason
+        now = state.setting.cores if state.setting.running and not state.setting.exclusive else 0.0
+        idle = max(0.0, host.cores - sample.lc_cores)
+        quota = min(idle, now + self.share_step * self.period_s / self.up_s)
+        if quota < self.share_step / 2:
+            return NOTHING, reason
+        setting = Setting(True, quota, min(1, most_ways(host)), self._mbps(host, sample), exclusive=False)
+        return setting, f"{reason}; {idle:.2f} cores' time is left on them"
 
     def _ways(self, host: GuardedHost, state: TailorState, now: float) -> tuple[TailorState, int, str]:
         """Give BE a way more while LC's service time stays; else take it back, and try again much later."""
