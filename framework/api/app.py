@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fastapi import FastAPI
 
 import framework
-from framework.api import asktell, catalogue, dashboard, events, problems, studies, system
+from framework.api import asktell, catalogue, dashboard, events, guards, problems, studies, system
 from framework.api.access import Access
 from framework.api.asktell import ExternalWork
 from framework.api.events import EventStreams
@@ -41,6 +41,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         rendering=Rendering(settings, kept.store.revision),
         large_spaces=LargeSpaces(settings),
         readiness=Readiness(kept.sharing.home, kept.check),
+        audits=kept.guards.audits,
         roots=settings.applications,
         gate=gate_of(settings),
     )
@@ -72,7 +73,8 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
     ending = [service.rendering.close, service.large_spaces.close, streams.end]
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
-    for routes in (asktell, studies, events, catalogue, system):  # asked most often first: routes are tried in turn
+    # Asked most often first: routes are tried in turn.
+    for routes in (asktell, studies, events, catalogue, system, guards):
         app.include_router(routes.router, prefix="/v1")
     app.include_router(dashboard.router)
     app.add_middleware(PlainAddress)

@@ -19,6 +19,7 @@ from framework.bench import Backends
 from framework.compose.gate import CLOSED, Gate
 from framework.config.twin_file import twin_path
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
+from framework.guard.audit import Audits
 from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports.service import JobQueue
@@ -38,7 +39,7 @@ class Service:
 
     ``roots``: directories whose applications may be tuned; requests cannot name others.  ``gate``: checks what their
     compose files ask for.  ``rendering``: computes answers that take long.  ``large_spaces``: answers asks and tells of
-    large spaces.  ``readiness``: checks disk and database.
+    large spaces.  ``readiness``: checks disk and database.  ``audits``: of guards.
     """
 
     backends: Backends
@@ -56,6 +57,7 @@ class Service:
     rendering: Rendering
     large_spaces: LargeSpaces
     readiness: Readiness
+    audits: Audits
     roots: Sequence[Path]
     gate: Gate = CLOSED
 

@@ -91,4 +91,3 @@ def tuned(
 def _sum(options: Mapping[str, float], outcomes: Sequence[Outcome], most: Sequence[float]) -> Tried:
     violation = sum(outcome.violation for outcome in outcomes) / len(outcomes)
     return Tried(options, violation, sum(outcome.work for outcome in outcomes) / sum(most))
-

@@ -18,19 +18,24 @@ SHOWN = 400  # changes listed in the page; the audit log has all
 
 def guard_page(entries: Sequence[Entry]) -> str:
     """Write the page of a guard in any state; it loads nothing from elsewhere."""
+    return ENVIRONMENT.get_template("guard.html").render(guard_contents(entries))
+
+
+def guard_contents(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the variables of a guard's template."""
     began = next(entry for entry in entries if isinstance(entry, Began))
     decided = [entry for entry in entries if isinstance(entry, Decided)]
     acted = [entry for entry in entries if isinstance(entry, Acted)]
-    return ENVIRONMENT.get_template("guard.html").render(
-        began=began,
-        summary=summarised(entries),
-        ended=next((entry for entry in entries if isinstance(entry, EndedAt)), None),
-        figure=Markup(guard_figure(began, decided, acted)) if decided else None,
-        acted=acted[-SHOWN:],
-        left_out=max(0, len(acted) - SHOWN),
-        jobs=[entry for entry in entries if isinstance(entry, JobNoted)],
-        notes=[entry for entry in entries if isinstance(entry, Noted)],
-    )
+    return {
+        "began": began,
+        "summary": summarised(entries),
+        "ended": next((entry for entry in entries if isinstance(entry, EndedAt)), None),
+        "figure": Markup(guard_figure(began, decided, acted)) if decided else None,
+        "acted": acted[-SHOWN:],
+        "left_out": max(0, len(acted) - SHOWN),
+        "jobs": [entry for entry in entries if isinstance(entry, JobNoted)],
+        "notes": [entry for entry in entries if isinstance(entry, Noted)],
+    }
 
 
 def summarised(entries: Sequence[Entry]) -> Summary:

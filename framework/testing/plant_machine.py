@@ -28,8 +28,8 @@ LC_PID = 100
 class PretendJobs:
     """Runner of jobs in the pretended kernel; outlives the guards that use it, as an engine does.
 
-    ``needs_s``: CPU seconds after which a job ends; ``status``: name of a job -> its exit status, else 0.  ``began``: every
-    attempt that was ever started.
+    ``needs_s``: CPU seconds after which a job ends; ``status``: name of a job -> its exit status, else 0.  ``began``:
+    every attempt that was ever started.
     """
 
     kernel: PretendKernel

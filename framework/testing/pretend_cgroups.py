@@ -36,8 +36,8 @@ class PretendGroup:
 class PretendKernel:
     """Implements ``framework.ports.kernel_files.KernelFiles``.  ``version``: 1 or 2.  ``cpus``: of the machine.
 
-    ``refuse``: called with an operation and a path before anything is done; a text refuses it.  ``pids``: process -> its
-    group's path below the root.
+    ``refuse``: called with an operation and a path before anything is done; a text refuses it.  ``pids``: process ->
+    path of its group below the root.
     """
 
     version: int = 1
@@ -200,7 +200,9 @@ class PretendKernel:
         group = self.groups[path]
         if name == "cgroup.procs":
             return "\n".join(str(pid) for pid, where in self.pids.items() if where == path)
-        used = sum(other.used_s for where, other in self.groups.items() if where == path or where.startswith(f"{path}/"))
+        used = sum(
+            other.used_s for where, other in self.groups.items() if where == path or where.startswith(f"{path}/")
+        )
         quota_us = -1 if group.quota is None else round(group.quota * 1e5)
         common = {"cpuset.cpus": write_cpus(group.cpus or ()), "cpuset.mems": group.mems}
         if self.version == 1:
@@ -242,9 +244,7 @@ class PretendKernel:
             case "cgroup.freeze" if text in ("0", "1"):
                 group.frozen = text == "1"
             case "cgroup.subtree_control" if text[1:] in V2:
-                group.controllers = (
-                    group.controllers | {text[1:]} if text[0] == "+" else group.controllers - {text[1:]}
-                )
+                group.controllers = group.controllers | {text[1:]} if text[0] == "+" else group.controllers - {text[1:]}
             case _:
                 raise KnobRefused(path, "Invalid argument")
 

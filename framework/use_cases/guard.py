@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
 
 from framework.bench import Backends
 from framework.compose import render
 from framework.config.jobs_file import load_jobs
 from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, MissingPrerequisite, TailorError
+from framework.guard.audit import AUDIT, OUTPUT, REPORT, Audits, AuditWriter, read_audit
 from framework.guard.jobs import Jobs, totals
 from framework.guard.loop import Guard
 from framework.guard.policy import Policy
@@ -23,15 +22,13 @@ from framework.model import Application, Running
 from framework.model.batch_job import BatchJob
 from framework.model.events import PhaseStepStarted
 from framework.model.guard import GuardedHost
-from framework.model.guard_record import Began, EndedAt, Entry, JobNoted, entry_document, entry_of
+from framework.model.guard_record import Began, EndedAt, Entry, JobNoted
 from framework.ports.guarded_machine import GuardedMachine
 from framework.ports.job_queue import BatchQueue
 from framework.ports.sensor import Sensor
 from framework.report.guard import guard_page
 from framework.study.locks import process_lock
 from optimizer.space import Configuration
-
-AUDIT, REPORT, OUTPUT = "audit.jsonl", "report.html", "output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +101,7 @@ class Guards:
 
     def __init__(self, backends: Backends, tools: GuardTools) -> None:
         self._backends, self._tools = backends, tools
+        self.audits = Audits(backends.home)
 
     @property
     def queue(self) -> BatchQueue:
@@ -216,8 +214,8 @@ class Guards:
         self, request: GuardRequest, machine: GuardedMachine, host: GuardedHost, policy: tuple[str, Policy],
         latency: Sensor, quantile: float, project: str, watch: Callable[[Entry], None], stopped: Callable[[], bool],
     ) -> Guarded:  # fmt: skip
-        directory = self._new_directory()
-        audit = _Audit(directory / AUDIT, watch)
+        directory = self.audits.new()
+        audit = AuditWriter(directory, watch)
         sensors = [latency, *(sensor for sensor in machine.sensors if not sensor.missing())]
         actuators = [actuator for actuator in machine.actuators if not actuator.missing()]
         lacks = [(part.name, part.missing()) for part in machine.sensors]
@@ -253,7 +251,7 @@ class Guards:
         return Guarded(directory, reason, tuple(left), read_audit(directory / AUDIT))
 
     def _ended(
-        self, request: GuardRequest, guard: Guard, machine: GuardedMachine, jobs: Jobs, audit: _Audit
+        self, request: GuardRequest, guard: Guard, machine: GuardedMachine, jobs: Jobs, audit: AuditWriter
     ) -> Sequence[str]:
         """End the jobs and give everything back; returns what could not be."""
         for sensor in guard.sensors:
@@ -267,43 +265,6 @@ class Guards:
         except TailorError as error:
             left.append(str(error))
         return [*left, *machine.restore()]
-
-    def _new_directory(self) -> Path:
-        name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        directory = self._backends.home / "guard" / name
-        number = 1
-        while directory.exists():
-            number += 1
-            directory = directory.with_name(f"{name}-{number}")
-        directory.mkdir(parents=True)
-        return directory
-
-
-class _Audit:
-    """The audit log: each entry is one line, written at once."""
-
-    def __init__(self, path: Path, watch: Callable[[Entry], None]) -> None:
-        self._file: TextIO = path.open("a")
-        self._watch = watch
-
-    def add(self, entry: Entry) -> None:
-        self._file.write(json.dumps(entry_document(entry)) + "\n")
-        self._file.flush()
-        self._watch(entry)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def read_audit(path: Path) -> list[Entry]:
-    """Read an audit log; a last line that a crash cut off is left out."""
-    entries = []
-    for line in path.read_text().splitlines():
-        try:
-            entries.append(entry_of(json.loads(line)))
-        except ValueError:
-            continue
-    return entries
 
 
 def _told(event: object, step: Callable[[str], None]) -> None:

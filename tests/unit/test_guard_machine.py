@@ -62,22 +62,21 @@ class Run:
             here.host, policy, sensors, self.machine.actuators, self.machine.needed, jobs, here, self.entries.append
         )
 
-    def run(self, seconds: float) -> list[str]:
-        """Guard, and give everything back; returns what could not be."""
+    def start(self, seconds: float | None) -> list[str]:
+        """Guard, and give nothing back: as far as a guard comes that is killed."""
         left = list(self.machine.recover())
         self.machine.prepare()
-        try:
-            self.guard.run(seconds)
-        finally:
-            if not isinstance(self.stopped_by(), Killed):
-                self.guard.jobs.stop()
-                left += self.machine.restore()
+        self.guard.run(seconds)
         return left
 
-    def stopped_by(self) -> BaseException | None:
-        import sys
-
-        return sys.exc_info()[1]
+    def run(self, seconds: float) -> list[str]:
+        """Guard, and give everything back; returns what could not be."""
+        try:
+            left = self.start(seconds)
+        finally:
+            self.guard.jobs.stop()
+            problems = self.machine.restore()
+        return [*left, *problems]
 
 
 def queue_of(specs: list[JobSpec] = SPECS) -> PretendQueue:
@@ -139,9 +138,7 @@ def test_a_cpu_set_of_the_user_s_own_is_kept(tmp_path: Path) -> None:
 def test_a_container_that_restarts_gets_its_cores_again(tmp_path: Path) -> None:
     here = plant_machine(load=0.2)
     run = Run(here, tmp_path, queue_of(), Static(cores=3, period_s=1.0))
-    run.machine.recover()
-    run.machine.prepare()
-    run.guard.run(10)
+    run.start(10)
     assert here.kernel.groups[LC].cpus == frozenset(range(3, 8))
     here.kernel.end(LC_PID)
     here.kernel.add(LC, LC_PID)
@@ -157,9 +154,7 @@ def test_a_violation_freezes_within_one_period(tmp_path: Path) -> None:
     here = plant_machine(load=0.3)
     run = Run(here, tmp_path, queue_of([JobSpec("long", "i", kind="compute")]), Tailor())
     here.jobs.needs_s = 1e9
-    run.machine.recover()
-    run.machine.prepare()
-    run.guard.run(60)
+    run.start(60)
     assert run.guard.setting.running
     run.guard.sensors = []  # nobody sees the latency any more
     run.guard._due_s = 0.0
@@ -207,7 +202,9 @@ def test_an_actuator_that_is_not_needed_is_left_alone_after_three_refusals(tmp_p
 def test_a_job_that_fails_is_tried_again_and_then_given_up(tmp_path: Path) -> None:
     here = plant_machine(load=0.2)
     here.jobs.status, here.jobs.needs_s = {"bad": 3}, 6.0
-    queue = queue_of([JobSpec("bad", "i", kind="compute", attempts=2), JobSpec("none", "missing", attempts=1), SPECS[0]])
+    queue = queue_of(
+        [JobSpec("bad", "i", kind="compute", attempts=2), JobSpec("none", "missing", attempts=1), SPECS[0]]
+    )
     Run(here, tmp_path, queue, Static(cores=1, period_s=1.0)).run(60)
     bad, none, good = queue.all()
     assert (bad.state, bad.failures, bad.reason) == (JobState.FAILED, 2, "it ended with status 3")
@@ -240,9 +237,7 @@ def test_a_kill_at_any_moment_leaves_nothing_changed_and_no_job_lost_or_doubled(
         run = Run(here, home, queue, Tailor())
         here.kernel.refuse = kill
         with pytest.raises(Killed):
-            run.machine.recover()
-            run.machine.prepare()
-            run.guard.run(None)
+            run.start(None)
         here.kernel.refuse = lambda operation, path: ""
     assert Run(here, home, queue, Tailor()).run(90) == []
     assert here.kernel.shown() == before
@@ -254,9 +249,7 @@ def test_a_kill_at_any_moment_leaves_nothing_changed_and_no_job_lost_or_doubled(
 def test_after_a_reboot_nothing_is_written_back(tmp_path: Path) -> None:
     here = plant_machine(load=0.2)
     run = Run(here, tmp_path, queue_of(), Static(cores=3, period_s=1.0))
-    run.machine.recover()
-    run.machine.prepare()
-    run.guard.run(10)
+    run.start(10)
     fresh = plant_machine(load=0.2)
     fresh.kernel.boot = "boot-2"
     writes = []

@@ -56,9 +56,9 @@ class Tailor:
     """``blame``: kind of job -> how much it slows LC down, from `tailor profile`; the highest is shed first.
 
     ``aim``: share of the target that the model may foresee.  ``trend_s``: how far a rising rate is continued.
-    ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.  ``sharing``: idle: where LC
-    needs every core, BE gets a part of the time that LC leaves on them (SCHED_IDLE), ``share_step`` of a core more each
-    ``up_s``, as long as the slack is at least ``share_slack``; never: it stands still.
+    ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.  ``sharing``: idle: where
+    LC needs every core, BE gets a part of the time that LC leaves on them (SCHED_IDLE), ``share_step`` of a core more
+    each ``up_s``, as long as the slack is at least ``share_slack``; never: it stands still.
     """
 
     period_s: float = 0.5
@@ -155,10 +155,8 @@ class Tailor:
             return state, now, reason
         return replace(state, grown_s=sample.time_s), now + 1, reason
 
-    def _shared(
-        self, host: GuardedHost, state: TailorState, sample: Sample, reason: str
-    ) -> tuple[Setting, str]:
-        """Return BE's part of the time that LC leaves on its own cores; nothing where that is not wanted or too risky."""
+    def _shared(self, host: GuardedHost, state: TailorState, sample: Sample, reason: str) -> tuple[Setting, str]:
+        """Return BE's part of the time that LC leaves on its own cores; nothing where that is not wanted, or risky."""
         if self.sharing == "never" or sample.lc_cores is None or sample.slack(host) < self.share_slack:
             return NOTHING, reason
         now = state.setting.cores if state.setting.running and not state.setting.exclusive else 0.0

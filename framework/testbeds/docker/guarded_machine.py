@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO
 
 from framework.errors import InputError, MissingPrerequisite
-from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.guarded_project import GuardedProject
 from framework.testbeds.docker.job_runner import DockerJobs
@@ -30,9 +29,7 @@ LOCK = Path("/run/tailor-guard.lock")
 ENDS_IN_S = 60.0
 
 
-def guarded_machine(
-    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0
-) -> HostGuardedMachine:
+def guarded_machine(project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0) -> HostGuardedMachine:
     """Return this machine, with a compose project of its engine as LC.  ``home``: TAILOR_HOME.  ``cpus``: to divide;
     empty: all.  ``link_mbps``: of the outgoing link; 0: it is not divided.
 

@@ -32,8 +32,9 @@ class Protected(Protocol):
 class HostGuardedMachine:
     """Implements ``framework.ports.guarded_machine.GuardedMachine`` by the kernel's files.
 
-    ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``beside``: entered while a guard
-    runs: what watches over it.  ``actuators``, ``sensors``: further ones, which a machine may lack.  Raises MissingPrerequisite where this machine cannot be guarded.
+    ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``beside``: entered while a
+    guard runs: what watches over it.  ``actuators``, ``sensors``: further ones, which a machine may lack.
+    Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
     def __init__(
@@ -103,4 +104,3 @@ class HostGuardedMachine:
         while self._entered:
             self._entered.pop().__exit__(None, None, None)
         return problems
-

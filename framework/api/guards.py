@@ -1,0 +1,81 @@
+"""Routes of guards: which there were, and what each did; a guard itself is started on the machine that it guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from framework.api.dependencies import READ, AppService
+from framework.guard.audit import Audits
+from framework.model.guard_record import Began, entry_document
+from framework.report.guard import summarised
+
+router = APIRouter(tags=["guards"], dependencies=[READ])
+
+
+@router.get("/guards")
+def guards(service: AppService) -> list[dict[str, Any]]:
+    """List the guards, the newest first, each with its sums."""
+    return [guard_document(service.audits, guard) for guard in service.audits.ids()]
+
+
+@router.get("/guards/{guard}")
+def entries(guard: str, service: AppService, after_s: float = -1.0) -> dict[str, Any]:
+    """Return a guard's sums, and its audit log after a time [s]."""
+    written = [entry_document(entry) for entry in service.audits.entries(guard) if entry.time_s > after_s]
+    return {**guard_document(service.audits, guard), "entries": written}
+
+
+def guard_document(audits: Audits, guard: str) -> dict[str, Any]:
+    """Return a guard as plain data.  Raises NotFound."""
+    written = audits.entries(guard)
+    began = next(entry for entry in written if isinstance(entry, Began))
+    summary = summarised(written)
+    return {
+        "id": guard,
+        "at": began.at,
+        "guarded": began.guarded,
+        "policy": began.policy,
+        "quantile": began.quantile,
+        "target_ms": began.host.target_ms,
+        "dry_run": began.dry_run,
+        "running": audits.running(guard),
+        "time_s": summary.time_s,
+        "violation": summary.violation,
+        "worst_ms": summary.worst_ms,
+        "work_s": summary.work_s,
+        "utilisation": summary.utilisation,
+    }
+
+
+def guard_metrics(audits: Audits) -> list[str]:
+    """Return the last sample of the guard that runs, in the Prometheus text format; nothing where none runs."""
+    newest = next(iter(audits.ids()), "")
+    if not newest or not audits.running(newest):
+        return []
+    written = audits.entries(newest)
+    began = next(entry for entry in written if isinstance(entry, Began))
+    decided = [document for document in map(entry_document, written) if document["kind"] == "decided"]
+    if not decided:
+        return []
+    label = f'{{guarded="{began.guarded}"}}'
+    sample, setting = decided[-1]["sample"], decided[-1]["decision"]["setting"]
+    summary = summarised(written)
+    values = {
+        "latency_ms": ("Tail latency of the last window.", sample.get("latency_ms")),
+        "target_ms": ("Its target.", began.host.target_ms),
+        "rate_rps": ("Requests per second.", sample.get("rate_rps")),
+        "lc_cores": ("Cores that the application uses.", sample.get("lc_cores")),
+        "be_cores": ("Cores that best-effort jobs use.", sample.get("be_cores")),
+        "be_cores_allowed": ("Cores that they may use.", setting["cores"] if setting["running"] else 0),
+        "violation_seconds": ("Time with a missed target, or without a reading.", summary.violation_s),
+        "be_work_seconds": ("CPU time of best-effort jobs.", summary.work_s),
+    }
+    lines = []
+    for name, (about, value) in values.items():
+        if value is not None:
+            full = f"tailor_guard_{name}"
+            kind = "counter" if name.endswith("_seconds") else "gauge"
+            lines += [f"# HELP {full} {about}", f"# TYPE {full} {kind}", f"{full}{label} {value:g}"]
+    return lines
