@@ -12,6 +12,7 @@ from framework.config.application_file import ApplicationFile
 from framework.config.bottlenecks_file import BottlenecksFile
 from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
+from framework.config.jobs_file import JobsFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.twin_file import TwinFile
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Strict]] = {
     "workload": WorkloadFile,
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
+    "jobs": JobsFile,
     "results": ResultsFile,
     "twin": TwinFile,
 }

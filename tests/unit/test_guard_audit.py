@@ -1,0 +1,127 @@
+"""Audit logs of guards: what was written is read, and summed up; pages, API and metrics tell it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from framework.errors import NotFound
+from framework.guard.audit import AUDIT, Audits, AuditWriter, read_audit
+from framework.model.guard import Decision, GuardedHost, Sample, Setting
+from framework.model.guard_record import Acted, Began, Decided, EndedAt, Entry, JobNoted, Noted
+from framework.report.guard import guard_page, summarised
+from tests.serving import serving
+
+HOST = GuardedHost(2, 20.0, 100.0)
+BE = Setting(True, 1, 0, 0.0, True, frozenset({"stream"}))
+
+
+def entries() -> list[Entry]:
+    def decided(time_s: float, latency: float | None, setting: Setting) -> Decided:
+        sample = Sample(time_s, latency, 50.0, 0.5, 1.0 if setting.running else 0.0, jobs=("stream",))
+        return Decided(time_s, sample, Decision(setting, {"cores": "why <b>"}))
+
+    return [
+        Began(
+            0.0,
+            "2026-11-28T00:00:00+00:00",
+            "shop <i>",
+            "tailor",
+            {"aim": 0.8},
+            HOST,
+            0.95,
+            False,
+            ("pressure: no PSI",),
+        ),
+        decided(0.0, None, Setting()),
+        decided(1.0, 10.0, BE),
+        Acted(1.0, "cores", "cpuset", "0-1", "1", "why <b>"),
+        JobNoted(1.5, 1, "sort", "attempt 1 began"),
+        decided(2.0, 25.0, Setting()),
+        decided(3.0, None, Setting()),
+        Noted(3.0, "the engine does not answer"),
+        decided(5.0, 12.0, BE),
+        EndedAt(6.0, "stopped", 3.0, 1.0, ("cpuset of x",)),
+    ]
+
+
+def written(home: Path, some: list[Entry]) -> str:
+    audits = Audits(home)
+    directory = audits.new()
+    writer = AuditWriter(directory, lambda entry: None)
+    for entry in some:
+        writer.add(entry)
+    writer.close()
+    return directory.name
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    name = written(tmp_path, entries())
+    assert Audits(tmp_path).entries(name) == entries()
+    path = tmp_path / "guard" / name / AUDIT
+    with path.open("a") as file:
+        file.write('{"kind": "noted", "time')  # the power went
+    assert read_audit(path) == entries()
+    for line in path.read_text().splitlines()[:-1]:
+        json.loads(line)
+
+
+def test_sums_count_each_decision_until_the_next_and_a_missing_latency_as_missed() -> None:
+    summary = summarised(entries())
+    assert summary.time_s == 4.0, "the first sample, before anything was measured, does not count"
+    assert (summary.violation_s, summary.blind_s, summary.worst_ms) == (3.0, 2.0, 25.0)
+    assert summary.violation == 0.75
+    assert summary.work_s == 1.0
+    assert summary.utilisation == pytest.approx((1.5 + 0.5 + 0.5 * 2) / 8)
+
+
+def test_the_page_says_what_happened_and_escapes_what_it_shows() -> None:
+    page = guard_page(entries())
+    assert "missed 20 ms in 75.00 % of 4 s" in page
+    assert "Not here: pressure: no PSI" in page
+    assert "Not given back: cpuset of x" in page
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert page.count("<svg") == 1
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    ).replace("https://matplotlib.org", "")
+
+
+def test_a_guard_that_has_just_begun_has_a_page() -> None:
+    assert "tailor" in guard_page(entries()[:1])
+
+
+def test_two_guards_of_one_second_have_two_directories(tmp_path: Path) -> None:
+    names = [Audits(tmp_path).new().name for _ in range(3)]
+    assert len(set(names)) == 3
+
+
+def test_guards_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, monkeypatch) as here:
+        assert here.get("/guards") == []
+        home = here.kept.backends.home
+        ended = written(home, entries())
+        [listed] = here.get("/guards")
+        assert (listed["id"], listed["running"], listed["violation"]) == (ended, False, 0.75)
+        assert len(here.get(f"/guards/{ended}?after_s=2.5")["entries"]) == 4
+        here.get("/guards/other", 404)
+        here.get("/guards/..", 404)
+        assert "tailor_guard" not in here.client.get("/v1/metrics").text
+        assert ended in here.client.get("/guards").text
+        assert "missed 20 ms" in here.client.get(f"/guards/{ended}").text
+        runs = written(home, entries()[:-1])
+        assert f'data-live="/guards/{runs}/body"' in here.client.get(f"/guards/{runs}").text
+        metrics = here.client.get("/v1/metrics").text
+        assert 'tailor_guard_latency_ms{guarded="shop <i>"} 12' in metrics
+        assert 'tailor_guard_be_cores_allowed{guarded="shop <i>"} 1' in metrics
+        os.utime(home / "guard" / runs / AUDIT, (0, 0))
+        assert Audits(home).running(runs) is False, "killed long ago"
+
+
+def test_a_guard_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        Audits(tmp_path).entries("../../etc")
