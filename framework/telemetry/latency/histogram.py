@@ -18,7 +18,7 @@ Buckets = Mapping[float, float]
 
 
 def exact_quantile(quantile: float, values: Sequence[float]) -> float:
-    """Return the least of the values, of which there is one, that at least this share (0 to 1) of them does not exceed."""
+    """Return the least value that at least this share (0 to 1) of the values does not exceed; there must be one."""
     return sorted(values)[min(len(values), max(1, math.ceil(quantile * len(values)))) - 1]
 
 

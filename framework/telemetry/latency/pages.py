@@ -59,7 +59,10 @@ class Pages:
 
 
 def split_address(text: str, after: str) -> tuple[str, str]:
-    """Return the address and the text behind its first ``#``.  ``after``: that text, for messages.  Raises FieldError."""
+    """Return the address and the text behind its first ``#``.
+
+    ``after``: that text, for messages.  Raises FieldError.
+    """
     address, _, rest = text.partition("#")
     if not rest.strip():
         raise FieldError("latency", text.rpartition("@")[2], f"an address, #, and {after}")

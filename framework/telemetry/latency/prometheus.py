@@ -67,12 +67,14 @@ class PrometheusSource:
     def look(self, now_s: float) -> Mapping[str, float]:
         """Return the readings of the last window that Prometheus has scraped."""
         selector = self._selector
-        rates = self._ask(f"sum by (le) (rate({selector.name}_bucket{selector.labels}[{round(self.window_s * 1000)}ms]))")
+        rates = self._ask(
+            f"sum by (le) (rate({selector.name}_bucket{selector.labels}[{round(self.window_s * 1000)}ms]))"
+        )
         rate_rps = rates.get(math.inf)
         if rate_rps is None:
             raise Transient(
-                f"{self._pages.shown}: fewer than two scrapes of {selector} in {self.window_s:g} s; the window has to be "
-                "twice as long as the scrape interval"
+                f"{self._pages.shown}: fewer than two scrapes of {selector} in {self.window_s:g} s; the window has to "
+                "be twice as long as the scrape interval"
             )
         if rate_rps <= 0:
             return IDLE

@@ -8,6 +8,7 @@ own is in it too.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -39,8 +40,8 @@ class Burst:
 class Slowdown:
     """The time of a step in relation to the fastest one seen.
 
-    The fastest is forgotten slowly, so that a calibration at an unusually quiet moment, or before the machine was moved,
-    does not count for ever: without a faster step it grows by ``FORGOTTEN`` a minute, never above the last step.
+    The fastest is forgotten slowly, so that a calibration at an unusually quiet moment, or before a virtual machine was
+    moved, does not count for ever: without a faster step it grows by ``FORGOTTEN`` a minute, never above the last step.
     """
 
     _first_s: float | None = field(default=None, init=False)
@@ -59,8 +60,8 @@ class Slowdown:
 
 
 def walk_bytes(topology: Topology | None) -> int:
-    """Return the size of the walk: more than the last private cache, and where it can be no more than half of the shared
-    one, so that neighbours who take the cache slow it down; ``SIZE_BYTES`` where the caches are not known.
+    """Return the size of the walk: more than the last private cache, and where it can be no more than half of the
+    shared one, so that neighbours who take the cache slow it down; ``SIZE_BYTES`` where the caches are not known.
     """
     caches = [cache for cache in (topology.caches if topology else ()) if cache.kind != "i" and cache.size_bytes]
     if topology is None or not caches:
@@ -153,6 +154,6 @@ class Canary:
                 step_ns, cpu_s = map(float, line.split())
             except ValueError:
                 continue
-            if step_ns > 0:
+            if 0 < step_ns < math.inf:
                 bursts.append(Burst(step_ns, cpu_s))
         return bursts

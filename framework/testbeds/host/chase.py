@@ -2,8 +2,8 @@
 
     python -m framework.testbeds.host.chase BYTES
 
-Each line that it writes is about one burst: nanoseconds of CPU time a step, and seconds of CPU time of the whole process
-so far.  It ends when its input does, so that it does not outlive the guard that started it.  Only this process imports
+Each line that it writes is about one burst: nanoseconds of CPU time a step, and seconds of CPU time of the whole
+process so far.  It ends when its input does, so that it does not outlive the guard that started it.  Only this process imports
 numba: a thread of the guard at low priority would keep the others waiting while it had the interpreter's lock.
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from framework.numba_cache import numba
 from framework.testbeds.host.canary import DUTY, PERIOD_S, Burst
 
 CHUNK = 4096  # steps between two looks at the clock: 0.1 ms in a cache, 1 ms in a busy memory
@@ -36,7 +37,9 @@ class Clocks:
     pause: Callable[[float], bool]
 
 
-def bursts(chase: Callable[[int], None], clocks: Clocks, duty: float = DUTY, period_s: float = PERIOD_S) -> Iterator[Burst]:
+def bursts(
+    chase: Callable[[int], None], clocks: Clocks, duty: float = DUTY, period_s: float = PERIOD_S
+) -> Iterator[Burst]:
     """Walk in bursts of ``duty`` x ``period_s`` seconds of CPU time, ``duty`` of the time, until a pause says to end.
 
     ``chase``: goes so many steps.  A burst that takes longer, because memory is slow, is followed by a longer pause.
@@ -63,20 +66,19 @@ def cycle(lines: int, seed: int = SEED) -> NDArray[np.int64]:
     return following
 
 
+@numba.njit(cache=True, nogil=True)
+def _walk(following: NDArray[np.int64], at: int, steps: int) -> int:
+    for _ in range(steps):
+        at = following[at]
+    return at
+
+
 def walker(lines: int) -> Callable[[int], None]:
     """Return the compiled walk through so many lines, which goes on where it was."""
-    from framework.numba_cache import numba
-
-    @numba.njit(nogil=True)  # not cached: it is a loop of one line, and another cache would need the sources' hash
-    def walk(following: NDArray[np.int64], at: int, steps: int) -> int:
-        for _ in range(steps):
-            at = following[at]
-        return at
-
     following, place = cycle(lines), [0]
 
     def chase(steps: int) -> None:
-        place[0] = walk(following, place[0], steps)
+        place[0] = _walk(following, place[0], steps)
 
     chase(lines)  # compiles, and touches every page
     return chase
