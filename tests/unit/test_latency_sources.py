@@ -17,8 +17,8 @@ from framework.telemetry.latency import latency_source
 from framework.telemetry.latency.pages import LARGEST, Pages
 from framework.telemetry.latency.registry import SOURCES
 from framework.telemetry.latency.selector import Selector, read_selector, unit_ms
-from framework.telemetry.latency.source import GIVES, IDLE, BackgroundSensor, Place
-from framework.telemetry.latency.text import read_text, without_password
+from framework.telemetry.latency.source import GIVES, IDLE, BackgroundSensor, Place, without_password
+from framework.telemetry.latency.text import read_text
 from tests.unit.test_traces_jaeger import served
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "guard-sensors.md").read_text()
@@ -70,7 +70,7 @@ def test_the_guide_names_the_windows_that_are_the_defaults() -> None:
         ("prometheus=http://h:9090#", "a histogram's name"),
         ("prometheus=h:9090#x_seconds", "http://127.0.0.1:9090"),
         ("prometheus=ftp://h/#x_seconds", "http://127.0.0.1:9090"),
-        ("prometheus=http://h:99999999#x_seconds", "address of a Prometheus server"),
+        ("prometheus=http://h:99999999#x_seconds", "the address of a Prometheus server"),
         ("prometheus=http://h:9090#latency", "unit: s, ms, us, ns"),
         ("prometheus[unit=h]=http://h:9090#x_seconds", "unit: s, ms, us, ns"),
         ('prometheus=http://h:9090#x_seconds{le="1"}', "other than le"),
@@ -118,6 +118,16 @@ def test_another_server_is_an_input_error(name: str, reply: tuple[int, bytes]) -
         latency_source(f"{name}=http://127.0.0.1:{port}#a_seconds", 0.95)
 
 
+@pytest.mark.parametrize(
+    "address", ["http://me:secret@h:99999999", "me:secret@h:1", "http://me:secret@", "http://me:secret@[h"]
+)
+@pytest.mark.parametrize("rest", ["", "#a_seconds"])
+def test_an_error_does_not_show_the_password(address: str, rest: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        latency_source(f"metrics={address}{rest}", 0.95)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_page_without_end_is_given_up() -> None:
     with served(lambda *_: (200, b"x" * (LARGEST + 2**20))) as port:
         pages = Pages(f"http://127.0.0.1:{port}", "a page of metrics")
@@ -128,6 +138,8 @@ def test_a_page_without_end_is_given_up() -> None:
 
 def test_a_password_is_not_shown() -> None:
     assert without_password("prometheus=http://me:secret@h:1#x") == "prometheus=http://***@h:1#x"
+    assert without_password("prometheus=me:secret@h:1#x") == "prometheus=***@h:1#x"
+    assert without_password("http://token@h") == "http://***@h"
     assert without_password("access-log=/a//b@c#d") == "access-log=/a//***@c#d"
 
 

@@ -110,6 +110,7 @@ class AccessLogSource:
         return {"latency_ms": exact_quantile(self._quantile, inside), "rate_rps": len(inside) / length_s}
 
     def close(self) -> None:
+        """Close the file."""
         self._follower.close()
 
 

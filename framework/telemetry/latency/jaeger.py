@@ -106,6 +106,7 @@ class JaegerSource:
         return {"latency_ms": latency_ms, "rate_rps": len(inside) * 1e6 / max(1, end_us - start_us)}
 
     def close(self) -> None:
+        """Close the connections."""
         self._pages.close()
 
     def _is_root(self, trace: _Trace, span: _Span) -> bool:

@@ -68,6 +68,7 @@ class MetricsSource:
         return {"rate_rps": requests / length_s} | ({} if latency is None else {"latency_ms": latency * self._unit_ms})
 
     def close(self) -> None:
+        """Close the connections."""
         self._pages.close()
 
     def _read(self) -> Series:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 import httpx
 
 from framework.errors import FieldError, Transient
+from framework.telemetry.latency.source import without_password
 
 CONNECT_S, READ_S, WHOLE_S = 1.0, 2.0, 5.0
+LAST_PORT = 65535
 LARGEST = 32 * 2**20  # bytes of a page, unpacked
 
 
@@ -22,9 +24,11 @@ class Pages:
         try:
             self.url = httpx.URL(address)
         except httpx.InvalidURL as error:
-            raise FieldError("latency", address, f"the address of {what}: {error}") from error
-        if self.url.scheme not in ("http", "https") or not self.url.host:
-            raise FieldError("latency", self.shown, f"the address of {what}, such as http://127.0.0.1:9090")
+            raise FieldError("latency", without_password(address), f"the address of {what}: {error}") from error
+        if self.url.scheme not in ("http", "https") or not self.url.host or (self.url.port or 0) > LAST_PORT:
+            raise FieldError(
+                "latency", without_password(address), f"the address of {what}, such as http://127.0.0.1:9090"
+            )
         self._client = httpx.Client(timeout=httpx.Timeout(READ_S, connect=CONNECT_S))
 
     @property
@@ -65,5 +69,5 @@ def split_address(text: str, after: str) -> tuple[str, str]:
     """
     address, _, rest = text.partition("#")
     if not rest.strip():
-        raise FieldError("latency", text.rpartition("@")[2], f"an address, #, and {after}")
+        raise FieldError("latency", without_password(text), f"an address, #, and {after}")
     return address.strip(), rest.strip()

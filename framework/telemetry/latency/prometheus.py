@@ -82,6 +82,7 @@ class PrometheusSource:
         return {"rate_rps": rate_rps} | ({} if latency is None else {"latency_ms": latency * self._unit_ms})
 
     def close(self) -> None:
+        """Close the connections."""
         self._pages.close()
 
     def _ask(self, query: str) -> Buckets:

@@ -9,6 +9,7 @@ one: its rate and its latency are 0, so that best-effort jobs may run at night.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,13 @@ WINDOWS = 3  # an answer older than so many windows is left out
 SHORTEST_S, LONGEST_S = 0.2, 3600.0  # windows
 PAUSE_S = 0.05  # between two questions, where an answer takes longer than the period
 CLOSING_S = 1.0  # to wait for the thread at the end; one that waits for a network ends by itself
+
+_PASSWORD = re.compile(r"(?:(?<=//)[^/@#?\s]*|[^/=#?\s]+:[^/@#?\s]*)@")
+
+
+def without_password(text: str) -> str:
+    """Return a text without the user and password of its address, to show it."""
+    return _PASSWORD.sub("***@", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,7 @@ class BackgroundSensor:
         return math.inf if self._last is None else now_s - self._last[0]
 
     def read(self, now_s: float) -> Mapping[str, float]:
+        """Return the last answer; empty where it is older than three windows.  Never waits for the source."""
         if self._thread is None and not self._stopped.is_set():
             self._thread = Thread(target=self._run, name=f"latency from {self.name}", daemon=True)
             self._thread.start()
@@ -131,6 +140,7 @@ class BackgroundSensor:
         return last[1]
 
     def close(self) -> None:
+        """Stop asking.  A thread that waits for a network is not waited for longer than ``CLOSING_S``."""
         self._stopped.set()
         if self._thread is None:
             self._source.close()

@@ -7,10 +7,9 @@ import re
 from framework.errors import FieldError
 from framework.ports.sensor import Sensor
 from framework.telemetry.latency.registry import SOURCES
-from framework.telemetry.latency.source import BackgroundSensor, Place
+from framework.telemetry.latency.source import BackgroundSensor, Place, without_password
 
 _TEXT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)(?:\[(?P<options>[^\]]*)\])?=(?P<place>.+)", re.DOTALL)
-_PASSWORD = re.compile(r"(?<=//)[^/@#?]*@")
 
 
 def latency_source(text: str, quantile: float) -> Sensor:
@@ -26,7 +25,7 @@ def latency_source(text: str, quantile: float) -> Sensor:
 def read_text(text: str, quantile: float) -> tuple[str, Place]:
     """Return the name of the source, which is registered, and its place.  Raises FieldError."""
     match = _TEXT.fullmatch(text.strip())
-    names = SOURCES.names()
+    names = sorted(SOURCES.names())
     if match is None or match["name"] not in names:
         allowed = f"NAME=PLACE or NAME[option=value,...]=PLACE, with one of the names {', '.join(names)}"
         raise FieldError("latency", without_password(text), allowed)
@@ -37,8 +36,3 @@ def read_text(text: str, quantile: float) -> tuple[str, Place]:
             raise FieldError("latency", part, "options written option=value, with commas between them")
         options[option.strip()] = value.strip()
     return match["name"], Place(match["place"], quantile, options)
-
-
-def without_password(text: str) -> str:
-    """Return a text without the user and password of its address, to show it."""
-    return _PASSWORD.sub("***@", text)

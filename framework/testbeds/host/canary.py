@@ -102,6 +102,7 @@ class Canary:
         return self._problem
 
     def read(self, now_s: float) -> Mapping[str, float]:
+        """Return the slowdown of the last burst; empty while calibrating, and ``STALE_S`` after the last one."""
         if self._child is None and not self._problem:
             self._start()
         if self._child is not None:

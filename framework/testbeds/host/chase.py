@@ -3,8 +3,8 @@
     python -m framework.testbeds.host.chase BYTES
 
 Each line that it writes is about one burst: nanoseconds of CPU time a step, and seconds of CPU time of the whole
-process so far.  It ends when its input does, so that it does not outlive the guard that started it.  Only this process imports
-numba: a thread of the guard at low priority would keep the others waiting while it had the interpreter's lock.
+process so far.  It ends when its input does, so that it does not outlive the guard that started it.  Only this process
+imports numba: a thread of the guard at low priority would keep the others waiting while it had the interpreter's lock.
 """
 
 from __future__ import annotations
