@@ -44,8 +44,8 @@ class Jaeger:
             return 200, json.dumps({"data": ["shop", "db"], "errors": None}).encode()
         self.asked.append(query)
         start, end = int(query["start"]), int(query["end"])
-        inside = [one for one in self.traces if start <= one["spans"][1]["startTime"] <= end]
-        inside.sort(key=lambda one: -one["spans"][0]["startTime"])
+        inside = [known for known in self.traces if start <= known["spans"][1]["startTime"] <= end]
+        inside.sort(key=lambda known: -known["spans"][0]["startTime"])
         return 200, json.dumps({"data": inside[: int(query["limit"])]}).encode()
 
 
