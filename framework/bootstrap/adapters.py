@@ -39,6 +39,7 @@ from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
+from framework.telemetry.latency import latency_source
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
