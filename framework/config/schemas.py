@@ -12,6 +12,7 @@ from framework.config.application_file import ApplicationFile
 from framework.config.bottlenecks_file import BottlenecksFile
 from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
+from framework.config.load_profile_file import LoadProfileFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.twin_file import TwinFile
@@ -21,6 +22,7 @@ KINDS: dict[str, type[Strict]] = {
     "application": ApplicationFile,
     "service-type": ServiceTypeFile,
     "workload": WorkloadFile,
+    "load-profile": LoadProfileFile,
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
     "results": ResultsFile,
