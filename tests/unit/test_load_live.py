@@ -33,6 +33,7 @@ APPLICATION = Application(
 PLAN = LoadPlan(APPLICATION.workload, 0, 1.0, 2.0, seed=1, profile=(RatePoint(0, 10), RatePoint(2, 30)))
 RUNNING = Running(Deployment("a", "tailor-s", Configuration({}), {}, {}), "net", {})
 FAILED = 0xFFFFFFFF
+WELL = Ended(0, "", late=False)
 PATIENCE_S = 60.0  # more than any machine needs
 
 
@@ -69,7 +70,7 @@ class Containers:
 class Bench:
     """A live load on a virtual clock; the generator's own clock is another machine's."""
 
-    def __init__(self, ended: Ended = Ended(0, "", late=False), image: bool = True) -> None:
+    def __init__(self, ended: Ended = WELL, image: bool = True) -> None:
         self.clock, self.containers = VirtualClock(), Containers(ended, image)
         self.load = LiveLoad(ContainerLoad(APPLICATION, self.containers), self.clock)
         self.at_ns = 5_000_000_000
@@ -249,8 +250,8 @@ def test_without_the_image_it_does_not_start() -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        {"latencies": "x"}, {"latencies": "AAA="}, {"finished": 3}, {"in_flight": 1}, {"waiting": None}, {"due": "many"},
-        {"at_ns": None},
+        {"latencies": "x"}, {"latencies": "AAA="}, {"finished": 3}, {"in_flight": 1}, {"waiting": None},
+        {"due": "many"}, {"at_ns": None},
     ],
 )  # fmt: skip
 def test_a_damaged_window_is_refused(damage: dict[str, Any]) -> None:
@@ -259,7 +260,7 @@ def test_a_damaged_window_is_refused(damage: dict[str, Any]) -> None:
 
 
 def test_a_window_of_a_run_that_asked_for_none_is_unknown() -> None:
-    containers = Containers(Ended(0, "", late=False))
+    containers = Containers(WELL)
     containers.events.put(window([], [], 0, 0))
     with pytest.raises(LoadFailed, match="unknown event 'window'"):
         ContainerLoad(APPLICATION, containers).run(replace(PLAN, profile=()), RUNNING, pytest.fail, lambda step: None)

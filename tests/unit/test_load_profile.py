@@ -44,7 +44,7 @@ def test_rates_stand_beside_shares(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("factor", [0, -1, float("inf"), float("nan")])
 def test_time_does_not_stop(factor: float) -> None:
-    with pytest.raises(FieldError, match="factor: found .*; allowed: a number above 0"):
+    with pytest.raises(FieldError, match=r"factor: found .*; allowed: a number above 0"):
         read_load_profile(ROOT / "examples" / "day.yaml", rate_rps=1, factor=factor)
 
 
