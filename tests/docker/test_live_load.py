@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from framework.bootstrap.storage import SystemClock
 from framework.errors import InputError
 from framework.load.container import ContainerLoad
 from framework.load.live import LiveLoad, LoadLatency
@@ -25,19 +26,6 @@ SLOW: Mapping[str, Any] = {
 }  # fmt: skip
 PATIENCE_S = 60.0
 RISE = (RatePoint(0, 20), RatePoint(1, 20), RatePoint(1, 200))
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @pytest.fixture
@@ -95,6 +83,6 @@ def test_arrivals_follow_the_profile(target: Target) -> None:
 def test_a_workload_that_the_generator_refuses_ends_the_load_with_its_words(target: Target) -> None:
     with live_load() as load:
         load.start(plan(3.0, {**SLOW, "surprise": 1}), target.running)
-        with pytest.raises(InputError, match="the load generator: .*surprise"):
+        with pytest.raises(InputError, match=r"the load generator: .*surprise"):
             load.wait(PATIENCE_S)
     assert target.left() == ""
