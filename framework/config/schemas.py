@@ -13,6 +13,7 @@ from framework.config.bottlenecks_file import BottlenecksFile
 from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
 from framework.config.jobs_file import JobsFile
+from framework.config.load_profile_file import LoadProfileFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.twin_file import TwinFile
@@ -22,6 +23,7 @@ KINDS: dict[str, type[Strict]] = {
     "application": ApplicationFile,
     "service-type": ServiceTypeFile,
     "workload": WorkloadFile,
+    "load-profile": LoadProfileFile,
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
     "jobs": JobsFile,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite
+from framework.errors import DeploymentFailed, InputError, LoadFailed, MissingPrerequisite, TestbedUnavailable
 from framework.load.registry import GENERATORS
 from framework.load.result import load_result
 from framework.model import Application, LoadPlan, LoadResult, Running, Usage
@@ -20,7 +20,7 @@ from framework.ports.load import LoadGenerator
 from framework.ports.side_containers import SideContainers
 from framework.ports.testbed import Progress
 
-IMAGE = "tailor/loadgen:2"
+IMAGE = "tailor/loadgen:3"
 PLAN = "/plan.json"
 
 CPU_SHARES = 262_144
@@ -36,6 +36,9 @@ LOGIN_LIMIT_S = 120.0
 """Limit of the users' log-in where the workload gives none (loadgen/users.go)."""
 
 LOG_LINES = 20
+
+UNKNOWN_KEY = "plan: json: unknown field"
+"""Beginning of the generator's message on a key of the plan that it does not know (loadgen/plan.go)."""
 
 
 @GENERATORS.register("tailor")
@@ -79,21 +82,45 @@ class ContainerLoad:
         MissingPrerequisite without its image, DeploymentFailed when ``usage`` finds that a service has ended,
         TestbedUnavailable when the engine does not answer.
         """
+        report = _Report(progress, usage)
+        ended, limit_s = self._drive(plan, running, report)
+        return report.conclude(ended, limit_s)
+
+    def follow(
+        self, plan: LoadPlan, running: Running, window: Callable[[Mapping[str, Any]], None], *, live_ms: int
+    ) -> None:
+        """Drive the load of a plan without traces; calls ``window`` with an event each ``live_ms``.
+
+        Requests are forgotten when they have ended, so that a run may last for hours.  An exception of ``window`` ends
+        the run.  Raises as ``run`` does.
+        """
+        report = _Report(lambda step: None, window=window)
+        ended, limit_s = self._drive(plan, running, report, live_ms)
+        report.last(ended, limit_s)
+
+    def missing(self) -> str:
+        """Say what is missing for a run, in a plain sentence; empty where nothing is."""
+        try:
+            return "" if self._containers.has_image(self._image) else f"the image {self._image} is not here"
+        except TestbedUnavailable as error:
+            return str(error)
+
+    def _drive(self, plan: LoadPlan, running: Running, report: _Report, live_ms: int = 0) -> tuple[Ended, float]:
+        """Return the end of a run and its time limit [s]."""
         if not self._containers.has_image(self._image):
             raise MissingPrerequisite(f"the load generator's image {self._image} is not here", "run `make images`")
-        wanted = self._wanted(plan, running)
-        report = _Report(usage, progress)
+        wanted = self._wanted(plan, running, live_ms)
         try:
-            ended = self._containers.run(wanted, report.line)
+            return self._containers.run(wanted, report.line), wanted.limit_s
         except DeploymentFailed as error:
             if error is report.problem:  # a service of the deployment ended; the generator did not fail
                 raise
             raise LoadFailed(f"the engine could not run the load generator: {error.reason}") from error
-        return report.conclude(ended, wanted.limit_s)
 
-    def _wanted(self, plan: LoadPlan, running: Running) -> SideContainer:
+    def _wanted(self, plan: LoadPlan, running: Running, live_ms: int) -> SideContainer:
         deployment = running.deployment
         chosen = generator_cpuset(self._containers.cores()) if self._cpuset is None else self._cpuset
+        document = _document(plan, self._otlp_endpoint, self._propagation, report=self._reports, live_ms=live_ms)
         return SideContainer(
             image=self._image,
             command=(PLAN,),
@@ -102,7 +129,7 @@ class ContainerLoad:
             network=running.network,
             also=running.also,
             labels={**deployment.labels, "tailor.role": "loadgen"},
-            files={PLAN: _document(plan, self._otlp_endpoint, self._propagation, report=self._reports)},
+            files={PLAN: document},
             cpus=plan.cpus or chosen,
             cpu_shares=CPU_SHARES,
             capabilities=("SYS_NICE",),
@@ -113,8 +140,13 @@ class ContainerLoad:
 class _Report:
     """Reports of the generator so far: its phases, its progress, its result."""
 
-    def __init__(self, usage: Callable[[], Usage], progress: Progress) -> None:
-        self._usage, self._progress = usage, progress
+    def __init__(
+        self,
+        progress: Progress,
+        usage: Callable[[], Usage] | None = None,
+        window: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        self._progress, self._usage, self._window = progress, usage, window
         self._usages: dict[str, Usage] = {}
         self._last: Mapping[str, Any] = {}
         self._phase = "start"
@@ -126,29 +158,41 @@ class _Report:
         match event.get("event"):
             case "phase":
                 self._phase = str(event["name"])
-                if self._phase in ("window", "drain"):
-                    self._usages[self._phase] = self._read_usage()
+                if self._usage is not None and self._phase in ("window", "drain"):
+                    self._usages[self._phase] = self._read_usage(self._usage)
                 self._progress(self._phase)
             case "progress":
                 failed = f", {event['failed']} failed" if event["failed"] else ""
                 self._progress(f"{self._phase}: {event['finished']} of {event['planned']} requests{failed}")
+            case "window" if self._window is not None:
+                self._window(event)
             case "result" | "problem":
                 self._last = event
             case other:
                 raise LoadFailed(f"the generator reports an unknown event {other!r}: `make images`")
 
-    def _read_usage(self) -> Usage:
+    def _read_usage(self, usage: Callable[[], Usage]) -> Usage:
         try:
-            return self._usage()
+            return usage()
         except DeploymentFailed as error:
             self.problem = error
             raise
 
     def conclude(self, ended: Ended, limit_s: float) -> LoadResult:
         """Return the result of a run that has ended.  Raises LoadFailed, InputError."""
+        last = self.last(ended, limit_s)
+        missing = {"window", "drain"} - set(self._usages)
+        if missing:
+            raise LoadFailed(f"the load generator did not report its phases {', '.join(sorted(missing))}")
+        return load_result(last, self._usages["window"], self._usages["drain"])
+
+    def last(self, ended: Ended, limit_s: float) -> Mapping[str, Any]:
+        """Return the last event of a run that has come to its end.  Raises LoadFailed, InputError."""
         last, phase = self._last, self._phase
         if last.get("event") == "problem":
             message = f"the load generator: {last.get('message')}"
+            if str(last.get("message")).startswith(UNKNOWN_KEY):
+                message += f"; its image {IMAGE} is older than this program: `make images`"
             raise InputError(message) if last.get("refused") else LoadFailed(message)
         if ended.late:
             raise LoadFailed(f"the load generator had not finished after {limit_s:.0f} s (in {phase})")
@@ -157,10 +201,7 @@ class _Report:
         if ended.status != 0 or not last:
             log = "".join(f"\n  | {line}" for line in ended.errors.strip().splitlines()[-LOG_LINES:])
             raise LoadFailed(f"the load generator ended in {phase} with status {ended.status}{log}")
-        missing = {"window", "drain"} - set(self._usages)
-        if missing:
-            raise LoadFailed(f"the load generator did not report its phases {', '.join(sorted(missing))}")
-        return load_result(last, self._usages["window"], self._usages["drain"])
+        return last
 
 
 def generator_cpuset(cores: int) -> str:
@@ -178,12 +219,15 @@ def _login_s(plan: LoadPlan) -> float:
     return float(users.get("login_limit_s", LOGIN_LIMIT_S)) if users and users.get("login") else 0.0
 
 
-def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False) -> bytes:
+def _document(
+    plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (), *, report: bool = False, live_ms: int = 0
+) -> bytes:
     """Return the plan as the JSON that the generator reads.
 
     ``propagation``: formats of the trace's context.  ``report``: the ids of root spans are part of the result.
+    ``live_ms``: time between two events that tell which requests ended; then no result tells of them again.
     """
-    document = {
+    document: dict[str, Any] = {
         "workload": plan.workload.document,
         "rate_rps": plan.rate_rps,
         "arrivals": plan.workload.arrivals,
@@ -197,6 +241,10 @@ def _document(plan: LoadPlan, otlp_endpoint: str, propagation: Sequence[str] = (
     }
     if report and plan.trace:
         document["roots"] = "report"
+    if plan.profile:
+        document["profile"] = [{"at_s": point.at_s, "rate_rps": point.rate_rps} for point in plan.profile]
+    if live_ms:
+        document |= {"live_ms": live_ms, "forget": True}
     if plan.workload.files:
         contents = {name: base64.b64encode(content).decode() for name, content in plan.workload.files.items()}
         document["files"] = contents

@@ -60,6 +60,8 @@ class ExternalLoadGenerator:
         be run, MissingPrerequisite without its image or program, DeploymentFailed where ``usage`` finds that a service
         has ended.
         """
+        if plan.profile:
+            raise InputError(f"{self._tool.name} keeps one rate; a rate that changes needs Tailor's own load generator")
         with tempfile.TemporaryDirectory(prefix="tailor-load-") as temporary:
             results, scripts = Path(temporary) / "results", Path(temporary) / "scripts"
             results.mkdir()

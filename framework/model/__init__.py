@@ -51,6 +51,8 @@ from framework.model.measurement import (
     LoadPlan,
     LoadResult,
     Measurement,
+    RatePoint,
+    RateProfile,
     ServiceTime,
     cpu_us_per_request,
 )
@@ -111,6 +113,8 @@ __all__ = [
     "Present",
     "Probe",
     "Purpose",
+    "RatePoint",
+    "RateProfile",
     "Running",
     "Service",
     "ServiceTime",

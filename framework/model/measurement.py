@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from framework.errors import FieldError
 from framework.model.application import Workload
 from framework.model.deployment import Usage
 from framework.model.load_generators import Loop
@@ -23,8 +24,41 @@ ID_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
+class RatePoint:
+    """The rate at a moment, counted from the start of the window."""
+
+    at_s: float
+    rate_rps: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateProfile:
+    """A rate that changes with time: linear between its points, constant before the first and after the last.
+
+    ``points``: at least one, in the order of their times; two at the same time are a jump.
+    """
+
+    points: tuple[RatePoint, ...]
+    length_s: float
+
+    def compressed(self, factor: float) -> RateProfile:
+        """Return the profile in a time ``factor`` times shorter; the rates stay.  Raises FieldError."""
+        if not (math.isfinite(factor) and factor > 0):
+            raise FieldError("factor", factor, "a number above 0")
+        points = tuple(RatePoint(point.at_s / factor, point.rate_rps) for point in self.points)
+        return RateProfile(points, self.length_s / factor)
+
+    def peak_rps(self) -> float:
+        return max(point.rate_rps for point in self.points)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """One run of the generator: warm-up and window without a gap; the same seed gives the same arrivals."""
+    """One run of the generator: warm-up and window without a gap; the same seed gives the same arrivals.
+
+    ``profile``: the rate over time, which Tailor's own generator follows (``RateProfile.points``); the warm-up has its
+    first rate.  ``rate_rps`` is then 0, so that nothing can take a mean for it.
+    """
 
     workload: Workload
     rate_rps: float
@@ -33,6 +67,7 @@ class LoadPlan:
     seed: int
     trace: bool = True
     cpus: str = ""  # the generator's CPU list; empty: its own choice
+    profile: tuple[RatePoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

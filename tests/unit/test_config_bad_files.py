@@ -12,6 +12,7 @@ from framework.config.application import load_application
 from framework.config.configuration_file import load_configuration
 from framework.config.jobs_file import load_jobs
 from framework.config.knowledge import load_service_type, load_service_types
+from framework.config.load_profile_file import read_load_profile
 from framework.config.space import search_space
 from framework.errors import FileError
 
@@ -29,6 +30,8 @@ def load_as(kind: str, case: Path, directory: Path) -> Path:
         load_service_type(path)
     elif kind == "jobs":
         load_jobs(path)
+    elif kind == "load-profile":
+        read_load_profile(path)
     elif kind == "configuration":
         application = load_application(CASES / "good" / "small")
         load_configuration(path, search_space(application, load_service_types(), cores=2, memory_mib=4096))

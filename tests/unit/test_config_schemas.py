@@ -23,6 +23,7 @@ FILES = [
     *(ROOT / "experiments").glob("*/bottlenecks.yaml"),
     *(ROOT / "tests" / "cases" / "good").glob("*/results.yaml"),
     *(ROOT / "tests" / "cases" / "good").glob("twins/*.json"),
+    *(ROOT / "examples").glob("*.yaml"),
 ]
 
 

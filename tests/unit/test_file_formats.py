@@ -25,6 +25,7 @@ from framework.config.application import load_application
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.knowledge import load_service_type, load_service_types, resolved
+from framework.config.load_profile_file import read_load_profile
 from framework.config.results_file import load_results
 from framework.config.space import search_space
 from framework.config.twin_file import load_twin
@@ -112,6 +113,7 @@ FORMATS: dict[str, Callable[[Path], Format]] = {
     "compose file": application_format("compose.yaml"),
     "workload": copied(GOOD / "shop" / "workload.yaml", lambda: load_workload_document),
     "service type": copied(ROOT / "search_spaces" / "nginx.yaml", lambda: load_service_type),
+    "load profile": copied(ROOT / "examples" / "day.yaml", lambda: partial(read_load_profile, rate_rps=100.0)),
     "results": copied(GOOD / "shop" / "results.yaml", lambda: load_results),
     "twin": copied(GOOD / "twins" / "url-shortener.json", lambda: load_twin),
     "configuration": copied(

@@ -19,7 +19,7 @@ func TestPlainRequestsAreTheBytesThatTheyWere(t *testing.T) {
 			"Accept: */*\r\nX-Number: 0\r\nContent-Length: 2\r\n\r\n{}",
 	} {
 		request := Schedule(plan, workload)[index]
-		out := newOutgoing(workload.Classes[0], &request, plan.target.Host, s.carried(index))
+		out := newOutgoing(workload.Classes[0], &request, plan.target.Host, s.carried(&request, &s.traces[index]))
 		if wire := string(out.wire()); wire != want {
 			t.Errorf("found %q, wanted %q", wire, want)
 		}

@@ -36,18 +36,24 @@ func (s *sender) prepare(ctx context.Context, events *Events) error {
 // encodeMessages turns the messages of the schedule into bytes, as far as no reply is needed for them.
 func (s *sender) encodeMessages() error {
 	for index := range s.requests {
-		request := &s.requests[index]
-		class := s.workload.Classes[request.Class]
-		if class.grpc == nil || request.draft != nil {
-			continue
+		if err := s.encodeMessage(&s.requests[index]); err != nil {
+			return Refusal{fmt.Errorf("%s: grpc.%w", s.workload.Classes[s.requests[index].Class].Name, err)}
 		}
-		framed, err := class.grpc.encode(request.Body)
-		if err != nil {
-			return Refusal{fmt.Errorf("%s: grpc.%w", class.Name, err)}
-		}
-		request.Body = string(framed)
 	}
 	return nil
+}
+
+// encodeMessage turns the message of a request into bytes, where it is a call that needs no reply's values.
+func (s *sender) encodeMessage(request *Request) error {
+	class := s.workload.Classes[request.Class]
+	if class.grpc == nil || request.draft != nil {
+		return nil
+	}
+	framed, err := class.grpc.encode(request.Body)
+	if err == nil {
+		request.Body = string(framed)
+	}
+	return err
 }
 
 // login logs all users in, a bounded number at a time; the first failure ends it.

@@ -34,13 +34,22 @@ type Plan struct {
 	Trace        bool            `json:"trace"`
 	Propagation  []string        `json:"propagation"` // formats of the trace's context; none: w3c
 	Roots        string          `json:"roots"`       // what becomes of root spans: "export" (or empty), "report" their ids
+	Profile      []Point         `json:"profile"`     // the rate over time, instead of RateRPS, which then is 0
+	LiveMS       int             `json:"live_ms"`     // an event "window" as often as this; 0: none
+	Forget       bool            `json:"forget"`      // requests are made and forgotten one by one: the result has no columns
 
 	Files  map[string][]byte `json:"files"` // that the workload names; base64
 	target *url.URL
 }
 
-// maxRequests bounds the memory of a schedule (about 1.5 kB for each request).
-const maxRequests = 5_000_000
+// maxRequests bounds the memory of a schedule (about 1.5 kB for each request).  A run that forgets holds only those that
+// are soon due or in flight; its bound keeps a mistyped rate from being taken for a plan.
+const (
+	maxRequests  = 5_000_000
+	maxForgotten = 1_000_000_000
+)
+
+const maxLiveMS = 60_000
 
 // ReadPlan decodes and checks a plan; a key that is not known is an error, so that a typing error cannot be ignored.
 func ReadPlan(reader io.Reader) (*Plan, error) {
@@ -59,9 +68,6 @@ func ReadPlan(reader io.Reader) (*Plan, error) {
 }
 
 func (plan *Plan) check() error {
-	if !(plan.RateRPS > 0) || math.IsInf(plan.RateRPS, 0) {
-		return fmt.Errorf("rate_rps: found %v; allowed: a number above 0", plan.RateRPS)
-	}
 	if plan.Arrivals != "poisson" && plan.Arrivals != "constant" {
 		return fmt.Errorf("arrivals: found %q; allowed: poisson, constant", plan.Arrivals)
 	}
@@ -71,8 +77,14 @@ func (plan *Plan) check() error {
 	if !(plan.WindowS > 0) || math.IsInf(plan.WindowS, 0) {
 		return fmt.Errorf("window_s: found %v; allowed: a number above 0", plan.WindowS)
 	}
-	if expected := plan.RateRPS * (plan.WarmupS + plan.WindowS); expected > maxRequests {
-		return fmt.Errorf("about %.0f requests; allowed: at most %d", expected, maxRequests)
+	if err := plan.checkRate(); err != nil {
+		return err
+	}
+	if plan.LiveMS < 0 || plan.LiveMS > maxLiveMS {
+		return fmt.Errorf("live_ms: found %d; allowed: 0 to %d", plan.LiveMS, maxLiveMS)
+	}
+	if plan.Forget && plan.Trace {
+		return fmt.Errorf("forget: found true with trace; allowed: false, root spans are made when all replies are there")
 	}
 	for _, name := range plan.Propagation {
 		if _, known := propagators[name]; !known {
@@ -87,6 +99,46 @@ func (plan *Plan) check() error {
 		_, err = checkURL("otlp_endpoint", plan.OTLPEndpoint, "http")
 	}
 	return err
+}
+
+// checkRate checks the rate or the profile, whose mean is not said a second time by rate_rps, and how much they ask for.
+func (plan *Plan) checkRate() error {
+	if err := checkProfile(plan.Profile); err != nil {
+		return err
+	}
+	if len(plan.Profile) > 0 && plan.RateRPS != 0 {
+		return fmt.Errorf("rate_rps: found %v with a profile; allowed: 0", plan.RateRPS)
+	}
+	if len(plan.Profile) == 0 && (!(plan.RateRPS > 0) || math.IsInf(plan.RateRPS, 0)) {
+		return fmt.Errorf("rate_rps: found %v; allowed: a number above 0", plan.RateRPS)
+	}
+	most, expected := maxRequests, plan.expected()
+	if plan.Forget {
+		most = maxForgotten
+	}
+	if !(expected > 0) {
+		return fmt.Errorf("profile: found no request in the whole run; allowed: a rate above 0 at some moment")
+	}
+	if expected > float64(most) {
+		return fmt.Errorf("about %.0f requests; allowed: at most %d", expected, most)
+	}
+	return nil
+}
+
+// rates is the profile over the whole run; nil where the rate is constant.
+func (plan *Plan) rates() *rates {
+	if len(plan.Profile) == 0 {
+		return nil
+	}
+	return newRates(plan.Profile, plan.WarmupS, plan.WindowS)
+}
+
+// expected is how many requests the run is expected to have.
+func (plan *Plan) expected() float64 {
+	if rates := plan.rates(); rates != nil {
+		return rates.total
+	}
+	return plan.RateRPS * (plan.WarmupS + plan.WindowS)
 }
 
 // exports says whether root spans go to a collector, reports whether their ids are part of the result instead: a store

@@ -5,8 +5,8 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -15,7 +15,8 @@ import (
 // Result is the last event: every request, and what can be said about the window at a glance.
 //
 // Columns is base64(zlib(due_ns[n] sent_ns[n] end_ns[n] class[n] status[n] ok[n])): little-endian int64, int64, int64,
-// uint8, int16, uint8; times in nanoseconds since the Unix epoch, in the order of the schedule.
+// uint8, int16, uint8; times in nanoseconds since the Unix epoch, in the order of the schedule.  After a run that forgets
+// there are none, and requests counts those that ended.
 type Result struct {
 	Event         string                    `json:"event"`
 	Version       int                       `json:"version"`
@@ -24,10 +25,10 @@ type Result struct {
 	WindowS       float64                   `json:"window_s"`
 	Classes       []string                  `json:"classes"`
 	Requests      int                       `json:"requests"`
-	Columns       string                    `json:"columns"`
-	Errors        map[string]map[string]int `json:"errors"`        // in the window: reason -> class -> count
-	WarmupErrors  map[string]map[string]int `json:"warmup_errors"` // the same of the warm-up
-	SpansCreated  int                       `json:"spans_created"` // root spans of the window
+	Columns       string                    `json:"columns,omitempty"` // absent after a run that forgets
+	Errors        map[string]map[string]int `json:"errors"`            // in the window: reason -> class -> count
+	WarmupErrors  map[string]map[string]int `json:"warmup_errors"`     // the same of the warm-up
+	SpansCreated  int                       `json:"spans_created"`     // root spans of the window
 	SpansExported int                       `json:"spans_exported"`
 	SpansProblem  string                    `json:"spans_problem"`
 	CPUS          float64                   `json:"cpu_s"` // the generator's own, in the window
@@ -51,72 +52,104 @@ var quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0
 
 const longest = int64(time.Hour / time.Microsecond)
 
-// summarise takes times of good requests and the number of failed ones.
-func summarise(times []time.Duration, failed int) (Summary, error) {
-	histogram := hdrhistogram.New(1, longest, 3)
-	for _, value := range times {
-		if err := histogram.RecordValue(min(max(value.Microseconds(), 0), longest)); err != nil {
-			return Summary{}, fmt.Errorf("histogram: %w", err)
-		}
+// times is a histogram of durations, in microseconds.
+type times struct{ histogram *hdrhistogram.Histogram }
+
+func newTimes() times { return times{hdrhistogram.New(1, longest, 3)} }
+
+func (t times) add(value time.Duration) {
+	if err := t.histogram.RecordValue(min(max(value.Microseconds(), 0), longest)); err != nil {
+		panic(err) // only a value beyond the histogram's range makes it fail
 	}
-	count := len(times) + failed
+}
+
+// summary is of these times, of good requests, and a number of failed ones.
+func (t times) summary(failed int) Summary {
+	good := int(t.histogram.TotalCount())
+	count := good + failed
 	summary := Summary{Count: count, Failed: failed, Quantiles: map[string]*float64{}}
 	for name, quantile := range quantiles {
 		summary.Quantiles[name] = nil
-		if rank := math.Ceil(quantile * float64(count)); len(times) > 0 && rank <= float64(len(times)) {
-			value := float64(histogram.ValueAtPercentile(100*rank/float64(len(times)))) / 1000
+		if rank := math.Ceil(quantile * float64(count)); good > 0 && rank <= float64(good) {
+			value := float64(t.histogram.ValueAtPercentile(100*rank/float64(good))) / 1000
 			summary.Quantiles[name] = &value
 		}
 	}
-	if len(times) > 0 {
-		mean := histogram.Mean() / 1000
+	if good > 0 {
+		mean := t.histogram.Mean() / 1000
 		summary.Mean = &mean
 	}
-	return summary, nil
+	return summary
+}
+
+// tally is what a result says of all requests together.
+type tally struct {
+	plan            *Plan
+	classes         []string
+	lock            sync.Mutex
+	requests        int
+	latencies, lags times // of the window
+	failed          int   // in the window
+	errors          map[string]map[string]int
+	warmupErrors    map[string]map[string]int
+}
+
+func newTally(plan *Plan, workload *Workload) *tally {
+	t := &tally{
+		plan: plan, latencies: newTimes(), lags: newTimes(),
+		errors: map[string]map[string]int{}, warmupErrors: map[string]map[string]int{},
+	}
+	for _, class := range workload.Classes {
+		t.classes = append(t.classes, class.Name)
+	}
+	return t
+}
+
+// add counts a request that has ended; its times were taken before, so that the lock is no part of them.
+func (t *tally) add(request *Request, outcome *record) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.requests++
+	errors := t.warmupErrors
+	if request.measured(t.plan) {
+		errors = t.errors
+		t.lags.add(outcome.sent - request.Due)
+		if outcome.reason == "" {
+			t.latencies.add(outcome.end - request.Due)
+		} else {
+			t.failed++
+		}
+	}
+	if outcome.reason != "" {
+		if errors[outcome.reason] == nil {
+			errors[outcome.reason] = map[string]int{}
+		}
+		errors[outcome.reason][t.classes[request.Class]]++
+	}
 }
 
 // result describes a finished run.
 func (s *sender) result(spans spanCount, processor float64, interrupted bool) (*Result, error) {
+	t := s.tally
+	if t == nil {
+		t = newTally(s.plan, s.workload)
+		for index := range s.records {
+			t.add(&s.requests[index], &s.records[index])
+		}
+	}
 	result := &Result{
 		Event: "result", Version: 1, StartedNS: s.start.UnixNano(), WarmupS: s.plan.WarmupS, WindowS: s.plan.WindowS,
-		Requests: len(s.requests), Errors: map[string]map[string]int{}, WarmupErrors: map[string]map[string]int{},
+		Classes: t.classes, Requests: t.requests, Errors: t.errors, WarmupErrors: t.warmupErrors,
 		SpansCreated: spans.created, SpansExported: spans.exported, SpansProblem: spans.problem,
-		CPUS: processor, Interrupted: interrupted,
-	}
-	for _, class := range s.workload.Classes {
-		result.Classes = append(result.Classes, class.Name)
-	}
-	var latencies, lags []time.Duration
-	failed := 0
-	for index := range s.records {
-		outcome, due := &s.records[index], s.requests[index].Due
-		errors := result.WarmupErrors
-		if s.measured(index) {
-			errors = result.Errors
-			lags = append(lags, outcome.sent-due)
-			if outcome.reason == "" {
-				latencies = append(latencies, outcome.end-due)
-			} else {
-				failed++
-			}
-		}
-		if outcome.reason != "" {
-			if errors[outcome.reason] == nil {
-				errors[outcome.reason] = map[string]int{}
-			}
-			errors[outcome.reason][result.Classes[s.requests[index].Class]]++
-		}
-	}
-	var err error
-	if result.Latency, err = summarise(latencies, failed); err != nil {
-		return nil, err
-	}
-	if result.Lag, err = summarise(lags, 0); err != nil {
-		return nil, err
+		Latency: t.latencies.summary(t.failed), Lag: t.lags.summary(0), CPUS: processor, Interrupted: interrupted,
 	}
 	if s.plan.reports() {
 		result.IDs = packedIDs(s.traces)
 	}
+	if s.tally != nil {
+		return result, nil
+	}
+	var err error
 	result.Columns, err = s.columns()
 	return result, err
 }

@@ -118,6 +118,14 @@ func (s *sender) execute(ctx context.Context, events *Events) (*Result, error) {
 		from := s.start.Add(s.plan.Warmup())
 		speed.run(from, from.Add(s.plan.Window()), reporter.finished)
 	}()
+	if s.live != nil {
+		reporting.Add(1)
+		go func() {
+			defer reporting.Done()
+			period := time.Duration(s.plan.LiveMS) * time.Millisecond
+			s.live.report(s, period, events, reporter.finished, ctx.Done())
+		}()
+	}
 	err = s.run(ctx)
 	if err == nil {
 		// The window lasts until its end even when its last request was due, and answered, before.
@@ -190,7 +198,7 @@ func (r *reporter) until(offset time.Duration) bool {
 			return false
 		case <-ticker.C:
 			r.events.Emit(Progress{
-				Event: "progress", AtNS: time.Now().UnixNano(), Planned: len(r.sender.requests),
+				Event: "progress", AtNS: time.Now().UnixNano(), Planned: r.sender.planned,
 				Finished: r.sender.sent.Load(), Failed: r.sender.failed.Load(), InFlight: r.sender.inFlight.Load(),
 			})
 		}

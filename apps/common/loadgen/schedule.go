@@ -36,36 +36,88 @@ const (
 
 // Schedule derives all arrivals in [0, warm-up + window) and all requests from the plan's seed.
 func Schedule(plan *Plan, workload *Workload) []Request {
-	dues := arrivals(plan)
-	random := rand.New(rand.NewPCG(plan.Seed, streamContents))
-	requests, userOf := make([]Request, len(dues)), workload.assignment(plan.Seed)
-	for index, due := range dues {
-		class, user := workload.draw(random), userOf(index)
-		scope := &scope{random: random, sequence: index, user: user, values: map[string]string{}}
-		requests[index] = workload.Classes[class].build(plan.target.EscapedPath(), scope)
-		requests[index].Due, requests[index].Class, requests[index].user = due, uint8(class), int32(user)
+	expected := plan.expected()
+	requests := make([]Request, 0, int(expected+4*math.Sqrt(expected))+16)
+	series := newSeries(plan, workload)
+	for request, more := series.next(); more; request, more = series.next() {
+		requests = append(requests, request)
 	}
 	return requests
 }
 
-// arrivals of a Poisson process (exponential gaps) or of a constant one, whose first request is due at 0.
-func arrivals(plan *Plan) []time.Duration {
-	random := rand.New(rand.NewPCG(plan.Seed, streamArrivals))
-	length := (plan.Warmup() + plan.Window()).Seconds()
-	dues := make([]time.Duration, 0, int(length*plan.RateRPS*1.1)+16)
-	at := 0.0
-	for index := 0; ; index++ {
-		if plan.Arrivals == "poisson" {
-			at += random.ExpFloat64() / plan.RateRPS
-		} else {
-			at = float64(index) / plan.RateRPS
-		}
-		due := time.Duration(math.Round(at * 1e9))
-		if due >= plan.Warmup()+plan.Window() {
-			return dues
-		}
-		dues = append(dues, due)
+// series is a schedule that is made request by request.
+type series struct {
+	plan     *Plan
+	workload *Workload
+	arrivals *arrivals
+	contents *rand.Rand
+	userOf   func(index int) int
+	made     int
+}
+
+func newSeries(plan *Plan, workload *Workload) *series {
+	return &series{
+		plan: plan, workload: workload, arrivals: newArrivals(plan), userOf: workload.assignment(plan.Seed),
+		contents: rand.New(rand.NewPCG(plan.Seed, streamContents)),
 	}
+}
+
+// next makes the next request; false when none is due any more before the run's end.
+func (s *series) next() (Request, bool) {
+	due, more := s.arrivals.next()
+	if !more {
+		return Request{}, false
+	}
+	class, user := s.workload.draw(s.contents), s.userOf(s.made)
+	scope := &scope{random: s.contents, sequence: s.made, user: user, values: map[string]string{}}
+	request := s.workload.Classes[class].build(s.plan.target.EscapedPath(), scope)
+	request.Due, request.Class, request.user = due, uint8(class), int32(user)
+	s.made++
+	return request, true
+}
+
+// arrivals of a Poisson process or of an even one, whose first request is due at 0.
+//
+// With a profile the process is one of rate 1 on the axis of expected requests, carried over to time by the inverse of
+// the cumulative rate (the time-rescaling theorem; Lewis and Shedler, 1979, call it inversion).
+type arrivals struct {
+	poisson bool
+	rate    float64
+	rates   *rates // instead of the rate, with a profile
+	length  time.Duration
+	random  *rand.Rand
+	at      float64 // seconds; with a profile, expected requests
+	index   int
+}
+
+func newArrivals(plan *Plan) *arrivals {
+	return &arrivals{
+		poisson: plan.Arrivals == "poisson", rate: plan.RateRPS, rates: plan.rates(),
+		length: plan.Warmup() + plan.Window(), random: rand.New(rand.NewPCG(plan.Seed, streamArrivals)),
+	}
+}
+
+// next is when the next request is due; false when that is not before the run's end.
+func (a *arrivals) next() (time.Duration, bool) {
+	rate := a.rate
+	if a.rates != nil {
+		rate = 1
+	}
+	if a.poisson {
+		a.at += a.random.ExpFloat64() / rate
+	} else {
+		a.at = float64(a.index) / rate
+	}
+	a.index++
+	at := a.at
+	if a.rates != nil {
+		at = a.rates.when(a.at)
+	}
+	if at > a.length.Seconds()+1 { // an infinite one has no duration
+		return 0, false
+	}
+	due := time.Duration(math.Round(at * 1e9))
+	return due, due < a.length
 }
 
 func (class *Class) build(prefix string, scope *scope) Request {

@@ -49,6 +49,16 @@ func social(t *testing.T, change func(*Plan)) []Request {
 	return Schedule(plan, workload)
 }
 
+// dues is when all requests of a plan are due.
+func dues(plan *Plan) []time.Duration {
+	var all []time.Duration
+	arrivals := newArrivals(plan)
+	for due, more := arrivals.next(); more; due, more = arrivals.next() {
+		all = append(all, due)
+	}
+	return all
+}
+
 func TestSameSeedSameSchedule(t *testing.T) {
 	first, again := social(t, nil), social(t, nil)
 	if !reflect.DeepEqual(first, again) {
@@ -86,7 +96,7 @@ func TestContentsDoNotDependOnRateAndArrivals(t *testing.T) {
 
 func TestPoissonGapsHaveMeanAndVarianceOfTheRate(t *testing.T) {
 	plan, _ := makePlan(t, socialWorkload, func(plan *Plan) { plan.WindowS, plan.WarmupS = 500, 0 })
-	dues := arrivals(plan)
+	dues := dues(plan)
 	var sum, squares float64
 	for index := 1; index < len(dues); index++ {
 		gap := (dues[index] - dues[index-1]).Seconds()

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,12 @@ const maxInFlight = 20_000
 type sender struct {
 	plan     *Plan
 	workload *Workload
-	requests []Request
+	requests []Request // the whole schedule with what became of it; empty in a run that forgets
 	records  []record
 	traces   []traceID
-	limit    int64
 	wires    [][]byte // each plain request as it goes over a connection
+	planned  int      // requests of the schedule; in a run that forgets: expected
+	limit    int64
 	caller   *caller
 	users    []*user
 	start    time.Time
@@ -34,27 +36,38 @@ type sender struct {
 	sent     atomic.Int64
 	failed   atomic.Int64
 	group    sync.WaitGroup
+	tally    *tally // instead of records, in a run that forgets
+	live     *live  // nil: nothing is reported before the end
 }
 
 // newSender derives the schedule; the caller sets when it starts, after prepare.
 func newSender(plan *Plan, workload *Workload) *sender {
-	requests := Schedule(plan, workload)
-	s := &sender{
-		plan: plan, workload: workload, requests: requests, records: make([]record, len(requests)),
-		traces: newTraceIDs(len(requests)), wires: make([][]byte, len(requests)), limit: maxInFlight,
-		caller: newCaller(plan.target, workload),
+	s := &sender{plan: plan, workload: workload, limit: maxInFlight, caller: newCaller(plan.target, workload)}
+	if plan.LiveMS > 0 {
+		s.live = &live{}
 	}
-	for index := range requests {
-		request := &s.requests[index]
-		class := workload.Classes[request.Class]
-		if !class.plain {
-			continue
-		}
-		out := newOutgoing(class, request, plan.target.Host, s.carried(index))
-		s.wires[index] = out.wire()
-		request.Headers, request.Body = nil, "" // they live in the wire
+	if plan.Forget {
+		s.planned, s.tally = int(math.Round(plan.expected())), newTally(plan, workload)
+		return s
+	}
+	s.requests = Schedule(plan, workload)
+	s.planned = len(s.requests)
+	s.records, s.traces, s.wires = make([]record, s.planned), newTraceIDs(s.planned), make([][]byte, s.planned)
+	for index := range s.requests {
+		s.wires[index] = s.toWire(&s.requests[index], &s.traces[index])
 	}
 	return s
+}
+
+// toWire makes the bytes of a plain request, which then are no longer in the request; nil for others.
+func (s *sender) toWire(request *Request, trace *traceID) []byte {
+	class := s.workload.Classes[request.Class]
+	if !class.plain {
+		return nil
+	}
+	out := newOutgoing(class, request, s.plan.target.Host, s.carried(request, trace))
+	request.Headers, request.Body = nil, ""
+	return out.wire()
 }
 
 // run sends everything and returns when the last reply is there, has timed out, or the context is cancelled.
@@ -67,10 +80,18 @@ func (s *sender) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, timer.stop)()
 	defer context.AfterFunc(ctx, s.caller.stop)()
 	defer s.group.Wait()
-	for index := range s.requests {
-		due := s.requests[index].Due
-		if err := timer.wait(due); ctx.Err() != nil {
-			s.interrupt(index)
+	next := s.held()
+	if s.tally != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		next = s.ahead(stop)
+	}
+	for shot, more := next(); more; shot, more = next() {
+		if s.live != nil {
+			shot.flight = s.live.begin(shot.request.Due)
+		}
+		if err := timer.wait(shot.request.Due); ctx.Err() != nil {
+			s.interrupt(shot.index)
 			return nil
 		} else if err != nil {
 			return err
@@ -78,24 +99,31 @@ func (s *sender) run(ctx context.Context) error {
 		if s.inFlight.Add(1) > s.limit {
 			s.inFlight.Add(-1)
 			now := time.Since(s.start)
-			s.finish(index, record{sent: now, end: now, reason: reasonInFlight})
+			s.finish(shot, record{sent: now, end: now, reason: reasonInFlight})
 			continue
 		}
 		s.group.Add(1)
 		go func() {
 			defer s.group.Done()
 			defer s.inFlight.Add(-1)
-			s.finish(index, s.send(ctx, index))
+			s.finish(shot, s.send(ctx, shot))
 		}()
 	}
 	return nil
 }
 
-func (s *sender) finish(index int, result record) {
-	s.records[index] = result
+func (s *sender) finish(shot shot, result record) {
+	if s.tally != nil {
+		s.tally.add(shot.request, &result)
+	} else {
+		s.records[shot.index] = result
+	}
 	s.sent.Add(1)
 	if result.reason != "" {
 		s.failed.Add(1)
+	}
+	if s.live != nil {
+		s.live.end(shot.flight, &result)
 	}
 }
 
@@ -108,22 +136,28 @@ func (s *sender) interrupt(from int) {
 }
 
 // measured says whether a request belongs to the window: by when it is due, not by when it was sent.
-func (s *sender) measured(index int) bool { return s.requests[index].Due >= s.plan.Warmup() }
+func (s *sender) measured(index int) bool { return s.requests[index].measured(s.plan) }
 
-func (s *sender) send(ctx context.Context, index int) record {
-	request := &s.requests[index]
+func (request *Request) measured(plan *Plan) bool { return request.Due >= plan.Warmup() }
+
+func (s *sender) send(ctx context.Context, shot shot) record {
+	request := shot.request
 	class := s.workload.Classes[request.Class]
 	// The time to answer counts from the due time, as the latency does.
 	deadline := s.start.Add(request.Due + s.workload.Timeout)
 	result := record{sent: time.Since(s.start)}
+	if shot.refused != "" {
+		result.end, result.reason = result.sent, shot.refused
+		return result
+	}
 	handed := func() { result.sent = time.Since(s.start) }
 	var done outcome
 	if class.plain {
-		sent := &wire{method: class.Method, text: s.wires[index], keepBody: class.Expect.needsBody()}
+		sent := &wire{method: class.Method, text: shot.wire, keepBody: class.Expect.needsBody()}
 		done.status, done.reason, done.err = s.plain(ctx, class, sent, deadline, handed)
 	} else {
 		done = s.caller.perform(ctx, &task{
-			class: class, user: s.users[request.user], lane: s.lane(index), carried: s.carried(index),
+			class: class, user: s.users[request.user], lane: s.lane(shot), carried: s.carried(request, shot.trace),
 			deadline: deadline, handed: handed,
 		}, request)
 	}
@@ -144,18 +178,18 @@ func (s *sender) plain(ctx context.Context, class *Class, sent *wire, deadline t
 }
 
 // lane: each user has its connection of HTTP/2; without users they take turns.
-func (s *sender) lane(index int) int {
+func (s *sender) lane(shot shot) int {
 	if s.workload.users == nil {
-		return index
+		return shot.index
 	}
-	return int(s.requests[index].user)
+	return int(shot.request.user)
 }
 
 // carried is the header lines with the context of a request's trace.
-func (s *sender) carried(index int) string {
+func (s *sender) carried(request *Request, trace *traceID) string {
 	state := "tailor=w"
-	if s.measured(index) {
+	if request.measured(s.plan) {
 		state = "tailor=m"
 	}
-	return s.traces[index].context(s.plan.Propagation, s.plan.Trace, state)
+	return trace.context(s.plan.Propagation, s.plan.Trace, state)
 }

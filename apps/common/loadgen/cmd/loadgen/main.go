@@ -2,7 +2,8 @@
 //
 //	loadgen PLAN.json    ("-" reads the plan from the standard input)
 //
-// Events: {"event":"phase"...}, {"event":"progress"...}, then {"event":"result"...} or {"event":"problem"...}.
+// Events: {"event":"phase"...}, {"event":"progress"...}, where the plan has live_ms {"event":"window"...}, then
+// {"event":"result"...} or {"event":"problem"...}.
 // Exit status: 0 finished, 1 could not finish, 2 plan refused before anything was sent, 143 stopped by a signal.
 package main
 
