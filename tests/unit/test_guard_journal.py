@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -324,7 +323,7 @@ def test_journals_side_by_side_do_not_mix(tmp_path: Path) -> None:
     for name, knob in (("guard.one", "/k/a"), ("guard.two", "/k/b")):
         journal_of(tmp_path / name, memory).record("file", knob, old="0")
         assert journal_of(tmp_path / name, memory).restore() != []
-    assert sorted(os.listdir(tmp_path)) == ["guard.one", "guard.two"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["guard.one", "guard.two"]
     assert journal_of(tmp_path / "guard.one", memory).entries()[0]["knob"] == "/k/a"
 
 

@@ -19,6 +19,7 @@ from framework.testing.pretend_resctrl import AMD, HASWELL, INTEL, MACHINES, Cac
 from framework.testing.pretend_resctrl.machines import PretendBandwidth, PretendCache
 
 ROOT = "/sys/fs/resctrl"
+USED = "0=XXSSSSSSSSSSSSSSSSSS;1=XXSSSSSSSSSSSSSSSSSS\n"
 
 
 def refused(files: PretendResctrl, path: str, text: str, number: int) -> str:
@@ -32,8 +33,8 @@ def refused(files: PretendResctrl, path: str, text: str, number: int) -> str:
 @pytest.mark.parametrize(
     ("machine", "schemata", "bit_usage"),
     [
-        ("intel", "    MB:0=  100;1=  100\n    L3:0=fffff;1=fffff\n", "0=XXSSSSSSSSSSSSSSSSSS;1=XXSSSSSSSSSSSSSSSSSS\n"),
-        ("intel-new-kernel", "    MB:0=100;1=100\n    L3:0=fffff;1=fffff\n", "0=XXSSSSSSSSSSSSSSSSSS;1=XXSSSSSSSSSSSSSSSSSS\n"),
+        ("intel", "    MB:0=  100;1=  100\n    L3:0=fffff;1=fffff\n", USED),
+        ("intel-new-kernel", "    MB:0=100;1=100\n    L3:0=fffff;1=fffff\n", USED),
         ("intel-cdp", "    MB:0=  100;1=  100\nL3DATA:0=fffff;1=fffff\nL3CODE:0=fffff;1=fffff\n", ""),
         ("intel-gapped", "    MB:0=  100;2=  100\n    L3:0=fffff;2=fffff\n", ""),
         ("intel-mbps", "    MB:0=4294967295;1=4294967295\n    L3:0=fffff;1=fffff\n", ""),

@@ -24,9 +24,10 @@ Values = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """The last-level cache.  ``lines``: of a schemata file.  ``mask``: of all ways.  ``least``: ways of a group, from 1.
+    """The last-level cache.  ``lines``: of a schemata file.  ``mask``: of all ways.
 
-    ``classes``: groups that may have masks at once, the default one among them.
+    ``least``: ways that a group must have, from 1.  ``classes``: groups that may have masks at once, the default one
+    among them.
     """
 
     lines: tuple[str, ...]
@@ -139,7 +140,7 @@ class Resctrl:
         for control in self.control_groups():
             monitors = [f"{control}/mon_groups/{name}" for name in self._files.entries(f"{control}/mon_groups")]
             for group in [*([control] if control != self.root else []), *monitors]:
-                homes |= {task: group for task in self.tasks(group) & set(tasks)}
+                homes |= dict.fromkeys(self.tasks(group) & set(tasks), group)
         return homes
 
     def schemata(self, group: str) -> Values:

@@ -292,5 +292,3 @@ def _masks(values: Mapping[str, Mapping[int, int]], number: int) -> int:
         if name != "MB":
             mask |= by_id[number]
     return mask
-
-
