@@ -305,6 +305,8 @@ def test_no_knob_is_touched_without_an_entry(tmp_path: Path) -> None:
     with pytest.raises(KnobRefused, match="journal"):
         files.make("/k/group")
     with pytest.raises(KnobRefused, match="journal"):
+        files.add_controller("/k/b", "cpu")
+    with pytest.raises(KnobRefused, match="journal"):
         journal_of(tmp_path / "journal", memory)
 
 
