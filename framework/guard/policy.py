@@ -36,7 +36,7 @@ POLICIES: Registry[Any] = Registry("policy", "tailor.policies", "framework.guard
 
 def changes(before: Setting, after: Setting, reason: str) -> dict[str, str]:
     """Return the fields in which two settings differ, each with the reason."""
-    fields = ("running", "cores", "ways", "mbps", "exclusive", "paused")
+    fields = ("running", "cores", "ways", "mbps", "exclusive", "paused", "bandwidth")
     return {name: reason for name in fields if getattr(before, name) != getattr(after, name)}
 
 

@@ -86,7 +86,8 @@ class Setting:
     """Resources that BE may use.  ``running`` false: its jobs are frozen, and LC has the whole machine.
 
     ``cores``: whole ones that LC does not use, or, where not ``exclusive``, CPU time on LC's cores.  ``ways`` of the
-    cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.
+    cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.  ``bandwidth``: share of the
+    memory's that is not throttled away, above 0 to 1.
     """
 
     running: bool = False
@@ -95,6 +96,7 @@ class Setting:
     mbps: float = 0.0
     exclusive: bool = True
     paused: frozenset[str] = frozenset()
+    bandwidth: float = 1.0
 
 
 NOTHING = Setting()

@@ -24,7 +24,8 @@ class HostKernelFiles:
         """Write a text in one write(2).  Raises KnobRefused, also where the kernel took only a part of it."""
         data = text.encode()
         try:
-            file = os.open(self._at(path), os.O_WRONLY)  # never O_CREAT: a knob that is not there is not made
+            # As a shell's ">", but never O_CREAT: a knob that is not there is not made.
+            file = os.open(self._at(path), os.O_WRONLY | os.O_TRUNC)
             try:
                 taken = os.write(file, data)
             finally:
@@ -35,7 +36,10 @@ class HostKernelFiles:
             raise KnobRefused(path, f"only {taken} of {len(data)} bytes of {text.strip()!r} were taken")
 
     def exists(self, path: str) -> bool:
-        return self._at(path).exists()
+        try:
+            return self._at(path).exists()
+        except OSError:  # one that may not be looked at
+            return False
 
     def entries(self, path: str) -> list[str]:
         try:
