@@ -1,7 +1,8 @@
 // tailor-search: serves the index until SIGTERM or SIGINT.
 #include <csignal>
-#include <cstdlib>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
 
 #include "service.h"
@@ -14,8 +15,9 @@ constexpr std::uint16_t client_port = 8080, admin_port = 9100;
 void serve(const sigset_t& stopping) {
     const Options options = read_options(environment, usable_cpus());
     SearchService service(options);
-    HttpServer clients(client_port, [&](const Request& request, const Answer& answer) { service.handle(request, answer); });
-    HttpServer admin(admin_port, [&](const Request& request, const Answer& answer) { service.administer(request, answer); });
+    using namespace std::placeholders;
+    HttpServer clients(client_port, std::bind(&SearchService::handle, &service, _1, _2));
+    HttpServer admin(admin_port, std::bind(&SearchService::administer, &service, _1, _2));
     clients.start();
     admin.start();
     std::cout << "serving with " << options.threads << " threads, a queue of " << options.queue_length << " ("

@@ -26,8 +26,8 @@ public:
     /// /search, /health, /metrics: for clients.
     void handle(const Request& request, const Answer& answer);
 
-    /// /health, /metrics, /parameters, /spans, /flush: for who operates it, on a port of its own, so that a server that is
-    /// busy still answers.
+    /// /health, /metrics, /parameters, /spans, /flush: for who operates it, on a port of its own, so that a server that
+    /// is busy still answers.
     void administer(const Request& request, const Answer& answer);
 
     /// Finishes the searches that were accepted and exports the last spans.

@@ -107,7 +107,8 @@ TEST_CASE("the caller's trace is read as W3C says") {
     for (const std::string& wrong : {std::string(), sampled.substr(1), sampled + "-more", "ff" + sampled.substr(2),
                                      "00-" + std::string(32, '0') + "-" + parent + "-01",
                                      "00-" + trace + "-" + std::string(16, '0') + "-01",
-                                     "00-" + trace + "-" + parent + "-0x", "00-" + std::string(32, 'A') + sampled.substr(35)}) {
+                                     "00-" + trace + "-" + parent + "-0x",
+                                     "00-" + std::string(32, 'A') + sampled.substr(35)}) {
         CHECK_FALSE(parse_context(wrong, ""));
     }
 }
@@ -163,7 +164,9 @@ TEST_CASE("replies written by another thread reach their connection") {
     std::promise<void> written;
     HttpServer server(0, [&](const Request& request, const Answer& answer) {
         asked.set_value(request.method + " " + request.path);
-        std::thread([&written, answer] { answer({200, "application/json", "{}", [&] { written.set_value(); }}); }).detach();
+        std::thread([&written, answer] {
+            answer({200, "application/json", "{}", [&written] { written.set_value(); }});
+        }).detach();
     });
     server.start();
     const std::string endpoint = "http://127.0.0.1:" + std::to_string(server.port());
@@ -218,7 +221,8 @@ TEST_CASE("words are found by their stems, and by their rank") {
         Xapian::WritableDatabase database((directory / "index").string(), Xapian::DB_CREATE);
         Xapian::TermGenerator terms;
         terms.set_stemmer(Xapian::Stem("english"));
-        for (const char* text : {"Palm\nA tree that grows <there>.", "Sea\nSalt water.", "Odd\nNo UTF-8: \xff water."}) {
+        const char* const texts[] = {"Palm\nA tree that grows <there>.", "Sea\nSalt water.", "Odd\nNot UTF-8: \xff water."};
+        for (const char* const text : texts) {
             Xapian::Document document;
             document.set_data(text);
             terms.set_document(document);
@@ -237,7 +241,9 @@ TEST_CASE("words are found by their stems, and by their rank") {
     CHECK_THROWS_AS(searcher.search("water AND"), Xapian::QueryParserError);
     const Vocabulary vocabulary(directory);
     CHECK(vocabulary.words("2,1,2") == "tree water tree");
-    for (const char* wrong : {"0", "3", "x", "1,,2", "-1", "1 "}) CHECK_THROWS_AS(vocabulary.words(wrong), std::out_of_range);
+    for (const char* wrong : {"0", "3", "x", "1,,2", "-1", "1 "}) {
+        CHECK_THROWS_AS(vocabulary.words(wrong), std::out_of_range);
+    }
     CHECK_THROWS_AS(Searcher(directory / "nowhere"), Xapian::Error);
     std::filesystem::remove_all(directory);
 }
