@@ -248,7 +248,7 @@ def test_outside_volumes_and_networks_that_are_allowed(tmp_path: Path) -> None:
     assert any("networks outside" in text for text in answer.left_out)
 
 
-@pytest.mark.parametrize("name", ["social-network", "url-shortener", "hotel-reservation"])
+@pytest.mark.parametrize("name", ["social-network", "url-shortener", "hotel-reservation", "search"])
 def test_our_applications_may_be_launched(name: str) -> None:
     answer = Gate().application(load_application(ROOT / "apps" / name))
     assert [text for text in answer.left_out if not text.startswith("ports")] == []

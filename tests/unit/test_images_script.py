@@ -30,6 +30,7 @@ def listed(*arguments: str) -> subprocess.CompletedProcess[str]:
             "hotel-reservation",
             "jaegertracing/jaeger:2.13.0 memcached:1.6 postgres:15 tailor/loadgen:3 tailor/hotel-reservation:1",
         ),
+        ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:2 tailor/search:1"),
     ],
 )
 def test_an_application_needs_its_own_images_and_the_load_generator(application: str, images: str) -> None:
@@ -43,7 +44,7 @@ def test_images_of_others_are_left_to_compose(tmp_path: Path) -> None:
 
 
 def test_without_an_application_every_image_is_made() -> None:
-    assert {"tailor/stressor:1", "haproxy:2.6", "redis:7.0"} <= set(listed().stdout.split())
+    assert {"tailor/stressor:1", "haproxy:2.6", "redis:7.0", "tailor/search:1"} <= set(listed().stdout.split())
 
 
 @pytest.mark.parametrize("text", [None, "kind: application\n"])
