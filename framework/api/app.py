@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fastapi import FastAPI
 
 import framework
-from framework.api import asktell, catalogue, dashboard, events, guards, problems, studies, system
+from framework.api import asktell, catalogue, dashboard, events, guarding, problems, studies, system
 from framework.api.access import Access
 from framework.api.asktell import ExternalWork
 from framework.api.events import EventStreams
@@ -74,7 +74,7 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
     # Asked most often first: routes are tried in turn.
-    for routes in (asktell, studies, events, catalogue, system, guards):
+    for routes in (asktell, studies, events, catalogue, system, guarding):
         app.include_router(routes.router, prefix="/v1")
     app.include_router(dashboard.router)
     app.add_middleware(PlainAddress)

@@ -21,7 +21,7 @@ from framework.api.access import COOKIE, Caller
 from framework.api.answers import ON_A_PAGE
 from framework.api.dependencies import AppService, ReadCaller
 from framework.api.form import Choice, choices_of_testbeds, form_fields
-from framework.api.guards import guard_document
+from framework.api.guarding import guard_document
 from framework.api.pages import PAGES
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of

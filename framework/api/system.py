@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse
 
 import framework
 from framework.api.dependencies import READ, AppService
-from framework.api.guards import guard_metrics
+from framework.api.guarding import guard_metrics
 from framework.api.problems import Refused
 from framework.model.documents import encode
 from framework.use_cases.examine import examine

@@ -11,6 +11,7 @@ from pathlib import Path
 from cachetools.func import ttl_cache
 
 from framework.bench import Backends, Colocation, Rig, TestbedKind
+from framework.bootstrap.guarding import guard_tools
 from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
 from framework.config.settings import Retention, Settings
@@ -20,7 +21,6 @@ from framework.load.registry import GENERATORS
 from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
 from framework.ports.clock import Clock
-from framework.ports.job_queue import BatchQueue
 from framework.ports.screen import Screen
 from framework.ports.store import StudyStore
 from framework.ports.telemetry import SpanSink
@@ -39,11 +39,9 @@ from framework.study.external import KEPT_PARAMETERS, External
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
-from framework.telemetry.latency import latency_source
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.guarded_machine import guarded_machine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
 from framework.testbeds.docker.isolation import DockerIsolation
@@ -64,7 +62,7 @@ from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
 from framework.use_cases.catalogue import Catalogue
-from framework.use_cases.guard import Guards, GuardTools
+from framework.use_cases.guard import Guards
 from framework.use_cases.place import Placements
 from framework.use_cases.profile import Profiles
 from framework.use_cases.results import Results
@@ -172,7 +170,7 @@ def assembled(
         tokens=SqlTokenStore(database, clock),
         launches=SqlLaunches(database, clock),
         worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
-        guards=Guards(backends, guard_tools(backends.home, SqlBatchQueue(database, clock))),
+        guards=Guards(backends, guard_tools(backends.home, SqlBatchQueue(database, clock), clock)),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
         sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
@@ -203,17 +201,6 @@ def docker_kind(settings: Settings) -> TestbedKind:
         manage=manage,
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
-    )
-
-
-def guard_tools(home: Path, queue: BatchQueue) -> GuardTools:
-    """Return the adapters of guards, on the engine that answers here."""
-    return GuardTools(
-        machine=lambda project, cpus, link_mbps: guarded_machine(project, home, cpus, link_mbps),
-        driven=driven_load,
-        watched=latency_source,
-        points=load_points,
-        queue=queue,
     )
 
 

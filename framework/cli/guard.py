@@ -72,12 +72,16 @@ def guard(
         Path | None, typer.Option(help="Drive the load of a day (kind: load-profile), replayed in the time of --for.")
     ] = None,
     latency: Annotated[
-        str, typer.Option(help="Where the users' own tail latency is read: prometheus=URL, access-log=FILE.")
+        str,
+        typer.Option(help="Where the users' own latency is read: prometheus=, metrics=, access-log= or jaeger=."),
     ] = "",
     peak: Annotated[float, typer.Option(help="The highest rate that the application is to serve.")] = 0.0,
     link: Annotated[float, typer.Option(help="Outgoing link [Mb/s], to divide; 0: not shaped.")] = 0.0,
     cpus: Annotated[str, typer.Option(help="CPUs to divide, such as 0-7; default: all.")] = "",
     length: Annotated[str, typer.Option("--for", help="How long, such as 10m; default: until Ctrl-C.")] = "",
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Sense pressure on memory by a small walk through it (1 % of a CPU).")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Set nothing; log what would be set.")] = False,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
     as_json: Json = False,
@@ -92,7 +96,7 @@ def guard(
         target, application, project, jobs, policy,
         {name: str(value) for name, value in terminal.values(option or [], "--option").items()},
         rate, load_profile, latency, peak, link, read_cpus(cpus), seconds_of("--for", length) if length else None,
-        dry_run, seed,
+        canary, dry_run, seed,
     )  # fmt: skip
     guards = opened().guards
     view = _View()
@@ -231,7 +235,7 @@ def tune(
     tried = tuned(
         policy, trials, list(days(range(OWN_SEEDS, OWN_SEEDS + seeds))), _show_tried, optimizer, workers=workers
     )
-    best = min(tried, key=lambda one: one.value)
+    best = min(tried, key=lambda attempt: attempt.value)
     if as_json:
         print_json({"best": best, "tried": tried})
         return
@@ -242,12 +246,12 @@ def tune(
                  soft_wrap=True)  # fmt: skip
 
 
-def _show_tried(one: Tried) -> None:
-    messages.print(_tried(one), soft_wrap=True)
+def _show_tried(attempt: Tried) -> None:
+    messages.print(_tried(attempt), soft_wrap=True)
 
 
-def _tried(one: Tried) -> str:
-    return f"target missed in {one.violation:.3%} of the time, {one.work:.1%} of the oracle's work"
+def _tried(attempt: Tried) -> str:
+    return f"target missed in {attempt.violation:.3%} of the time, {attempt.work:.1%} of the oracle's work"
 
 
 def add_jobs(

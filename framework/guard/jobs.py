@@ -58,7 +58,7 @@ class Jobs:
     def tend(self, running: bool, paused: frozenset[str]) -> list[JobEvent]:
         """Look after all jobs once: note what ended, and start what has room.  ``running``: BE may run now."""
         self._look()
-        seen = {one.container: one for one in self.seen}
+        seen = {attempt.container: attempt for attempt in self.seen}
         live = [job for job in self.queue.all() if job.state in LIVE]
         events = [event for job in live for event in self._watched(job, seen.get(job.container), running, paused)]
         if running:

@@ -65,7 +65,7 @@ class Guard:
                 return f"{seconds:g} s were over"
             self.step()
             next_s = max(next_s + TICK_S, self.clock.monotonic())
-            self.clock.sleep(next_s - self.clock.monotonic())
+            self.clock.sleep(max(0.0, next_s - self.clock.monotonic()))
         return "stopped"
 
     @property

@@ -52,15 +52,15 @@ def policy_options(policy: Policy) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
 
-def _read(found: str, hint: Any, text: str) -> Any:
+def _read(place: str, hint: Any, text: str) -> Any:
     if get_origin(hint) is Literal:
         if text not in get_args(hint):
-            raise FieldError("policy", found, f"one of {', '.join(get_args(hint))}")
+            raise FieldError("policy", place, f"one of {', '.join(get_args(hint))}")
         return text
     try:
         value = hint(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:
-        raise FieldError("policy", found, f"{'a whole number' if hint is int else 'a number'}, 0 or more")
+        raise FieldError("policy", place, f"{'a whole number' if hint is int else 'a number'}, 0 or more")
     return value

@@ -36,7 +36,7 @@ class Tried:
 
     @property
     def value(self) -> float:
-        """What is minimised."""
+        """The number that is minimised."""
         return 1 - self.work + COST * max(0.0, self.violation - ALLOWED)
 
 
@@ -71,7 +71,7 @@ def tuned(
     ``workers``: processes that run days.  Raises UnknownName, FieldError.
     """
     space = space_of(policy)
-    search = registry.load(optimizer)(space, start=space.default, seed=seed, budget=trials)
+    search = registry.load(optimizer)(space, start=space.default(), seed=seed, budget=trials)
     tried = list[Tried]()
     with ProcessPoolExecutor(workers) as pool:
         most = [outcome.work for outcome in pool.map(run_oracle, cases)]

@@ -21,6 +21,10 @@ class GuardedMachine(Protocol):
         """CPUs to divide."""
 
     @property
+    def ways(self) -> int:
+        """Ways of the last-level cache to divide; 0: this machine cannot."""
+
+    @property
     def actuators(self) -> Sequence[Actuator]:
         """In the order in which BE loses what they give."""
 

@@ -6,7 +6,7 @@ jobs fare, and what these use stands in the files again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +63,8 @@ class PretendJobs:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(f"output of {container}\n")
 
-    def kill(self, containers: Collection[str]) -> None:
-        """Nothing: ``remove`` ends them."""
+    def numbers(self) -> Mapping[str, str]:
+        return {name: name for name in self._here}
 
     def remove(self, containers: Collection[str]) -> None:
         for name in containers:
@@ -95,7 +95,7 @@ class PretendQueue:
 
     jobs: dict[int, BatchJob] = field(default_factory=dict)
 
-    def add(self, specs: Sequence[JobSpec]) -> Sequence[BatchJob]:
+    def add(self, specs: Iterable[JobSpec]) -> Sequence[BatchJob]:
         for spec in specs:
             number = len(self.jobs) + 1
             self.jobs[number] = BatchJob(number, spec)
@@ -149,12 +149,14 @@ class PlantMachine:
         return GuardedHost(host.cores, host.target_ms, host.peak_rps)
 
     def machine(
-        self, home: Path, beside: Callable[[], AbstractContextManager[object]] = nullcontext
+        self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> HostGuardedMachine:
         """Return the machine with the guard's own adapters; each call is another guard's."""
         journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(self.kernel))
         cpus = sorted(self.kernel.cpus)
-        return HostGuardedMachine(self.kernel, journal, PretendLc(self.kernel), self.jobs, cpus, beside)
+        return HostGuardedMachine(
+            self.kernel, journal, PretendLc(self.kernel), self.jobs, cpus, watched_by, kill=lambda pid: None
+        )
 
     # ------------------------------------------------------------------ clock
 

@@ -110,7 +110,7 @@ def check_setting(host: GuardedHost, setting: Setting) -> None:
 def _calm(host: GuardedHost, time_s: float) -> Sample:
     return Sample(
         time_s, 0.3 * host.target_ms, 0.3 * host.peak_rps, 0.3 * host.cores, 1.0, 0.3 * host.bandwidth_gbs,
-        0.2 * host.bandwidth_gbs, 0.1 * host.bandwidth_gbs, 0.05 * host.link_mbps, 0.0, ("compute", "cache"),
+        0.2 * host.bandwidth_gbs, 0.1 * host.bandwidth_gbs, 0.05 * host.link_mbps, 0.0, jobs=("compute", "cache"),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from framework.guard.jobs import Jobs, totals
 from framework.guard.loop import Guard
 from framework.guard.policy import Policy
 from framework.guard.request import policy_of, policy_options, target_of
-from framework.model import Application, Running
+from framework.model import Application, RatePoint, Running
 from framework.model.batch_job import BatchJob
 from framework.model.events import PhaseStepStarted
 from framework.model.guard import GuardedHost
@@ -53,6 +53,7 @@ class GuardRequest:
     link_mbps: float = 0.0
     cpus: tuple[int, ...] = ()
     for_s: float | None = None
+    canary: bool = False
     dry_run: bool = False
     seed: int = 1
 
@@ -62,14 +63,14 @@ class LoadShape:
     """Load to drive: at one rate, or along a profile's points (seconds, requests a second)."""
 
     rate_rps: float
-    points: tuple[tuple[float, float], ...] = ()
+    points: tuple[RatePoint, ...] = ()
     seconds: float | None = None
     quantile: float = 0.95
     seed: int = 1
 
     @property
     def peak_rps(self) -> float:
-        return max((rate for _, rate in self.points), default=self.rate_rps)
+        return max((point.rate_rps for point in self.points), default=self.rate_rps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,10 @@ class GuardTools:
     ``points``: reads a load profile, for a length.
     """
 
-    machine: Callable[[str, Collection[int], float], GuardedMachine]
+    machine: Callable[[str, Collection[int], float, bool], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
-    points: Callable[[Path, float, float], tuple[tuple[float, float], ...]]
+    points: Callable[[Path, float, float], tuple[RatePoint, ...]]
     queue: BatchQueue
 
 
@@ -125,7 +126,7 @@ class Guards:
         shape = self._shape(request, quantile, application)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
         with self._lc(request, application, step) as (project, running):
-            machine = self._tools.machine(project, request.cpus, request.link_mbps)
+            machine = self._tools.machine(project, request.cpus, request.link_mbps, request.canary)
             services = machine.services()
             if not services:
                 raise InputError(
@@ -138,7 +139,7 @@ class Guards:
                 peak = application.workload.rate_rps
             if not peak:
                 raise InputError(FieldName("peak_rps"), ": found none; allowed: the highest rate that LC is to serve")
-            host = GuardedHost(machine.cores, target_ms, peak, link_mbps=request.link_mbps)
+            host = GuardedHost(machine.cores, target_ms, peak, machine.ways, link_mbps=request.link_mbps)
             with self._sensor(request, application, running, shape, quantile) as latency:
                 return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
 

@@ -27,8 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_targets(text: str, quantile: float, milliseconds: float) -> None:
-    found = target_of(text)
-    assert found == (pytest.approx(quantile), pytest.approx(milliseconds))
+    read_quantile, read_ms = target_of(text)
+    assert read_quantile == pytest.approx(quantile)
+    assert read_ms == pytest.approx(milliseconds)
 
 
 @pytest.mark.parametrize(

@@ -134,17 +134,6 @@ class Engine:
 
         in_parallel(run, self._leave_networks(containers, owner))
 
-    def kill(self, containers: Iterable[str], owner: Owner) -> None:
-        """Send SIGKILL to containers of ``owner``, without waiting for their end; one that has ended is left alone.
-
-        Raises InputError for a container that is not ``owner``'s.
-        """
-        for container in containers:
-            about = self._inspect_owned(container, owner)
-            if about is not None and about["State"]["Running"]:
-                with suppress(DeploymentFailed):  # it has just ended
-                    self._ask("kill a container", partial(_kill, container=container))
-
     def remove(self, containers: Iterable[str], owner: Owner) -> None:
         """Kill and remove containers of ``owner`` with their anonymous volumes, in parallel; wait until they are gone.
 
@@ -381,10 +370,6 @@ class Engine:
             else:
                 return False
         return True
-
-
-def _kill(api: docker.APIClient, container: str) -> None:
-    api.kill(container, signal="SIGKILL")
 
 
 def _detach(api: docker.APIClient, container: str, network: str) -> None:

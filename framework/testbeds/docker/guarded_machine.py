@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from framework.errors import InputError, MissingPrerequisite
+from framework.ports.actuator import Actuator
+from framework.ports.sensor import Sensor
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.guarded_project import GuardedProject
 from framework.testbeds.docker.job_runner import DockerJobs
+from framework.testbeds.host.canary import Canary, walk_bytes
 from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
@@ -29,9 +32,12 @@ LOCK = Path("/run/tailor-guard.lock")
 ENDS_IN_S = 60.0
 
 
-def guarded_machine(project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0) -> HostGuardedMachine:
+def guarded_machine(
+    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, canary: bool = False
+) -> HostGuardedMachine:
     """Return this machine, with a compose project of its engine as LC.  ``home``: TAILOR_HOME.  ``cpus``: to divide;
-    empty: all.  ``link_mbps``: of the outgoing link; 0: it is not divided.
+    empty: all.  ``link_mbps``: of the outgoing link; 0: it is not divided.  ``canary``: whether a walk through memory
+    senses pressure on it.
 
     Raises MissingPrerequisite, TestbedUnavailable.
     """
@@ -43,6 +49,10 @@ def guarded_machine(project: str, home: Path, cpus: Collection[int] = (), link_m
     journal = Journal(home / JOURNAL, boot_id(files), {**undo_of_files(files), **undo_of_network()})
     lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"))
     jobs = DockerJobs(BE, f"{BE}.slice" if systemd else f"/{BE}", engine)
+    actuators: list[Actuator] = [NetworkShare(lc.pids, jobs.processes, journal, link_mbps)] if link_mbps else []
+    sensors: list[Sensor] = [NetworkUse(lc.pids, jobs.processes)]
+    if canary:
+        sensors.append(Canary(walk_bytes(topology)))
     return HostGuardedMachine(
         files,
         journal,
@@ -51,8 +61,8 @@ def guarded_machine(project: str, home: Path, cpus: Collection[int] = (), link_m
         [cpu.number for cpu in sorted(topology.cpus, key=lambda cpu: (cpu.package, cpu.core, cpu.number))],
         lambda: kept(home),
         f"{BE}.slice" if systemd else BE,
-        [NetworkShare(lc.pids, jobs.processes, journal, link_mbps)] if link_mbps else [],
-        [NetworkUse(lc.pids, jobs.processes)],
+        actuators,
+        sensors,
     )
 
 

@@ -27,6 +27,7 @@ class DockerJobs:
         self._engine, self._parent = engine or Engine(), parent
         self._owner = Owner(LABEL, name)
         self._processes: dict[str, tuple[str, int]] = {}
+        self._numbers: Mapping[str, str] = {}
 
     def start(self, job: BatchJob) -> None:
         """Start an attempt.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -54,6 +55,7 @@ class DockerJobs:
         seen = []
         containers = self._engine.containers(str(self._owner))
         self._processes = {}
+        self._numbers = {listed.name: listed.id for listed in containers}
         for listed in containers:
             about = self._engine.inspect(listed.id)
             if about is None:
@@ -79,6 +81,10 @@ class DockerJobs:
         """Return container's id -> (kind of its job, its first process), as of the last look."""
         return self._processes
 
+    def numbers(self) -> Mapping[str, str]:
+        """Return name of a container -> its id, as of the last look."""
+        return self._numbers
+
     def save_output(self, container: str, target: Path) -> None:
         """Write an attempt's last lines to a file, at once.  Raises TestbedUnavailable."""
         text = self._engine.logs(container, lines=MOST_LINES)
@@ -86,10 +92,6 @@ class DockerJobs:
         new = target.with_name(target.name + ".new")
         new.write_text(text)
         os.replace(new, target)  # noqa: PTH105
-
-    def kill(self, containers: Collection[str]) -> None:
-        """Send SIGKILL without waiting for the end."""
-        self._engine.kill(containers, self._owner)
 
     def remove(self, containers: Collection[str]) -> None:
         """Kill and remove attempts.  Raises TestbedUnavailable, DeploymentFailed."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from framework.errors import KnobRefused
@@ -53,13 +54,21 @@ class Cores:
         """Nothing of its own: the journal has every value."""
 
     def _set_lc(self, cpus: frozenset[int]) -> list[Change]:
-        changes = []
+        """Move LC's containers; those that made the same move are one change."""
+        moves = Counter[tuple[str, str]]()
         for group in self.groups.lc_groups():
-            changes += self._if_there(group, lambda group=group: self._move(group, cpus))  # type: ignore[misc]
-        return changes
+            try:
+                moves.update(self._move(group, cpus))
+            except KnobRefused:
+                if self.groups.files.exists(group["cpuset"]):  # else its container has just ended
+                    raise
+        return [Change(f"CPUs of {count} of LC's containers", old, new) for (old, new), count in moves.items()]
 
-    def _move(self, group: Group, cpus: frozenset[int]) -> list[Change]:
-        """Give a container of LC those of ``cpus`` that its user gave it; all of ``cpus`` where those are none."""
+    def _move(self, group: Group, cpus: frozenset[int]) -> list[tuple[str, str]]:
+        """Give a container of LC those of ``cpus`` that its user gave it; all of ``cpus`` where those are none.
+
+        Returns its old and its new CPUs where they changed.
+        """
         file = self.groups.cgroups.cpus_file(group)
         old = self.groups.files.read(file).strip()
         own = frozenset(self._own.setdefault(file, read_cpus(old)))
@@ -67,7 +76,7 @@ class Cores:
         if frozenset(read_cpus(old)) == wanted:
             return []
         self.groups.lc_cgroups.set_cpus(group, wanted)
-        return [Change(f"{_short(file)}", old, write_cpus(wanted))]
+        return [(old, write_cpus(wanted))]
 
     def _set_be(self, setting: Setting, cpus: frozenset[int]) -> list[Change]:
         shared = setting.running and not setting.exclusive
@@ -83,7 +92,8 @@ class Cores:
         if self._be is None or self._be[1] != quota:
             cgroups.set_quota(be, quota)
             before = "none" if self._be is None or self._be[1] is None else f"{self._be[1]:.2f}"
-            changes.append(Change("BE's quota", before, "none" if quota is None else f"{quota:.2f}"))
+            after = "none" if quota is None else f"{quota:.2f}"
+            changes += [Change("BE's quota", before, after)] if after != before else []
         if (self._be is None or self._be[2] != shared) and (shared or self._be is not None):
             cgroups.set_idle(be, shared)
             changes.append(Change("BE's cpu.idle", str(int(not shared)), str(int(shared))))
@@ -98,27 +108,18 @@ class Cores:
             return
         cgroups.set_cpus(be, now | cpus)
         for child in children:
-            self._if_there(child, lambda child=child: self._set_child(child, cpus))  # type: ignore[misc]
+            try:
+                cgroups.set_cpus(child, cpus)
+            except KnobRefused:
+                if cgroups.files.exists(child["cpuset"]):  # else its container has just ended
+                    raise
         cgroups.set_cpus(be, cpus)
-
-    def _set_child(self, child: Group, cpus: Iterable[int]) -> list[Change]:
-        self.groups.cgroups.set_cpus(child, cpus)
-        return []
 
     def _cpus_of(self, group: Group) -> frozenset[int] | None:
         try:
             return self.groups.cgroups.cpus(group)
         except KnobRefused:
             return None
-
-    def _if_there(self, group: Group, change: Callable[[], list[Change]]) -> list[Change]:
-        """Make a change in a container's group; one that ended meanwhile needs none."""
-        try:
-            return change()
-        except KnobRefused:
-            if self.groups.files.exists(group["cpuset"]):
-                raise
-            return []
 
 
 @dataclass(slots=True)
@@ -150,8 +151,3 @@ class Freezer:
             return []
         self.groups.cgroups.set_frozen(group, frozen)
         return [Change(f"{whose} frozen", str(int(not frozen)), str(int(frozen)))]
-
-
-def _short(path: str) -> str:
-    """Shorten a container's id in a path of a group, as the engine does."""
-    return "/".join(part[:12] if len(part) == 64 else part for part in path.split("/"))

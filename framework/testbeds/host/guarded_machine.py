@@ -11,11 +11,13 @@ from framework.ports.actuator import Actuator
 from framework.ports.job_runner import JobRunner
 from framework.ports.kernel_files import KernelFiles
 from framework.ports.sensor import Sensor
+from framework.testbeds.host.cache_ways import CacheWays
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.cores import Cores, Freezer
 from framework.testbeds.host.cpu_sensors import CpuUse, Pressure, RunQueueDelay
 from framework.testbeds.host.guarded_groups import BE, GuardedGroups
 from framework.testbeds.host.journal import Journal, JournalledFiles
+from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
 from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
 
 
@@ -32,31 +34,44 @@ class Protected(Protocol):
 class HostGuardedMachine:
     """Implements ``framework.ports.guarded_machine.GuardedMachine`` by the kernel's files.
 
-    ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``beside``: entered while a
-    guard runs: what watches over it.  ``actuators``, ``sensors``: further ones, which a machine may lack.
+    ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``watched_by``:
+    entered while a guard runs: its keeper.  ``actuators``, ``sensors``: further ones, which a machine may lack.
+    ``kill``: sends SIGKILL to a process; None: the kernel's call.
     Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
     def __init__(
         self, files: KernelFiles, journal: Journal, lc: Protected, runner: GroupedRunner, cpus: Sequence[int],
-        beside: Callable[[], AbstractContextManager[object]], be: str = BE,
-        actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (),
+        watched_by: Callable[[], AbstractContextManager[object]], be: str = BE,
+        actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (), kill: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
-        self._beside, self._entered = beside, list[AbstractContextManager[object]]()
+        self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
         journalled = JournalledFiles(files, journal)
         self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be)
-        self._runner = ThawingRunner(runner, self.groups)
+        self._runner = ThawingRunner(runner, self.groups, kill)
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
             raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
-        self.actuators: Sequence[Actuator] = [Freezer(self.groups), cores, *actuators]
-        self.sensors: Sequence[Sensor] = [CpuUse(self.groups), RunQueueDelay(self.groups), Pressure(files), *sensors]
+        self._cache = CacheWays(files, journal, self.groups.lc_pids, self.groups.be_pids)
+        self.actuators: Sequence[Actuator] = [Freezer(self.groups), cores, self._cache, *actuators]
+        self.sensors: Sequence[Sensor] = [
+            CpuUse(self.groups),
+            RunQueueDelay(self.groups),
+            Pressure(files),
+            MemoryBandwidth(files),
+            *sensors,
+        ]
         self.needed = frozenset({"freezer", "cores"})
 
     @property
     def cores(self) -> int:
         return len(self._cpus)
+
+    @property
+    def ways(self) -> int:
+        """Ways of the last-level cache to divide; 0: this machine cannot."""
+        return self._cache.ways
 
     @property
     def runner(self) -> JobRunner:
@@ -76,9 +91,9 @@ class HostGuardedMachine:
 
         Raises InputError where another guard runs on this machine.
         """
-        beside = self._beside()
-        beside.__enter__()
-        self._entered.append(beside)
+        keeper = self._watched_by()
+        keeper.__enter__()
+        self._entered.append(keeper)
         return self._journal.restore(but=("group",))
 
     def prepare(self) -> None:

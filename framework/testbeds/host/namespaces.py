@@ -1,4 +1,4 @@
-"""What /proc says about the network of a process: its namespace, its routes, its interfaces, its control group.
+"""Readings of /proc about the network of a process: its namespace, its routes, its interfaces, its control group.
 
 Sources: proc(5), namespaces(7), cgroups(7).
 """

@@ -131,10 +131,10 @@ class NetworkShare:
             raise KnobRefused(names, "it is in the network namespace of a container of LC, which stays as it is")
 
         def set_all(netlink: IPRoute) -> list[Change]:
-            changes, found = [], interfaces(netlink)
-            for interface in found:
+            changes, own = [], interfaces(netlink)
+            for interface in own:
                 self._shape(namespace, pid, interface, OWN)
-                wanted = whole_bytes(max(LEAST_BPS, bps / len(found)))
+                wanted = whole_bytes(max(LEAST_BPS, bps / len(own)))
                 changes += _set_class(names, interface, Bucket(OWN, wanted, wanted))
             return changes
 
@@ -171,18 +171,18 @@ class NetworkShare:
             except KnobRefused:
                 if group.exists():  # else its container has just ended
                     raise
-        for name, found in groups.items():
-            if found not in own and namespace_of(self.proc, place.pids[name]) is not None:
+        for name, cgroup in groups.items():
+            if cgroup not in own and namespace_of(self.proc, place.pids[name]) is not None:
                 raise KnobRefused(name, "it has the host's network, and no cgroup v2 of its own: it cannot be limited")
 
     def _outgoing(self, netlink: IPRoute) -> Interface:
         name = self.interface or outgoing_interface(self.proc)
         if not name:
             raise KnobRefused("network", "this host has no default route, so that its outgoing interface is not known")
-        found = traffic_control.interface(netlink, name)
-        if found is None:
+        interface = traffic_control.interface(netlink, name)
+        if interface is None:
             raise KnobRefused(name, "there is no such interface")
-        return found
+        return interface
 
     # ------------------------------------------------------------------ making and removing
 

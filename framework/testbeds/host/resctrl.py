@@ -161,8 +161,8 @@ class Resctrl:
         now = self.schemata(group)
         for name, by_id in values.items():
             if now.get(name) != by_id:
-                found = shown(name, now.get(name, {}))
-                raise KnobRefused(file, f"{name} reads back as {found} after {shown(name, by_id)} was written")
+                told = shown(name, now.get(name, {}))
+                raise KnobRefused(file, f"{name} reads back as {told} after {shown(name, by_id)} was written")
 
     def command(self, command: Callable[[], None]) -> None:
         """Run a command; its refusal gets what the kernel says of it in last_cmd_status."""

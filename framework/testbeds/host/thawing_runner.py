@@ -6,7 +6,10 @@ container would wait for that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+import signal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -18,18 +21,18 @@ from framework.testbeds.host.guarded_groups import GuardedGroups
 class GroupedRunner(JobRunner, Protocol):
     """A runner whose jobs have control groups."""
 
+    def numbers(self) -> Mapping[str, str]:
+        """Return name of a container -> its id, as of the last look."""
+
     def processes(self) -> Mapping[str, tuple[str, int]]:
         """Return container's id -> (kind of its job, its first process), as of the last look."""
 
-    def kill(self, containers: Collection[str]) -> None:
-        """Tell attempts to end at once, without waiting for it."""
-
 
 class ThawingRunner:
-    """Implements ``framework.ports.job_runner.JobRunner`` on another runner."""
+    """Implements ``framework.ports.job_runner.JobRunner`` on another runner.  ``kill``: sends SIGKILL to a process."""
 
-    def __init__(self, runner: GroupedRunner, groups: GuardedGroups) -> None:
-        self._runner, self._groups = runner, groups
+    def __init__(self, runner: GroupedRunner, groups: GuardedGroups, kill: Callable[[int], None] | None = None) -> None:
+        self._runner, self._groups, self._kill = runner, groups, kill or killed
 
     def start(self, job: BatchJob) -> None:
         self._runner.start(job)
@@ -41,12 +44,19 @@ class ThawingRunner:
         self._runner.save_output(container, target)
 
     def remove(self, containers: Collection[str]) -> None:
-        """End attempts and remove them.  Where some stand still, they are killed first, so that thawing ends them."""
+        """End attempts and remove them.  Where BE stands still, they are killed first, so that thawing ends them.
+
+        They are killed by the numbers of their processes: an engine would wait for a frozen container's end.
+        """
         frozen = [group for group in self._groups.all_be() if self._groups.cgroups.frozen(group)]
         if not frozen or not containers:
             self._runner.remove(containers)
             return
-        self._runner.kill(containers)
+        numbers = {self._runner.numbers().get(container, container) for container in containers}
+        for _, group in self._groups.job_groups():
+            if any(number in group["cpuset"] for number in numbers):
+                for pid in self._groups.cgroups.pids(group):
+                    self._kill(pid)
         for group in frozen:
             self._groups.cgroups.set_frozen(group, False)
         try:
@@ -55,3 +65,9 @@ class ThawingRunner:
             for group in frozen:
                 if self._groups.cgroups.files.exists(group["freezer"]):
                     self._groups.cgroups.set_frozen(group, True)
+
+
+def killed(pid: int) -> None:
+    """Send SIGKILL; a process that has ended is none to kill."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

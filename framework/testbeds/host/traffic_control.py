@@ -139,10 +139,10 @@ class Interface:
     def _check(self, wanted: Bucket) -> None:
         """Compare a class with what was set.  Raises KnobRefused where the kernel has something else."""
         knob = f"{self.name} class {wanted.minor:x}"
-        for found, buffers in self._classes():
-            if found.minor == wanted.minor:
-                if found != wanted:
-                    raise KnobRefused(knob, f"set to {wanted}, but the kernel says {found}")
+        for bucket, buffers in self._classes():
+            if bucket.minor == wanted.minor:
+                if bucket != wanted:
+                    raise KnobRefused(knob, f"set to {wanted}, but the kernel says {bucket}")
                 for buffer_s, wanted_s in zip(buffers, (wanted.buffer_s, wanted.ceil_buffer_s), strict=True):
                     if abs(buffer_s - wanted_s) > 2e-6:  # it is told in whole microseconds
                         raise KnobRefused(knob, f"its buffer was set to {wanted_s} s, but the kernel says {buffer_s} s")
