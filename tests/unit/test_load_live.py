@@ -148,15 +148,15 @@ def test_a_window_that_comes_late_is_seen_to_be_late(bench: Bench) -> None:
     assert bench.load.latencies(bench.now(), 2.0).age_s == pytest.approx(0.7, abs=1e-6)
 
 
-def test_a_stale_or_empty_load_has_no_latency(bench: Bench) -> None:
+def test_a_stale_load_has_no_latency_and_an_idle_one_has_none_to_wait_for(bench: Bench) -> None:
     sensor: Sensor = LoadLatency(bench.load)
     assert sensor.gives == ("latency_ms", "rate_rps")
     assert sensor.read(bench.now()) == {}
     bench.passes([])
-    assert sensor.read(bench.now()) == {"rate_rps": 0}, "nobody asked, so nobody knows how fast it is"
+    assert sensor.read(bench.now()) == {"latency_ms": 0, "rate_rps": 0}, "nobody asks, and nobody waits"
     bench.passes([1000] * 20)
-    assert sensor.read(bench.now() + 0.25) == {"latency_ms": 1, "rate_rps": pytest.approx(100)}
-    assert sensor.read(bench.now() + 0.35) == {}
+    assert sensor.read(bench.now() + 0.95) == {"latency_ms": 1, "rate_rps": pytest.approx(100)}
+    assert sensor.read(bench.now() + 1.05) == {}
 
 
 def test_a_service_that_stands_still_is_seen_while_it_does(bench: Bench) -> None:

@@ -1,0 +1,242 @@
+"""A guard beside a compose project that runs: what it sets, and that everything comes back however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.testbeds.host.cgroups import Cgroups
+from framework.testbeds.host.kernel_files import HostKernelFiles
+
+IMAGE = "debian:bookworm-slim"
+BE = "tailor-guard"
+PATIENCE_S = 60.0
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def eventually(what: str, holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > until:
+            pytest.fail(f"not within {PATIENCE_S:g} s: {what}")
+        time.sleep(0.1)
+
+
+class Metrics(BaseHTTPRequestHandler):
+    """A histogram of an application whose requests all take under 10 ms; each reading is a hundred requests more."""
+
+    count = 0
+
+    def do_GET(self) -> None:
+        Metrics.count += 100
+        text = "\n".join(
+            [
+                "# TYPE request_seconds histogram",
+                f'request_seconds_bucket{{le="0.01"}} {self.count}',
+                f'request_seconds_bucket{{le="1"}} {self.count}',
+                f'request_seconds_bucket{{le="+Inf"}} {self.count}',
+                f"request_seconds_sum {self.count * 0.005}",
+                f"request_seconds_count {self.count}",
+            ]
+        )
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write((text + "\n").encode())
+
+    def log_message(self, *arguments: Any) -> None:
+        """Keep the test's output free of requests."""
+
+
+class Shop:
+    """The user's stack, two containers of it, with CPU sets as compose gives them."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name, self.file = name, directory / "shop.json"
+        service = {"image": IMAGE, "command": ["sleep", "infinity"], "init": True}
+        self.file.write_text(json.dumps({"services": {"web": service, "store": service}}))
+        docker("compose", "-p", name, "-f", str(self.file), "up", "-d")
+        self.containers = docker(
+            "ps", "-q", "--no-trunc", "--filter", f"label=com.docker.compose.project={name}"
+        ).split()
+        assert len(self.containers) == 2
+
+    def state(self) -> list[Any]:
+        return [json.loads(docker("inspect", container))[0]["State"] for container in self.containers]
+
+    def cpus(self) -> list[frozenset[int]]:
+        cgroups = Cgroups(HostKernelFiles())
+        return [cgroups.cpus(cgroups.of(state["Pid"])) for state in self.state()]
+
+    def down(self) -> None:
+        docker("compose", "-p", self.name, "-f", str(self.file), "down", "-t", "0")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path, f"shop-{tmp_path.name[-20:].strip('_').lower().replace('_', '')}")
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def metrics() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"metrics=http://127.0.0.1:{server.server_address[1]}/metrics#request_seconds"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Guard:
+    """A guard in a process of its own."""
+
+    def __init__(self, home: Path, shop: Shop, metrics: str, seconds: str, *more: str) -> None:
+        self.home = home
+        words = ["guard", "--project", shop.name, "--latency", metrics, "--peak", "1000", "--target", "p95 <= 50ms",
+                 "--policy", "static:1", "--option", "period_s=0.5", "--for", seconds, *more]  # fmt: skip
+        program = [sys.executable, "-c", "from framework.cli.main import main; main()", *words]
+        self.process = subprocess.Popen(
+            program, env={**os.environ, "TAILOR_HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def ended(self) -> str:
+        said, _ = self.process.communicate(timeout=PATIENCE_S * 2)
+        return said
+
+
+def jobs_file(directory: Path, command: str, count: int = 1, **more: Any) -> str:
+    path = directory / "jobs.yaml"
+    job = {"name": "work", "image": IMAGE, "command": ["sh", "-c", command], "count": count, **more}
+    path.write_text(json.dumps({"kind": "jobs", "version": 1, "jobs": [job]}))
+    return str(path)
+
+
+def listed(home: Path) -> list[dict[str, Any]]:
+    program = [sys.executable, "-c", "from framework.cli.main import main; main()", "jobs", "list", "--json"]
+    environment = {**os.environ, "TAILOR_HOME": str(home)}
+    jobs: list[dict[str, Any]] = json.loads(
+        subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout
+    )
+    return jobs
+
+
+def attempts() -> list[str]:
+    return docker("ps", "-aq", "--filter", "label=tailor.guard").split()
+
+
+def groups() -> list[str]:
+    cgroups = Cgroups(HostKernelFiles())
+    return [tree for tree in cgroups.trees() if Path(tree, BE).exists()]
+
+
+def nothing_is_left(home: Path) -> bool:
+    return not attempts() and not groups() and not (home / "guard" / "journal.jsonl").exists()
+
+
+def test_jobs_run_beside_a_running_stack_which_gets_everything_back(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    state, cpus = shop.state(), shop.cpus()
+    if len(cpus[0]) < 2:
+        pytest.fail("this test needs two CPUs")
+    jobs = jobs_file(tmp_path, "echo done; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done", memory_mib=64)
+    guard = Guard(tmp_path, shop, metrics, "20s", "--jobs", jobs)
+    eventually("LC has other CPUs", lambda: shop.cpus() != cpus)
+    assert all(now < before for now, before in zip(shop.cpus(), cpus, strict=True))
+    said = guard.ended()
+    assert guard.process.returncode == 0, said
+    assert "not given back" not in said
+    assert shop.cpus() == cpus
+    assert shop.state() == state, "the stack never noticed"
+    assert nothing_is_left(tmp_path)
+    [job] = listed(tmp_path)
+    assert (job["state"], job["attempt"]) == ("finished", 1)
+    [directory] = [path for path in (tmp_path / "guard").iterdir() if path.is_dir()]
+    assert (directory / "output" / "1-1.txt").read_text() == "done\n"
+    page = (directory / "report.html").read_text()
+    assert "missed 50 ms in" in page
+    assert "<svg" in page
+
+
+def test_a_guard_that_is_killed_leaves_nothing_changed(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    state, cpus = shop.state(), shop.cpus()
+    guard = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, "while true; do :; done", 2))
+    eventually("jobs run", lambda: len(attempts()) == 2 and shop.cpus() != cpus)
+    guard.process.kill()
+    eventually("the keeper gave everything back", lambda: nothing_is_left(tmp_path))
+    assert shop.cpus() == cpus
+    assert shop.state() == state
+    assert "every knob was given back" in guard.ended()
+    again = Guard(tmp_path, shop, metrics, "3s")
+    said = again.ended()
+    assert again.process.returncode == 0, said
+    assert "its guard was killed" in said
+    assert [job["state"] for job in listed(tmp_path)] == ["pending", "pending"]
+    assert nothing_is_left(tmp_path)
+
+
+def test_the_next_guard_gives_back_where_the_keeper_was_killed_too(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    cpus = shop.cpus()
+    guard = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, "while true; do :; done"))
+    eventually("a job runs", lambda: len(attempts()) == 1 and shop.cpus() != cpus)
+    keepers = subprocess.run(["pgrep", "-f", f"guard_keeper {tmp_path}"], capture_output=True, text=True, check=True)
+    for pid in keepers.stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+    guard.process.kill()
+    guard.ended()
+    assert shop.cpus() != cpus
+    [attempt] = attempts()
+    again = Guard(tmp_path, shop, metrics, "8s")
+    said = again.ended()
+    assert again.process.returncode == 0, said
+    assert "job work: goes on" in said, attempt
+    assert shop.cpus() == cpus
+    assert nothing_is_left(tmp_path)
+
+
+def test_ctrl_c_ends_a_guard_and_gives_back(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    cpus = shop.cpus()
+    guard = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, "while true; do :; done"))
+    eventually("a job runs", lambda: len(attempts()) == 1 and shop.cpus() != cpus)
+    guard.process.send_signal(signal.SIGTERM)
+    said = guard.ended()
+    assert "interrupted" in said
+    assert shop.cpus() == cpus
+    assert nothing_is_left(tmp_path)
+
+
+def test_a_dry_run_touches_nothing(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    state, cpus = shop.state(), shop.cpus()
+    jobs = jobs_file(tmp_path, "true")
+    guard = Guard(tmp_path, shop, metrics, "3s", "--dry-run", "--jobs", jobs)
+    said = guard.ended()
+    assert guard.process.returncode == 0, said
+    assert "would set" in said
+    assert (shop.state(), shop.cpus()) == (state, cpus)
+    assert listed(tmp_path) == []
+    assert not groups()
+
+
+def test_a_project_that_does_not_run_is_named(tmp_path: Path, metrics: str, shop: Shop) -> None:
+    shop.down()
+    guard = Guard(tmp_path, shop, metrics, "3s")
+    said = guard.ended()
+    assert guard.process.returncode == 2
+    assert f"no container of the compose project {shop.name} runs here" in said
