@@ -229,7 +229,7 @@ class LoadLatency:
     def read(self, now_s: float) -> Mapping[str, float]:
         """Return the readings of the last seconds.
 
-        Nothing where the newest window is stale, which counts as a violation.  Where no request was due, and none waits,
+        Nothing where the newest window is stale, which counts as a violation.  Where no request was due and none waits,
         the service is idle: both are 0.
         """
         recent = self._load.latencies(now_s, self._window_s)

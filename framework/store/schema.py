@@ -81,7 +81,6 @@ measurements = Table(
     Column("trial", Integer, nullable=False),
     Column("repetition", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("failures", Integer, nullable=False),
     Column("document", JSON, nullable=False),
     Column("latencies", String(64), nullable=False),
     Index("ix_measurements_study_trial", "study", "trial"),

@@ -19,6 +19,8 @@ import pytest
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.kernel_files import HostKernelFiles
 
+pytestmark = [pytest.mark.docker, pytest.mark.alone]  # a machine has one guard
+
 IMAGE = "debian:bookworm-slim"
 BE = "tailor-guard"
 PATIENCE_S = 60.0
