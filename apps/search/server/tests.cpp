@@ -221,7 +221,8 @@ TEST_CASE("words are found by their stems, and by their rank") {
         Xapian::WritableDatabase database((directory / "index").string(), Xapian::DB_CREATE);
         Xapian::TermGenerator terms;
         terms.set_stemmer(Xapian::Stem("english"));
-        const char* const texts[] = {"Palm\nA tree that grows <there>.", "Sea\nSalt water.", "Odd\nNot UTF-8: \xff water."};
+        const char* const texts[] = {"Palm\nA tree that grows <there>.", "Sea\nSalt water.",
+                                     "Odd\nNot UTF-8: \xff water."};
         for (const char* const text : texts) {
             Xapian::Document document;
             document.set_data(text);
