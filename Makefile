@@ -60,7 +60,8 @@ study: prepare-application  ## a study of the social network by the full protoco
 test: prepare  ## all tests; those that need a Docker Engine are skipped, saying so, where none answers
 	@if command -v go > /dev/null; then cd apps && TAILOR_TEST_DOCKER=$$($(ENGINE) && echo 1) go test ./...; else echo "go is missing: the Go tests did not run"; fi
 	$(BIN)/pytest -rs -n auto -m "not docker and not network"
-	$(BIN)/pytest -rsR -m "docker or network"
+	$(BIN)/pytest -rsR -n 2 --dist loadfile -m "docker and not alone and not network"
+	$(BIN)/pytest -rsR -m "alone or network"
 
 .PHONY: check
 check: setup  ## formatting, linting, types, layers

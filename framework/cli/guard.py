@@ -67,7 +67,9 @@ def guard(
         str, typer.Option(help="tailor, thesis, heracles, koordinator, sideloader, pid, static:CORES or off.")
     ] = "tailor",
     option: Annotated[list[str] | None, typer.Option(help="Option of the policy, name=value (repeatable).")] = None,
-    rate: Annotated[float, typer.Option(help="Drive a load of so many requests per second; 0: none.")] = 0.0,
+    rate: Annotated[
+        float, typer.Option(help="Drive a load of so many requests per second [default: the application's].")
+    ] = 0.0,
     load_profile: Annotated[
         Path | None, typer.Option(help="Drive the load of a day (kind: load-profile), replayed in the time of --for.")
     ] = None,

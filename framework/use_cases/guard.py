@@ -34,7 +34,8 @@ from optimizer.space import Configuration
 @dataclass(frozen=True, slots=True)
 class GuardRequest:
     """``application``: its directory; None where a running project alone is guarded.  ``project``: a compose project
-    that runs; empty: the application is deployed, and removed at the end.  ``rate_rps``: load of Tailor's own; 0: none.
+    that runs; empty: the application is deployed, and removed at the end.  ``rate_rps``: load of Tailor's own; 0: the
+    application's own rate where Tailor deploys it, and ``latency`` names no other, else none.
     ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.  ``latency``: where the tail latency
     is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a load of 1.  ``for_s``: how long;
     None: until stopped.
@@ -148,6 +149,9 @@ class Guards:
     def _shape(self, request: GuardRequest, quantile: float, application: Application | None) -> LoadShape | None:
         """Return the load to drive; None where the users' own load is watched.  Raises InputError."""
         if request.load_profile is None and not request.rate_rps:
+            if not request.latency and not request.project and application is not None:
+                rate = application.workload.rate_rps
+                return LoadShape(rate, (), request.for_s, quantile, request.seed)
             if not request.latency:
                 raise InputError(
                     "nothing tells the tail latency; allowed: a load of Tailor's (", FieldName("rate_rps"), ", ",
