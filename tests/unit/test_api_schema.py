@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
+from tests.guard_audits import entries, written
 from tests.serving import JOB, PATIENCE_S, Here, serving
 
 REQUESTS = int(os.environ.get("TAILOR_SCHEMA_REQUESTS", "2000"))
@@ -66,6 +67,7 @@ def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
         "/v1/external/": {"study": mine},
         "/v1/applications/": {"name": "url-shortener"},
         "/v1/search-spaces/": {"name": "redis"},
+        "/v1/guards/": {"guard": written(here.kept.backends.home, entries())},
         "/v1/compare": {"first": f"{tuned}:default", "second": tuned},
     }
 

@@ -9,53 +9,10 @@ from pathlib import Path
 import pytest
 
 from framework.errors import NotFound
-from framework.guard.audit import AUDIT, Audits, AuditWriter, read_audit
-from framework.model.guard import Decision, GuardedHost, Sample, Setting
-from framework.model.guard_record import Acted, Began, Decided, EndedAt, Entry, JobNoted, Noted
+from framework.guard.audit import AUDIT, Audits, read_audit
 from framework.report.guard import guard_page, summarised
+from tests.guard_audits import entries, written
 from tests.serving import serving
-
-HOST = GuardedHost(2, 20.0, 100.0)
-BE = Setting(True, 1, 0, 0.0, True, frozenset({"stream"}))
-
-
-def entries() -> list[Entry]:
-    def decided(time_s: float, latency: float | None, setting: Setting) -> Decided:
-        sample = Sample(time_s, latency, 50.0, 0.5, 1.0 if setting.running else 0.0, jobs=("stream",))
-        return Decided(time_s, sample, Decision(setting, {"cores": "why <b>"}))
-
-    return [
-        Began(
-            0.0,
-            "2026-11-28T00:00:00+00:00",
-            "shop <i>",
-            "tailor",
-            {"aim": 0.8},
-            HOST,
-            0.95,
-            False,
-            ("pressure: no PSI",),
-        ),
-        decided(0.0, None, Setting()),
-        decided(1.0, 10.0, BE),
-        Acted(1.0, "cores", "cpuset", "0-1", "1", "why <b>"),
-        JobNoted(1.5, 1, "sort", "attempt 1 began"),
-        decided(2.0, 25.0, Setting()),
-        decided(3.0, None, Setting()),
-        Noted(3.0, "the engine does not answer"),
-        decided(5.0, 12.0, BE),
-        EndedAt(6.0, "stopped", 3.0, 1.0, ("cpuset of x",)),
-    ]
-
-
-def written(home: Path, some: list[Entry]) -> str:
-    audits = Audits(home)
-    directory = audits.new()
-    writer = AuditWriter(directory, lambda entry: None)
-    for entry in some:
-        writer.add(entry)
-    writer.close()
-    return directory.name
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
