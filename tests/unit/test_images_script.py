@@ -30,7 +30,7 @@ def listed(*arguments: str) -> subprocess.CompletedProcess[str]:
             "hotel-reservation",
             "jaegertracing/jaeger:2.13.0 memcached:1.6 postgres:15 tailor/loadgen:3 tailor/hotel-reservation:1",
         ),
-        ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:2 tailor/search:1"),
+        ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:3 tailor/search:1"),
     ],
 )
 def test_an_application_needs_its_own_images_and_the_load_generator(application: str, images: str) -> None:
