@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     )
     app.add_typer(group, name="guard")
     group.command("run")(guard)
-    group.command("tune")(tune)
+    group.command("tune")(tune_policy)
     jobs = typer.Typer(no_args_is_help=True, help="The queue of best-effort jobs that a guard runs.")
     app.add_typer(jobs, name="jobs")
     jobs.command("add")(add_jobs)
@@ -222,7 +222,7 @@ def _bar(value: float | None, full: float, colour: str) -> Text:
     return Text("█" * filled, style=colour) + Text("·" * (BAR - filled), style="dim")
 
 
-def tune(
+def tune_policy(
     policy: Annotated[str, typer.Option(help="Whose numbers.")] = "tailor",
     trials: Annotated[int, typer.Option(min=1, help="How many to try.")] = 30,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the days; each has 36 of them.")] = 1,

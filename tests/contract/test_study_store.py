@@ -134,7 +134,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
         old = {**json.loads(text), "services": [{"name": "cache", "mean_ms": 1.5, "share": 0.25, "spans": 40}]}
         database.execute("UPDATE measurements SET document = ?", (json.dumps(old),))
         database.execute("UPDATE alembic_version SET version_num = '0001'")
-        for table in ("jobs", "offers", "tokens", "keys", "artefacts"):
+        for table in ("jobs", "offers", "tokens", "keys", "artefacts", "batch_jobs"):
             database.execute(f"DROP TABLE {table}")
         for column in ("modelled", "decisions"):
             database.execute(f"ALTER TABLE studies DROP COLUMN {column}")
