@@ -41,13 +41,17 @@ class Jobs:
     _looked: int = field(default=0, init=False)
 
     def recover(self) -> list[JobEvent]:
-        """Take over what an earlier guard left: attempts that still run go on, others wait again."""
+        """Take over what an earlier guard left: attempts that still run go on, others wait again.
+
+        One whose guard was killed after its container was made and before it was started would never begin: it goes.
+        """
         self.seen = self.runner.look()
         jobs = {job.container: job for job in self.queue.all() if job.state in LIVE}
-        strangers = [seen.container for seen in self.seen if seen.container not in jobs]
+        begun = [seen for seen in self.seen if seen.pid or seen.status is not None]
+        here = {seen.container for seen in begun if seen.container in jobs}
+        strangers = [seen.container for seen in self.seen if seen.container not in here]
         if strangers:
             self.runner.remove(strangers)
-        here = {seen.container for seen in self.seen}
         events = [JobEvent(job, "goes on") for container, job in jobs.items() if container in here]
         return events + [
             JobEvent(self._waits(job, "its guard was killed"), "waits again: its guard was killed")
@@ -115,11 +119,11 @@ class Jobs:
 
     def _failed(self, job: BatchJob, reason: str) -> JobEvent:
         """Note an attempt that ended badly; the job waits for its next one, or has failed."""
+        self.runner.remove([job.container])  # first: the next attempt must not begin beside this one
         failures = job.failures + 1
         state = JobState.PENDING if failures < job.spec.attempts else JobState.FAILED
         values = {"failures": failures, "wasted_s": job.wasted_s + job.used_s, "used_s": 0.0, "reason": reason}
         after = self.queue.move(job.number, state, **values)
-        self.runner.remove([job.container])
         return JobEvent(after, f"{'failed' if state is JobState.FAILED else 'waits again'}: {reason}")
 
     def _waits(self, job: BatchJob, reason: str) -> BatchJob:

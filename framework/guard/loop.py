@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.errors import KnobRefused, TestbedUnavailable
+from framework.errors import DeploymentFailed, KnobRefused, Transient
 from framework.guard.jobs import JobEvent, Jobs
 from framework.guard.policy import Policy
 from framework.model.guard import NOTHING, READINGS, Decision, GuardedHost, Sample, Setting
@@ -137,10 +137,10 @@ class Guard:
             self.record(Acted(self.now_s, actuator.name, change.knob, change.old, change.new, rule))
 
     def _noted(self, tend: Callable[[], Sequence[JobEvent]]) -> None:
-        """Look after the jobs; where the engine is away, say so once, and go on guarding."""
+        """Look after the jobs; where the engine or the store is away, say so once, and go on guarding."""
         try:
             events = tend()
-        except TestbedUnavailable as error:
+        except (Transient, DeploymentFailed) as error:
             if not self._silent:
                 self.record(Noted(self.now_s, str(error)))
             self._silent = True

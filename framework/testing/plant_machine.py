@@ -29,18 +29,20 @@ class PretendJobs:
     """Runner of jobs in the pretended kernel; outlives the guards that use it, as an engine does.
 
     ``needs_s``: CPU seconds after which a job ends; ``status``: name of a job -> its exit status, else 0.  ``began``:
-    every attempt that was ever started.
+    every attempt that was ever started.  ``refuse``: called with an operation's name before it; may raise.
     """
 
     kernel: PretendKernel
     needs_s: float = 20.0
     status: Mapping[str, int] = field(default_factory=dict)
     began: list[str] = field(default_factory=list)
+    refuse: Callable[[str], None] = lambda operation: None
     _here: dict[str, tuple[BatchJob, int]] = field(default_factory=dict)
     _ended: dict[str, JobSeen] = field(default_factory=dict)
     _next: int = 1000
 
     def start(self, job: BatchJob) -> None:
+        self.refuse("start")
         if job.container in self._here:
             return
         if job.spec.image == "missing":
@@ -52,7 +54,12 @@ class PretendJobs:
         self._here[job.container] = job, self._next
         self.began.append(job.container)
 
+    def make_only(self, job: BatchJob) -> None:
+        """Make an attempt's container without starting it, as an engine does whose caller is killed in between."""
+        self._ended[job.container] = JobSeen(job.container, job.spec.kind, 0, None)
+
     def look(self) -> Sequence[JobSeen]:
+        self.refuse("look")
         seen = [JobSeen(name, job.spec.kind, pid, None) for name, (job, pid) in self._here.items()]
         return seen + list(self._ended.values())
 
@@ -67,6 +74,7 @@ class PretendJobs:
         return {name: name for name in self._here}
 
     def remove(self, containers: Collection[str]) -> None:
+        self.refuse("remove")
         for name in containers:
             if name in self._here:
                 _, pid = self._here.pop(name)

@@ -219,6 +219,8 @@ class Guards:
         self, request: GuardRequest, machine: GuardedMachine, host: GuardedHost, policy: tuple[str, Policy],
         latency: Sensor, quantile: float, project: str, watch: Callable[[Entry], None], stopped: Callable[[], bool],
     ) -> Guarded:  # fmt: skip
+        # Before all else: where another guard runs, nothing of its is touched, its jobs and its journal included.
+        left = [] if request.dry_run else list(machine.recover())
         directory = self.audits.new()
         audit = AuditWriter(directory, watch)
         sensors = [latency, *(sensor for sensor in machine.sensors if not sensor.missing())]
@@ -236,11 +238,9 @@ class Guards:
                 0.0, at, project, policy[0], policy_options(policy[1]), host, quantile, request.dry_run, tuple(missing)
             )
         )
-        left: list[str] = []
         reason = "stopped"
         try:
             if not request.dry_run:
-                left += machine.recover()
                 machine.prepare()
             reason = guard.run(request.for_s, stopped)
         except KeyboardInterrupt:

@@ -154,6 +154,12 @@ def nothing_is_left(home: Path) -> bool:
     return not attempts() and not groups() and not (home / "guard" / "journal.jsonl").exists()
 
 
+def kill_keeper(home: Path) -> None:
+    found = subprocess.run(["pgrep", "-f", f"guard_keeper {home}"], capture_output=True, text=True, check=True)
+    for pid in found.stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+
+
 def test_jobs_run_beside_a_running_stack_which_gets_everything_back(tmp_path: Path, shop: Shop, metrics: str) -> None:
     state, cpus = shop.state(), shop.cpus()
     if len(cpus[0]) < 2:
@@ -198,9 +204,7 @@ def test_the_next_guard_gives_back_where_the_keeper_was_killed_too(tmp_path: Pat
     cpus = shop.cpus()
     guard = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, "while true; do :; done"))
     eventually("a job runs", lambda: len(attempts()) == 1 and shop.cpus() != cpus)
-    keepers = subprocess.run(["pgrep", "-f", f"guard_keeper {tmp_path}"], capture_output=True, text=True, check=True)
-    for pid in keepers.stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
+    kill_keeper(tmp_path)
     guard.process.kill()
     guard.ended()
     assert shop.cpus() != cpus
@@ -242,3 +246,32 @@ def test_a_project_that_does_not_run_is_named(tmp_path: Path, metrics: str, shop
     said = guard.ended()
     assert guard.process.returncode == 2
     assert f"no container of the compose project {shop.name} runs here" in said
+
+
+def test_a_second_guard_is_refused_and_the_first_goes_on(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    cpus = shop.cpus()
+    first = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, "while true; do :; done"))
+    eventually("a job runs", lambda: len(attempts()) == 1 and shop.cpus() != cpus)
+    [attempt], given = attempts(), shop.cpus()
+    second = Guard(tmp_path, shop, metrics, "5s")
+    said = second.ended()
+    assert second.process.returncode == 2, said
+    assert "another guard runs on this machine" in said
+    assert attempts() == [attempt]
+    assert shop.cpus() == given
+    assert [job["state"] for job in listed(tmp_path)] == ["running"]
+    first.process.send_signal(signal.SIGTERM)
+    first.ended()
+    assert shop.cpus() == cpus
+    assert nothing_is_left(tmp_path)
+
+
+def test_a_guard_whose_keeper_was_killed_ends_well(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    cpus = shop.cpus()
+    guard = Guard(tmp_path, shop, metrics, "8s", "--jobs", jobs_file(tmp_path, "while true; do :; done"))
+    eventually("a job runs", lambda: len(attempts()) == 1 and shop.cpus() != cpus)
+    kill_keeper(tmp_path)
+    said = guard.ended()
+    assert guard.process.returncode == 0, said
+    assert shop.cpus() == cpus
+    assert nothing_is_left(tmp_path)

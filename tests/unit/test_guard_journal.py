@@ -257,7 +257,6 @@ def test_files_of_a_group_of_ours_need_no_entry(tmp_path: Path) -> None:
     files.make("/k/group")
     memory.files["/k/group/knob"] = "1"
     files.write("/k/group/knob", "2")
-    files.write_unread("/k/group/knob", "3")
     assert [entry["knob"] for entry in journal_of(path, memory).entries()] == ["/k/group"]
 
 

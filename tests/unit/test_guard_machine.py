@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.errors import KnobRefused
+from framework.errors import DeploymentFailed, KnobRefused, TestbedUnavailable
 from framework.guard.jobs import Jobs, totals
 from framework.guard.loop import Guard
 from framework.guard.plant.kinds import LC_KINDS, Machine
@@ -273,3 +273,60 @@ def test_a_dry_run_sets_nothing(tmp_path: Path) -> None:
     acted = [entry for entry in run.entries if isinstance(entry, Acted)]
     assert acted
     assert all(entry.dry_run for entry in acted)
+
+
+def test_an_attempt_that_was_made_and_never_started_waits_again(tmp_path: Path) -> None:
+    here, queue = plant_machine(load=0.2), queue_of([SPECS[0]])
+    here.jobs.needs_s = 4.0
+    made = queue.move(1, JobState.RUNNING, attempt=1)
+    here.jobs.make_only(made)
+    Run(here, tmp_path, queue, Static(cores=2, period_s=1.0)).run(30)
+    [job] = queue.all()
+    assert (job.state, job.attempt, job.failures) == (JobState.FINISHED, 2, 0)
+
+
+def test_removing_one_job_lets_no_other_run_while_all_stand_still(tmp_path: Path) -> None:
+    here, queue = plant_machine(load=0.2), queue_of(SPECS[:3])
+    here.jobs.needs_s = 1e9
+    run = Run(here, tmp_path, queue, Static(cores=2, period_s=1.0))
+    run.start(5)
+    run.guard._act(Decision(NOTHING, {"running": "a violation"}))
+    assert here.jobs.running() == []
+    first, *others = [job.container for job in queue.all()]
+    during = []
+    here.jobs.refuse = lambda operation: during.append([job.container for job, _ in here.jobs.running()])
+    run.machine.runner.remove([first])
+    assert during == [[first]], "it is thawed to end, and nobody else"
+    here.jobs.refuse = lambda operation: None
+    assert here.jobs.running() == []
+    run.guard._act(Decision(Setting(True, 2.0), {"running": "again"}))
+    assert [job.container for job, _ in here.jobs.running()] == others
+
+
+def test_an_engine_that_is_away_ends_no_guard_and_doubles_no_job(tmp_path: Path) -> None:
+    """``PretendJobs.start`` fails where a job is started beside its own earlier attempt."""
+    here = plant_machine(load=0.2)
+    here.jobs.needs_s = 6.0
+    queue = queue_of([JobSpec(f"long-{number}", "i", kind="compute", limit_s=3.0, attempts=2) for number in range(3)])
+    calls = 0
+
+    def away(operation: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            raise TestbedUnavailable("the Docker Engine does not answer")
+        if calls % 5 == 0:
+            raise DeploymentFailed("the engine could not do it")
+
+    run = Run(here, tmp_path, queue, Static(cores=3, period_s=1.0))
+    run.start(2)
+    here.jobs.refuse = away
+    until = here.monotonic() + 60
+    while here.monotonic() < until:
+        run.guard.step()
+        here.sleep(0.1)
+    here.jobs.refuse = lambda operation: None
+    run.guard.jobs.stop()
+    assert run.machine.restore() == []
+    assert len(set(here.jobs.began)) == len(here.jobs.began)
+    assert any(isinstance(entry, Noted) and "does not answer" in entry.text for entry in run.entries)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -91,6 +91,7 @@ def kept(home: Path) -> Iterator[None]:
         )
         yield
         assert keeper.stdin is not None  # it was asked for
-        keeper.stdin.write(DONE)
-        keeper.stdin.close()
+        with suppress(BrokenPipeError):  # somebody killed it
+            keeper.stdin.write(DONE)
+            keeper.stdin.close()
         keeper.wait(timeout=ENDS_IN_S)

@@ -19,7 +19,7 @@ KNOBS = frozenset(
     ("cgroup", "cpu", "cpuset", "cpuacct", "memory", "io", "pids", "freezer", "blkio", "devices", "hugetlb", "rdma",
      "misc", "dmem", "irq", "tasks", "notify_on_release", "release_agent")
 )  # fmt: skip
-"""What names of knobs begin with."""
+"""Beginnings of the names of knobs."""
 NAMED = "name=systemd"  # a tree of v1 without a controller, in which engines make groups too
 UNIFIED = "unified"  # the tree of v2, also where it has no controllers
 

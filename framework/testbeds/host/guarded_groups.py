@@ -76,11 +76,6 @@ class GuardedGroups:
                 groups.append((kind, child))
         return groups
 
-    def all_be(self) -> list[Group]:
-        """Return BE's group and those of its jobs, as far as they exist."""
-        groups = [self.be, *(group for _, group in self.job_groups())]
-        return [group for group in groups if self.cgroups.files.exists(group["freezer"])]
-
     def lc_pids(self) -> list[int]:
         return [pid for group in self.lc_groups() for pid in self.cgroups.pids(group)]
 

@@ -93,7 +93,7 @@ class HostGuardedMachine:
         """
         keeper = self._watched_by()
         keeper.__enter__()
-        self._entered.append(keeper)
+        self._entered.append(keeper)  # left by ``restore``
         return self._journal.restore(but=("group",))
 
     def prepare(self) -> None:

@@ -132,10 +132,6 @@ class JournalledFiles:
             self._journal.record("file", path, old=self._files.read(path))
         self._files.write(path, text)
 
-    def write_unread(self, path: str, text: str) -> None:
-        """Write to a file of a group of ours, whose old value need not come back: the group itself goes."""
-        self._files.write(path, text)
-
     def add_controller(self, path: str, controller: str) -> None:
         """Let the groups below a group of cgroup v2 have a controller (cgroup.subtree_control)."""
         self._journal.record("controller", f"{path} {controller}", file=path, controller=controller)

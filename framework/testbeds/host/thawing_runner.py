@@ -44,27 +44,34 @@ class ThawingRunner:
         self._runner.save_output(container, target)
 
     def remove(self, containers: Collection[str]) -> None:
-        """End attempts and remove them.  Where BE stands still, they are killed first, so that thawing ends them.
+        """End attempts and remove them.  One that stands still is killed first, so that thawing it ends it.
 
-        They are killed by the numbers of their processes: an engine would wait for a frozen container's end.
+        It is killed by the numbers of its processes: an engine would wait for a frozen container's end.  Jobs that are
+        not removed stand still meanwhile as they did.
         """
-        frozen = [group for group in self._groups.all_be() if self._groups.cgroups.frozen(group)]
-        if not frozen or not containers:
+        cgroups, be = self._groups.cgroups, self._groups.be
+        numbers = {self._runner.numbers().get(container, container) for container in containers}
+        groups = [group for _, group in self._groups.job_groups()]
+        ending = [group for group in groups if any(number in group["cpuset"] for number in numbers)]
+        pids = [pid for group in ending for pid in cgroups.pids(group)]
+        if not pids or not any(cgroups.frozen(group) for group in (be, *ending)):
             self._runner.remove(containers)
             return
-        numbers = {self._runner.numbers().get(container, container) for container in containers}
-        for _, group in self._groups.job_groups():
-            if any(number in group["cpuset"] for number in numbers):
-                for pid in self._groups.cgroups.pids(group):
-                    self._kill(pid)
-        for group in frozen:
-            self._groups.cgroups.set_frozen(group, False)
+        others = [group for group in groups if group not in ending and not cgroups.frozen(group)]
+        still = cgroups.frozen(be)
+        for group in others if still else ():
+            cgroups.set_frozen(group, True)
+        for pid in pids:
+            self._kill(pid)
+        for group in (be, *ending):
+            cgroups.set_frozen(group, False)
         try:
             self._runner.remove(containers)
         finally:
-            for group in frozen:
-                if self._groups.cgroups.files.exists(group["freezer"]):
-                    self._groups.cgroups.set_frozen(group, True)
+            if still:
+                cgroups.set_frozen(be, True)
+                for group in others:
+                    cgroups.set_frozen(group, False)
 
 
 def killed(pid: int) -> None:
