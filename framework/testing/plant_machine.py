@@ -187,7 +187,8 @@ class PlantMachine:
         self.plant.set(setting)
         self.moments.append(self.plant.step())
         sample = self.plant.sample()
-        self.kernel.run(LC, (sample.lc_cores or 0.0) * STEP_S)
+        if LC in self.kernel.groups:
+            self.kernel.run(LC, (sample.lc_cores or 0.0) * STEP_S)
         for _, path in working:
             self.jobs.work(path, setting.cores / len(working) * STEP_S)
 

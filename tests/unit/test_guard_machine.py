@@ -330,3 +330,16 @@ def test_an_engine_that_is_away_ends_no_guard_and_doubles_no_job(tmp_path: Path)
     assert run.machine.restore() == []
     assert len(set(here.jobs.began)) == len(here.jobs.began)
     assert any(isinstance(entry, Noted) and "does not answer" in entry.text for entry in run.entries)
+
+
+def test_the_use_of_an_application_that_is_gone_is_missing_and_not_zero(tmp_path: Path) -> None:
+    here = plant_machine(load=0.3)
+    run = Run(here, tmp_path, queue_of([]), Off())
+    run.start(5)
+    assert (run.guard.sample.lc_cores or 0.0) > 1.0
+    here.kernel.end(LC_PID)
+    run.guard.step()
+    assert run.guard.sample.lc_cores is None
+    here.sleep(2.0)
+    run.guard.step()
+    assert run.guard.sample.lc_cores is None

@@ -33,7 +33,11 @@ class CpuUse:
         return self.groups.missing()
 
     def read(self, now_s: float) -> Mapping[str, float]:
-        lc = self._lc.growth(now_s, self._counters(self.groups.lc_groups()))
+        """Return the use over the last window; LC's is left out where no container of it runs: that is not zero."""
+        counters = self._counters(self.groups.lc_groups())
+        if not counters:
+            self._lc = Rates(self.window_s)
+        lc = self._lc.growth(now_s, counters) if counters else None
         be = self._be.growth(now_s, self._counters([self.groups.be]))
         return {name: value for name, value in (("lc_cores", lc), ("be_cores", be)) if value is not None}
 
