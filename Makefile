@@ -9,6 +9,8 @@ RUNNERS = $$(grep -l "^.!.*python3" experiments/*/run experiments/bench/*/run)
 APPLICATION := apps/social-network
 # True where a Docker Engine answers.
 ENGINE = docker version > /dev/null 2>&1
+# Most Docker tests want compose 2, also where 1.29 is there; it is made with Go.
+COMPOSE_2 = { ! command -v go > /dev/null || scripts/compose --v2; }
 
 .PHONY: help
 help:  ## this list
@@ -41,7 +43,7 @@ image-tailor:  ## the image of Tailor itself
 # Without an engine nothing is built: tailor itself says what is missing and what to do.
 .PHONY: prepare
 prepare: setup
-	@if $(ENGINE); then scripts/compose && scripts/images; fi
+	@if $(ENGINE); then $(COMPOSE_2) && scripts/compose && scripts/images; fi
 
 # Only what studies of the application run: to build the other images takes minutes where no registry answers.
 .PHONY: prepare-application

@@ -36,6 +36,12 @@ def _compose(*, old: bool) -> ComposeCommand:
 
 
 @pytest.fixture
+def compose_2() -> None:
+    """Skip, or fail, where the test's own stack cannot be started."""
+    _compose(old=False)
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Iterator[str]:
     """The name of a compose project of which nothing is left afterwards."""
     name = new_project()

@@ -19,7 +19,7 @@ import pytest
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.kernel_files import HostKernelFiles
 
-pytestmark = [pytest.mark.docker, pytest.mark.alone]  # a machine has one guard
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.usefixtures("compose_2")]  # a machine has one guard
 
 IMAGE = "debian:bookworm-slim"
 BE = "tailor-guard"

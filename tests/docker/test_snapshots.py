@@ -222,6 +222,7 @@ class Live:
         docker("compose", "-p", self.name, "-f", str(self.file), "down", "-v")
 
 
+@pytest.mark.usefixtures("compose_2")
 def test_a_running_stack_s_volumes_are_copied_and_it_never_notices(cases: Any, tmp_path: Path, project: str) -> None:
     services = {"store": store(volumes=["named:/more"])}
     case = cases(services, {"named": {}})
