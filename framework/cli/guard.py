@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 from framework.cli import terminal
 from framework.cli.session import messages, opened, output, print_json
 from framework.config.durations import seconds as seconds_of
-from framework.errors import FieldError
 from framework.guard.tuning import Tried, days, tuned
 from framework.model.batch_job import BatchJob
 from framework.model.cpus import read_cpus
@@ -58,7 +57,9 @@ def guard(
     application: Annotated[
         Path | None, typer.Argument(metavar="[APP]", help="Directory of an application.yaml.", show_default=False)
     ] = None,
-    target: Annotated[str, typer.Option(help="The tail latency to keep, such as 'p95 <= 15ms'.")] = "",
+    target: Annotated[
+        str, typer.Option(help="The tail latency to keep, such as 'p95 <= 15ms' [default: the application's].")
+    ] = "",
     jobs: Annotated[Path | None, typer.Option(help="A file of jobs to queue first.")] = None,
     project: Annotated[
         str, typer.Option(help="Guard this running compose project instead of deploying the application.")
@@ -68,7 +69,8 @@ def guard(
     ] = "tailor",
     option: Annotated[list[str] | None, typer.Option(help="Option of the policy, name=value (repeatable).")] = None,
     rate: Annotated[
-        float, typer.Option(help="Drive a load of so many requests per second [default: the application's].")
+        float,
+        typer.Option(help="Drive a load of so many requests per second [default: the application's day, or rate]."),
     ] = 0.0,
     load_profile: Annotated[
         Path | None, typer.Option(help="Drive the load of a day (kind: load-profile), replayed in the time of --for.")
@@ -92,8 +94,6 @@ def guard(
 
     It sets CPU sets of the application's containers and gives them back at the end, after Ctrl-C, and after a crash.
     """
-    if not target:
-        raise FieldError("target", target, "a quantile and a time, such as p95 <= 15ms")
     request = GuardRequest(
         target, application, project, jobs, policy,
         {name: str(value) for name, value in terminal.values(option or [], "--option").items()},

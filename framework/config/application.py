@@ -35,6 +35,7 @@ from framework.model import (
     Tracing,
     Workload,
 )
+from framework.model.guard import GuardDefaults
 from framework.ports.compose import ComposeReader, ComposeSource, ResolvedCompose
 from optimizer.space import Predicate, arithmetic_names, circle_of
 
@@ -82,6 +83,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         hooks=_hooks(document, file, services),
         prepare_requests=_by_requests(file),
         dataset=dataset,
+        guard=_guard(document, file, root),
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
@@ -312,6 +314,15 @@ def _by_requests(file: ApplicationFile) -> bool:
     """Return whether repetitions are prepared by the workload's requests, which only Tailor's generator can send."""
     chosen = file.prepare or ("requests" if file.hooks.prepare is None else "hook")
     return chosen == "requests" and file.load.generator == OWN
+
+
+def _guard(document: Document, file: ApplicationFile, root: Path) -> GuardDefaults:
+    entry = file.guard
+    if entry is None:
+        return GuardDefaults()
+    name = entry.load_profile
+    profile = None if name is None else _existing(document, ("guard", "load_profile"), root, name)
+    return GuardDefaults(entry.target, entry.peak_rps or 0.0, profile)
 
 
 def _dataset(document: Document, file: ApplicationFile, compose: Mapping[str, Any], root: Path) -> DatasetSource | None:

@@ -11,7 +11,8 @@ from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constrain
 from framework.config.own_parameters_file import OwnParameterEntry
 from framework.config.service_type_apply import ContainerPath
 from framework.config.service_type_file import Identifier
-from framework.errors import InputError
+from framework.errors import FieldError, InputError
+from framework.model.guard import target_of
 from optimizer.errors import InvalidSpace
 from optimizer.space import GRAMMAR, Predicate
 
@@ -253,6 +254,24 @@ class LimitsEntry(Strict):
     unsettled: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
+def _target(text: str) -> str:
+    try:
+        target_of(text)
+    except FieldError as error:
+        raise refuse(error.allowed) from None
+    return text
+
+
+class GuardEntry(Strict):
+    """How `tailor guard` keeps this application, where the command line says nothing else."""
+
+    target: Annotated[str, AfterValidator(_target)] = Field(description="the tail latency to keep: 'p95 <= 15ms'")
+    peak_rps: Positive | None = Field(None, description="the highest rate that it is to serve [requests/s]")
+    load_profile: RelativePath | None = Field(
+        None, description="a file of rates over a day (kind: load-profile), replayed in the time of --for"
+    )
+
+
 def _objective(terms: dict[str, float]) -> dict[str, float]:
     for quantity, weight in terms.items():
         if weight == 0:
@@ -334,6 +353,7 @@ class ApplicationFile(Strict):
     dataset: DatasetEntry | None = Field(
         None, description="source of the data that every repetition starts from; default: hooks.seed, else first-start"
     )
+    guard: GuardEntry | None = Field(None, description="defaults of `tailor guard`")
     limits: LimitsEntry = LimitsEntry()
 
     @model_validator(mode="after")

@@ -1,26 +1,14 @@
-"""Texts of a guard's options: its target and its policy."""
+"""Text of a guard's policy."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from framework.errors import FieldError
 from framework.guard.policy import POLICIES, Policy
-
-_TARGET = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*<=?\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
-_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
-
-
-def target_of(text: str) -> tuple[float, float]:
-    """Return (quantile, milliseconds) of a target such as ``p95 <= 15ms``.  Raises FieldError."""
-    match = _TARGET.fullmatch(text.strip())
-    if match is None or not 0 < float(match[1]) < 100 or not float(match[2]) > 0:
-        raise FieldError("target", text, "a quantile and a time, such as p95 <= 15ms")
-    return float(match[1]) / 100, float(match[2]) * _UNITS[match[3]]
 
 
 def policy_of(text: str, options: Mapping[str, str] | None = None) -> tuple[str, Policy]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from framework.model.guard import GuardDefaults
 from framework.model.knowledge import ParameterDefinition
 from framework.model.load_generators import EXTERNAL_GENERATORS, ExternalLoad, Loop
 from optimizer.space import Predicate, Value
@@ -252,6 +253,7 @@ class Application:
     compose_directory: Path | None = None  # relative paths of the compose files start here; None: at ``directory``
     prepare_requests: bool = False  # repetitions are prepared by the workload's own requests, without a hook
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
+    guard: GuardDefaults = field(default_factory=GuardDefaults)
     dataset: DatasetSource | None = None  # as the application's file says; see ``data_source``
 
     def environment_of(self, service: str) -> Mapping[str, str]:

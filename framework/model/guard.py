@@ -7,9 +7,37 @@ LC: the latency-critical service.  BE: best-effort batch jobs.  Slack and load a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from framework.errors import FieldError
+
+_TARGET = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*<=?\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
+_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def target_of(text: str) -> tuple[float, float]:
+    """Return (quantile, milliseconds) of a target such as ``p95 <= 15ms``.  Raises FieldError."""
+    match = _TARGET.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) < 100 or not float(match[2]) > 0:
+        raise FieldError("target", text, "a quantile and a time, such as p95 <= 15ms")
+    return float(match[1]) / 100, float(match[2]) * _UNITS[match[3]]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardDefaults:
+    """How an application is guarded where the command line says nothing else.
+
+    ``target``: such as ``p95 <= 15ms``; empty: none.  ``peak_rps``: the highest rate that it is to serve; 0: not said.
+    ``load_profile``: of a day, for a load of Tailor's own.
+    """
+
+    target: str = ""
+    peak_rps: float = 0.0
+    load_profile: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

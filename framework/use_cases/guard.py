@@ -17,11 +17,11 @@ from framework.guard.audit import AUDIT, OUTPUT, REPORT, Audits, AuditWriter, re
 from framework.guard.jobs import Jobs, totals
 from framework.guard.loop import Guard
 from framework.guard.policy import Policy
-from framework.guard.request import policy_of, policy_options, target_of
+from framework.guard.request import policy_of, policy_options
 from framework.model import Application, RatePoint, Running
 from framework.model.batch_job import BatchJob
 from framework.model.events import PhaseStepStarted
-from framework.model.guard import GuardedHost
+from framework.model.guard import GuardDefaults, GuardedHost, target_of
 from framework.model.guard_record import Began, EndedAt, Entry, JobNoted
 from framework.ports.guarded_machine import GuardedMachine
 from framework.ports.job_queue import BatchQueue
@@ -33,12 +33,12 @@ from optimizer.space import Configuration
 
 @dataclass(frozen=True, slots=True)
 class GuardRequest:
-    """``application``: its directory; None where a running project alone is guarded.  ``project``: a compose project
-    that runs; empty: the application is deployed, and removed at the end.  ``rate_rps``: load of Tailor's own; 0: the
-    application's own rate where Tailor deploys it, and ``latency`` names no other, else none.
-    ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.  ``latency``: where the tail latency
-    is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a load of 1.  ``for_s``: how long;
-    None: until stopped.
+    """``target``: empty: the application's own.  ``application``: its directory; None where a running project alone is
+    guarded.  ``project``: a compose project that runs; empty: the application is deployed, and removed at the end.
+    ``rate_rps``: load of Tailor's own; 0: the application's own day or rate where Tailor deploys it, and ``latency``
+    names no other, else none.  ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.
+    ``latency``: where the tail latency is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a
+    load of 1.  ``for_s``: how long; None: until stopped.
     """
 
     target: str
@@ -59,6 +59,10 @@ class GuardRequest:
     seed: int = 1
 
 
+Points = Callable[[Path, float, float], tuple[RatePoint, ...]]
+"""Reads a load profile, for a length [s] and a peak rate [requests/s]."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadShape:
     """Load to drive: at one rate, or along a profile's points (seconds, requests a second)."""
@@ -74,17 +78,42 @@ class LoadShape:
         return max((point.rate_rps for point in self.points), default=self.rate_rps)
 
 
+def load_shape(
+    request: GuardRequest, quantile: float, application: Application | None, points: Points
+) -> LoadShape | None:
+    """Return the load to drive; None where the users' own load is watched.  Raises InputError."""
+    rate, profile, for_s = request.rate_rps, request.load_profile, request.for_s
+    asked = bool(rate) or profile is not None
+    if request.latency and not asked:
+        return None
+    if not asked and (application is None or request.project):
+        raise InputError(
+            "nothing tells the tail latency; allowed: a load of Tailor's (", FieldName("rate_rps"), ", ",
+            FieldName("load_profile"), "), or where it can be read (", FieldName("latency"), ")",
+        )  # fmt: skip
+    if application is None:
+        raise InputError("a load needs an application with a workload; allowed: the directory of an application")
+    own = application.guard
+    if not asked and for_s is not None:
+        profile = own.load_profile
+    if profile is None:
+        return LoadShape(rate or application.workload.rate_rps, (), for_s, quantile, request.seed)
+    if for_s is None:
+        raise InputError(FieldName("load_profile"), ": allowed: with ", FieldName("for_s"), ", in which it is replayed")
+    peak = request.peak_rps or rate or own.peak_rps or application.workload.rate_rps
+    return LoadShape(peak, points(profile, for_s, peak), for_s, quantile, request.seed)
+
+
 @dataclass(frozen=True, slots=True)
 class GuardTools:
     """Adapters of a guard.  ``machine``: of a project and CPUs (empty: all).  ``driven``: drives a load in the block
     and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
-    ``points``: reads a load profile, for a length.
     """
 
     machine: Callable[[str, Collection[int], float, bool], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
-    points: Callable[[Path, float, float], tuple[RatePoint, ...]]
+    points: Points
     queue: BatchQueue
 
 
@@ -121,10 +150,11 @@ class Guards:
 
         Raises InputError, MissingPrerequisite, DeploymentFailed, KnobRefused where a needed knob is refused.
         """
-        quantile, target_ms = target_of(request.target)
         name, policy = policy_of(request.policy, request.options)
         application = None if request.application is None else self._backends.application(request.application)
-        shape = self._shape(request, quantile, application)
+        defaults = application.guard if application is not None else GuardDefaults()
+        quantile, target_ms = target_of(request.target or defaults.target)
+        shape = load_shape(request, quantile, application, self._tools.points)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
         with self._lc(request, application, step) as (project, running):
             machine = self._tools.machine(project, request.cpus, request.link_mbps, request.canary)
@@ -135,7 +165,7 @@ class Guards:
                 )
             if specs and not request.dry_run:
                 self._tools.queue.add(specs)
-            peak = request.peak_rps or (shape.peak_rps if shape else 0.0)
+            peak = request.peak_rps or defaults.peak_rps or (shape.peak_rps if shape else 0.0)
             if not peak and application is not None:
                 peak = application.workload.rate_rps
             if not peak:
@@ -145,30 +175,6 @@ class Guards:
                 return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
 
     # ------------------------------------------------------------------ what is guarded
-
-    def _shape(self, request: GuardRequest, quantile: float, application: Application | None) -> LoadShape | None:
-        """Return the load to drive; None where the users' own load is watched.  Raises InputError."""
-        if request.load_profile is None and not request.rate_rps:
-            if not request.latency and not request.project and application is not None:
-                rate = application.workload.rate_rps
-                return LoadShape(rate, (), request.for_s, quantile, request.seed)
-            if not request.latency:
-                raise InputError(
-                    "nothing tells the tail latency; allowed: a load of Tailor's (", FieldName("rate_rps"), ", ",
-                    FieldName("load_profile"), "), or where it can be read (", FieldName("latency"), ")",
-                )  # fmt: skip
-            return None
-        if application is None:
-            raise InputError("a load needs an application with a workload; allowed: the directory of an application")
-        if request.load_profile is None:
-            return LoadShape(request.rate_rps, (), request.for_s, quantile, request.seed)
-        if request.for_s is None:
-            raise InputError(
-                FieldName("load_profile"), ": allowed: with ", FieldName("for_s"), ", in which it is replayed"
-            )
-        rate = request.peak_rps or request.rate_rps or application.workload.rate_rps
-        points = self._tools.points(request.load_profile, request.for_s, rate)
-        return LoadShape(rate, points, request.for_s, quantile, request.seed)
 
     @contextmanager
     def _lc(

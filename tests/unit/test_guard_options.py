@@ -12,7 +12,8 @@ from framework.guard.policies.static import Static
 from framework.guard.policies.tailor import Tailor
 from framework.guard.policies.thesis import Thesis
 from framework.guard.policy import POLICIES
-from framework.guard.request import policy_of, policy_options, target_of
+from framework.guard.request import policy_of, policy_options
+from framework.model.guard import target_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
