@@ -86,6 +86,10 @@ def guard(
     canary: Annotated[
         bool, typer.Option("--canary", help="Sense pressure on memory by a small walk through it (1 % of a CPU).")
     ] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Of `tailor profile`: protects its critical path, and pauses the job that harms it most."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Set nothing; log what would be set.")] = False,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 1,
     as_json: Json = False,
@@ -98,7 +102,7 @@ def guard(
         target, application, project, jobs, policy,
         {name: str(value) for name, value in terminal.values(option or [], "--option").items()},
         rate, load_profile, latency, peak, link, read_cpus(cpus), seconds_of("--for", length) if length else None,
-        canary, dry_run, seed,
+        canary, profile, dry_run, seed,
     )  # fmt: skip
     guards = opened().guards
     view = _View()

@@ -5,12 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from framework.config.checked import Strict, load, refuse
 from framework.model.batch_job import JobSpec
+from framework.model.profiling import STRESSORS
 
 JOB_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$"
+
+
+def _stressor(name: str) -> str:
+    if name not in STRESSORS:
+        raise refuse(f"one of {', '.join(STRESSORS)}")
+    return name
 
 
 class JobEntry(Strict):
@@ -30,6 +37,11 @@ class JobEntry(Strict):
     priority: int = Field(0, ge=-1000, le=1000, description="higher ones first")
     attempts: int = Field(3, ge=1, le=100, description="that may end badly before it counts as failed")
     limit_s: float = Field(0.0, ge=0, description="CPU seconds of one attempt; 0: no limit")
+    demands: dict[Annotated[str, AfterValidator(_stressor)], Annotated[float, Field(gt=0, le=4096)]] = Field(
+        default_factory=dict,
+        description="stressor of `tailor profile` -> how many of its threads press on that resource as much as the job "
+        "does; with a profile of the application, the job that harms it most is paused first",
+    )
 
     def specs(self) -> list[JobSpec]:
         names = [self.name] if self.count == 1 else [f"{self.name}-{number + 1}" for number in range(self.count)]
@@ -37,6 +49,7 @@ class JobEntry(Strict):
             JobSpec(
                 name, self.image, tuple(self.command), self.kind or self.name, self.cores, self.memory_mib,
                 self.network, dict(self.environment), self.priority, self.attempts, self.limit_s,
+                dict(self.demands),
             )
             for name in names
         ]  # fmt: skip

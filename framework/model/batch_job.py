@@ -42,7 +42,8 @@ class JobSpec:
 
     ``kind``: jobs of one kind suffer and harm alike; a policy may pause a kind.  ``cores``: that it can use at once.
     ``memory_mib``: at most; 0: no limit.  ``network``: none, or the engine's own bridge.  ``attempts``: that may end
-    badly before it counts as failed.  ``limit_s``: CPU seconds of one attempt; 0: no limit.
+    badly before it counts as failed.  ``limit_s``: CPU seconds of one attempt; 0: no limit.  ``demands``: stressor of
+    `tailor profile` -> how many of its threads press on that resource as much as the job does.
     """
 
     name: str
@@ -56,6 +57,7 @@ class JobSpec:
     priority: int = 0
     attempts: int = 3
     limit_s: float = 0.0
+    demands: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ class ProfileHeader:
     Measured in one window of undisturbed load on all CPUs: ``peaks``: the most cores that each service used between two
     readings.  ``calls``: service -> service that it calls -> calls per request.  ``spans``: number of each service's
     spans.  ``busy``: mean number of busy CPUs of the whole machine.  ``memory_mib``: memory of each service at the end,
-    without the caches that the kernel could drop.
+    without the caches that the kernel could drop.  ``critical_path``: service -> its share of the critical path of all
+    requests.
     """
 
     application: str
@@ -127,6 +128,7 @@ class ProfileHeader:
     spans: Mapping[str, int] = field(default_factory=dict)
     busy: float = 0.0
     memory_mib: Mapping[str, float] = field(default_factory=dict)
+    critical_path: Mapping[str, float] = field(default_factory=dict)
 
     def rare(self) -> tuple[str, ...]:
         """Return the services that the load reaches too rarely; they are profiled on request only."""

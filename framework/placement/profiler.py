@@ -23,6 +23,7 @@ from framework.compose import render
 from framework.controller import drive, read_window, spans_created
 from framework.critical_path.attribution import charged
 from framework.critical_path.graph import edges
+from framework.critical_path.service_time import service_times
 from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.events import ProfileStepStarted, ProfileWindowStarted
@@ -178,6 +179,7 @@ class Profiler:
             request.warmup_s, request.window_s, request.seed, peaks, self._colocation.counters.without_hardware(),
             self._calls(spans), {name: counts[name] for name in peaks}, busy(usages),
             {name: memory_mib[name] for name in peaks if name in memory_mib},
+            {row.service: row.share.value for row in service_times(spans, application.entry, application.peers)},
         )  # fmt: skip
 
     def _calls(self, spans: SpanTable) -> dict[str, dict[str, float]]:

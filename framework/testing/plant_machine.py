@@ -127,13 +127,16 @@ class PretendQueue:
 
 
 class PretendLc:
-    """The protected application: one container."""
+    """The application: one container that is protected, and those that need no protection."""
 
-    def __init__(self, kernel: PretendKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: PretendKernel, others: Mapping[str, int]) -> None:
+        self._kernel, self._others = kernel, others
 
     def pids(self) -> Mapping[str, int]:
-        return {"lc": LC_PID} if LC_PID in self._kernel.pids else {}
+        return {name: pid for name, pid in {"lc": LC_PID, **self._others}.items() if pid in self._kernel.pids}
+
+    def spared(self) -> frozenset[str]:
+        return frozenset(self._others)
 
     def services(self) -> Sequence[str]:
         return ["lc"] if LC_PID in self._kernel.pids else []
@@ -148,6 +151,7 @@ class PlantMachine:
         self.kernel.add(LC, LC_PID)
         self.jobs = PretendJobs(self.kernel)
         self.moments: list[Moment] = []
+        self.others: dict[str, int] = {}  # containers of LC that need no protection -> their processes
         self._time_s = 0.0
 
     @property
@@ -163,7 +167,13 @@ class PlantMachine:
         journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(self.kernel))
         cpus = sorted(self.kernel.cpus)
         return HostGuardedMachine(
-            self.kernel, journal, PretendLc(self.kernel), self.jobs, cpus, watched_by, kill=lambda pid: None
+            self.kernel,
+            journal,
+            PretendLc(self.kernel, self.others),
+            self.jobs,
+            cpus,
+            watched_by,
+            kill=lambda pid: None,
         )
 
     # ------------------------------------------------------------------ clock

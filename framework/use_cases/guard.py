@@ -11,18 +11,21 @@ from pathlib import Path
 from framework.bench import Backends
 from framework.compose import render
 from framework.config.jobs_file import load_jobs
+from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, MissingPrerequisite, TailorError
 from framework.guard.audit import AUDIT, OUTPUT, REPORT, Audits, AuditWriter, read_audit
+from framework.guard.blame import blame, on_the_critical_path, with_blame
 from framework.guard.jobs import Jobs, totals
 from framework.guard.loop import Guard
 from framework.guard.policy import Policy
 from framework.guard.request import policy_of, policy_options
 from framework.model import Application, RatePoint, Running
-from framework.model.batch_job import BatchJob
+from framework.model.batch_job import ENDED, BatchJob, JobSpec
 from framework.model.events import PhaseStepStarted
 from framework.model.guard import GuardDefaults, GuardedHost, target_of
 from framework.model.guard_record import Began, EndedAt, Entry, JobNoted
+from framework.placement.profile import read_profile
 from framework.ports.guarded_machine import GuardedMachine
 from framework.ports.job_queue import BatchQueue
 from framework.ports.sensor import Sensor
@@ -38,7 +41,7 @@ class GuardRequest:
     ``rate_rps``: load of Tailor's own; 0: the application's own day or rate where Tailor deploys it, and ``latency``
     names no other, else none.  ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.
     ``latency``: where the tail latency is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a
-    load of 1.  ``for_s``: how long; None: until stopped.
+    load of 1.  ``for_s``: how long; None: until stopped.  ``profile``: of the application, by `tailor profile`.
     """
 
     target: str
@@ -55,6 +58,7 @@ class GuardRequest:
     cpus: tuple[int, ...] = ()
     for_s: float | None = None
     canary: bool = False
+    profile: Path | None = None
     dry_run: bool = False
     seed: int = 1
 
@@ -106,11 +110,12 @@ def load_shape(
 
 @dataclass(frozen=True, slots=True)
 class GuardTools:
-    """Adapters of a guard.  ``machine``: of a project and CPUs (empty: all).  ``driven``: drives a load in the block
+    """Adapters of a guard.  ``machine``: of a project, with the services that are protected
+    (empty: all).  ``driven``: drives a load in the block
     and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
     """
 
-    machine: Callable[[str, Collection[int], float, bool], GuardedMachine]
+    machine: Callable[[str, GuardRequest, Collection[str]], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
     points: Points
@@ -156,13 +161,17 @@ class Guards:
         quantile, target_ms = target_of(request.target or defaults.target)
         shape = load_shape(request, quantile, application, self._tools.points)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
+        policy, protected = self._profiled(request, policy, specs)
         with self._lc(request, application, step) as (project, running):
-            machine = self._tools.machine(project, request.cpus, request.link_mbps, request.canary)
+            machine = self._tools.machine(project, request, protected)
             services = machine.services()
             if not services:
                 raise InputError(
                     f"no container of the compose project {project} runs here; `docker compose ls` has those that do"
                 )
+            if protected and protected.isdisjoint(services):
+                found = ", ".join(sorted(protected))
+                raise InputError(FieldName("profile"), f": found one of {found}; allowed: one of {', '.join(services)}")
             if specs and not request.dry_run:
                 self._tools.queue.add(specs)
             peak = request.peak_rps or defaults.peak_rps or (shape.peak_rps if shape else 0.0)
@@ -175,6 +184,20 @@ class Guards:
                 return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
 
     # ------------------------------------------------------------------ what is guarded
+
+    def _profiled(
+        self, request: GuardRequest, policy: Policy, specs: Sequence[JobSpec]
+    ) -> tuple[Policy, frozenset[str]]:
+        """Return the policy that knows whom to blame, and the services on the critical path; empty without a profile.
+
+        Raises FileError, InputError.
+        """
+        path = request.profile
+        if path is None:
+            return policy, frozenset()
+        profile = read_profile(read_text(path, RECORD_BYTES), str(path))
+        waiting = [job.spec for job in self._tools.queue.all() if job.state not in ENDED]
+        return with_blame(policy, blame(profile, [*specs, *waiting])), on_the_critical_path(profile)
 
     @contextmanager
     def _lc(

@@ -135,6 +135,21 @@ def test_a_cpu_set_of_the_user_s_own_is_kept(tmp_path: Path) -> None:
     assert here.kernel.groups[LC].cpus == frozenset({4, 5, 6, 7})
 
 
+def test_a_service_off_the_critical_path_may_run_on_be_s_cores_too(tmp_path: Path) -> None:
+    here = plant_machine(load=0.2)
+    here.kernel.add("/docker/tracing", 77)
+    here.others["tracing"] = 77
+    here.kernel.groups["/docker/tracing"].cpus = frozenset(range(8))
+    before, seen = here.kernel.shown(), []
+    sets = here.kernel.groups
+    here.kernel.refuse = lambda operation, path: seen.append((sets[LC].cpus, sets["/docker/tracing"].cpus)) or ""  # type: ignore[func-returns-value]
+    Run(here, tmp_path, queue_of(), Static(cores=3, period_s=1.0)).run(10)
+    assert {lc for lc, _ in seen} > {frozenset({3, 4, 5, 6, 7})}
+    assert {other for _, other in seen} == {frozenset(range(8))}
+    here.kernel.refuse = lambda operation, path: ""
+    assert here.kernel.shown() == before
+
+
 def test_a_container_that_restarts_gets_its_cores_again(tmp_path: Path) -> None:
     here = plant_machine(load=0.2)
     run = Run(here, tmp_path, queue_of(), Static(cores=3, period_s=1.0))

@@ -81,7 +81,10 @@ def test_the_example_s_jobs() -> None:
 
 def test_the_guide_s_jobs_load(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guides" / "guard.md").read_text()
-    text = guide.split("```yaml\n")[1].split("```")[0]
-    (tmp_path / "jobs.yaml").write_text(text)
+    blocks = [block.split("```")[0] for block in guide.split("```yaml\n")[1:]]
+    [jobs] = [block for block in blocks if block.startswith("kind: jobs")]
+    [demands] = [block for block in blocks if block.startswith("demands:")]
+    (tmp_path / "jobs.yaml").write_text(f"{jobs}    {demands}")
     [spec] = load_jobs(tmp_path / "jobs.yaml")
     assert (spec.name, spec.memory_mib, spec.network) == ("report", 1024, "none")
+    assert spec.demands == {"memory-bandwidth": 1.0, "l3": 0.5}

@@ -186,7 +186,7 @@ def test_tailor_takes_cores_before_the_rate_has_risen() -> None:
     assert decision.setting.cores < before.setting.cores
 
 
-def test_tailor_holds_the_job_that_the_profile_blames() -> None:
+def test_tailor_pauses_the_job_that_the_profile_blames() -> None:
     policy = Tailor(blame={"stream": 0.3, "compute": 0.01})
     state, before, time_s = calm(policy, 30.0, slack=0.4, lc_cores=1.0, jobs=("compute", "stream"))
     assert not before.setting.paused
@@ -197,4 +197,22 @@ def test_tailor_holds_the_job_that_the_profile_blames() -> None:
         state, decision = policy.decide(
             HOST, state, sample(time_s + 0.5 * n, slack=0.4, lc_cores=1.0, jobs=("compute", "stream"))
         )
+    assert not decision.setting.paused
+
+
+def test_tailor_pauses_the_job_that_harms_most_where_only_a_canary_feels_it() -> None:
+    policy = Tailor(blame={"stream": 0.3, "compute": 0.01})
+    jobs = ("compute", "stream")
+    state, before, time_s = calm(policy, 30.0, slack=0.4, lc_cores=1.0, jobs=jobs, canary=1.2)
+    assert not before.setting.paused
+    state, decision = policy.decide(HOST, state, sample(time_s, slack=0.4, lc_cores=1.0, jobs=jobs, canary=2.6))
+    assert decision.setting.paused == {"stream"}
+    assert decision.reasons["paused"] == "memory is 2.6 times as slow as alone; it harms most"
+    for n in range(600):
+        felt = sample(time_s + 0.5 * n, slack=0.4, lc_cores=1.0, jobs=jobs, canary=1.7)
+        state, decision = policy.decide(HOST, state, felt)
+    assert decision.setting.paused == {"stream"}, "not calm yet"
+    for n in range(600):
+        felt = sample(time_s + 300 + 0.5 * n, slack=0.4, lc_cores=1.0, jobs=jobs, canary=1.1)
+        state, decision = policy.decide(HOST, state, felt)
     assert not decision.setting.paused

@@ -53,7 +53,8 @@ class TailorState:
 @POLICIES.register("tailor")
 @dataclass(frozen=True, slots=True)
 class Tailor:
-    """``blame``: kind of job -> how much it slows LC down, from `tailor profile`; the highest is shed first.
+    """``blame``: kind of job -> how much it slows LC down, from `tailor profile`; the highest is shed first: paused for
+    ``paused_for_s`` beyond ``high_bandwidth``, share of the memory's, or ``high_canary``, slowdown of a walk in it.
 
     ``aim``: share of the target that the model may foresee.  ``trend_s``: how far a rising rate is continued.
     ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.  ``sharing``: idle: where
@@ -72,6 +73,7 @@ class Tailor:
     way_costs: float = 0.01
     way_again_s: float = 600.0
     high_bandwidth: float = 0.80
+    high_canary: float = 2.0
     paused_for_s: float = 120.0
     network_share: float = 0.90
     sharing: Literal["never", "idle"] = "never"
@@ -188,16 +190,19 @@ class Tailor:
         return state, ways, ""
 
     def _paused(self, host: GuardedHost, state: TailorState, sample: Sample) -> tuple[TailorState, frozenset[str], str]:
-        """Hold the kinds of jobs that are blamed most while the memory is near its limit."""
-        paused, kinds = (
-            state.setting.paused,
-            sorted(set(sample.jobs), key=lambda kind: (-self.blame.get(kind, 0.0), kind)),
-        )
+        """Pause the kind of jobs that is blamed most while the memory is near its limit."""
+        paused = state.setting.paused
+        kinds = sorted(set(sample.jobs), key=lambda kind: (-self.blame.get(kind, 0.0), kind))
         used = (sample.bandwidth_gbs or 0.0) / host.bandwidth_gbs if host.bandwidth_gbs else 0.0
+        slowed = sample.canary or 1.0
         left = [kind for kind in kinds if kind not in paused]
-        if used > self.high_bandwidth and len(left) > 1 and sample.time_s - state.paused_s > self.period_s:
-            return replace(state, paused_s=sample.time_s), paused | {left[0]}, f"{used:.0%} of the memory's bandwidth"
-        if paused and sample.time_s - state.paused_s > self.paused_for_s and used < self.high_bandwidth / 2:
+        pressed = used > self.high_bandwidth or slowed > self.high_canary
+        if pressed and len(left) > 1 and sample.time_s - state.paused_s > self.period_s:
+            full = used > self.high_bandwidth
+            sign = f"{used:.0%} of the memory's bandwidth" if full else f"memory is {slowed:.1f} times as slow as alone"
+            return replace(state, paused_s=sample.time_s), paused | {left[0]}, f"{sign}; it harms most"
+        calm = used < self.high_bandwidth / 2 and slowed < (1 + self.high_canary) / 2
+        if paused and sample.time_s - state.paused_s > self.paused_for_s and calm:
             return replace(state, paused_s=sample.time_s), frozenset(), "the memory has room again"
         return state, paused, ""
 

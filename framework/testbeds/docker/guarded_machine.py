@@ -33,11 +33,12 @@ ENDS_IN_S = 60.0
 
 
 def guarded_machine(
-    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, canary: bool = False
-) -> HostGuardedMachine:
+    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, canary: bool = False,
+    protected: Collection[str] = (),
+) -> HostGuardedMachine:  # fmt: skip
     """Return this machine, with a compose project of its engine as LC.  ``home``: TAILOR_HOME.  ``cpus``: to divide;
     empty: all.  ``link_mbps``: of the outgoing link; 0: it is not divided.  ``canary``: whether a walk through memory
-    senses pressure on it.
+    senses pressure on it.  ``protected``: services of the project that get CPUs of their own; empty: all.
 
     Raises MissingPrerequisite, TestbedUnavailable.
     """
@@ -47,7 +48,7 @@ def guarded_machine(
     systemd = engine.info().get("CgroupDriver") == "systemd"
     topology = read_topology(allowed=cpus or None)
     journal = Journal(home / JOURNAL, boot_id(files), {**undo_of_files(files), **undo_of_network()})
-    lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"))
+    lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"), protected)
     jobs = DockerJobs(BE, f"{BE}.slice" if systemd else f"/{BE}", engine)
     actuators: list[Actuator] = [NetworkShare(lc.pids, jobs.processes, journal, link_mbps)] if link_mbps else []
     sensors: list[Sensor] = [NetworkUse(lc.pids, jobs.processes)]

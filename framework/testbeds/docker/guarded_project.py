@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from framework.errors import TestbedUnavailable
 from framework.testbeds.docker.engine import Engine
@@ -13,9 +13,14 @@ AGAIN_S = 5.0  # how long a list of containers is believed while their processes
 
 
 class GuardedProject:
-    """The containers of a project.  ``alive``: whether a process still exists."""
+    """The containers of a project.  ``alive``: whether a process still exists.  ``protected``: services
+    that may not run on BE's CPUs; empty: all.
+    """
 
-    def __init__(self, engine: Engine, project: str, alive: Callable[[int], bool]) -> None:
+    def __init__(
+        self, engine: Engine, project: str, alive: Callable[[int], bool], protected: Collection[str] = ()
+    ) -> None:
+        self._protected = frozenset(protected)
         self._engine, self._project, self._alive = engine, project, alive
         self._pids: dict[str, int] = {}
         self._services: dict[str, str] = {}
@@ -35,6 +40,12 @@ class GuardedProject:
             except TestbedUnavailable:
                 self._pids = {name: pid for name, pid in self._pids.items() if self._alive(pid)}
         return self._pids
+
+    def spared(self) -> frozenset[str]:
+        """Return the containers, of those that run, whose services need no protection."""
+        if not self._protected:
+            return frozenset()
+        return frozenset(name for name, service in self._services.items() if service not in self._protected)
 
     def services(self) -> Sequence[str]:
         """Return the services that run.  Raises TestbedUnavailable."""

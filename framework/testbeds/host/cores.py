@@ -19,7 +19,8 @@ class Cores:
     """Divides ``cpus`` between LC and BE; implements ``framework.ports.actuator.Actuator``.
 
     ``cpus``: in the order in which BE gets them, threads of a core side by side.  Exclusive: LC's containers and BE
-    have no CPU in common, and the group that shrinks is written first, so that they never have.  Otherwise both have
+    have no CPU in common, and the group that shrinks is written first, so that they never have; containers of LC that
+    need no protection have all.  Otherwise both have
     all, and BE runs only where LC leaves time (cpu.idle), at most its quota.
     """
 
@@ -56,9 +57,10 @@ class Cores:
     def _set_lc(self, cpus: frozenset[int]) -> list[Change]:
         """Move LC's containers; those that made the same move are one change."""
         moves = Counter[tuple[str, str]]()
+        spared = self.groups.spared_groups()
         for group in self.groups.lc_groups():
             try:
-                moves.update(self._move(group, cpus))
+                moves.update(self._move(group, frozenset(self.cpus) if group in spared else cpus))
             except KnobRefused:
                 if self.groups.files.exists(group["cpuset"]):  # else its container has just ended
                     raise

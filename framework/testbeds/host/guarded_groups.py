@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from framework.errors import KnobRefused
@@ -17,9 +17,10 @@ NEEDED = {"cpuset": "cores", "cpu": "CPU time", "cpuacct": "CPU use", "freezer":
 
 @dataclass(slots=True)
 class GuardedGroups:
-    """``lc``: container -> its process.  ``jobs``: container of a job -> (kind of the job, its process).
+    """``lc``: container -> its process.  ``jobs``: container of a job -> (kind of the job, its process).  ``spared``:
+    containers of LC that may run on BE's CPUs too.
 
-    Both are asked at every use, so that containers that come and go are followed; the groups of jobs are those that the
+    All are asked at every use, so that containers that come and go are followed; the groups of jobs are those that the
     kernel shows inside BE's, also of one whose kind is not known yet.  ``be``: BE's group.  ``cgroups``
     writes to BE's groups, which go when the guard ends; ``lc_cgroups`` to LC's, where the journal comes first.
     """
@@ -29,6 +30,7 @@ class GuardedGroups:
     lc: Callable[[], Mapping[str, int]]
     jobs: Callable[[], Mapping[str, tuple[str, int]]]
     be_name: str = BE
+    spared: Callable[[], frozenset[str]] = frozenset
     be: Group = field(init=False)
     lc_cgroups: Cgroups = field(init=False)
     _known: dict[int, Group] = field(init=False, default_factory=dict)
@@ -63,7 +65,15 @@ class GuardedGroups:
             self.files.add_controller(f"{root}/cgroup.subtree_control", controller)
 
     def lc_groups(self) -> list[Group]:
-        return [group for pid in self.lc().values() if (group := self._of(pid)) is not None]
+        return self._groups_of(self.lc().values())
+
+    def spared_groups(self) -> list[Group]:
+        """Return the groups of LC's containers that may run on BE's CPUs too."""
+        pids, spared = self.lc(), self.spared()
+        return self._groups_of(pid for container, pid in pids.items() if container in spared)
+
+    def _groups_of(self, pids: Iterable[int]) -> list[Group]:
+        return [group for pid in pids if (group := self._of(pid)) is not None]
 
     def job_groups(self) -> list[tuple[str, Group]]:
         """Return (kind of the job, its group); the kind is empty where it is not known."""

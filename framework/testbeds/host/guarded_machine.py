@@ -27,6 +27,9 @@ class Protected(Protocol):
     def pids(self) -> Mapping[str, int]:
         """Return container -> its first process, of those that run."""
 
+    def spared(self) -> frozenset[str]:
+        """Return the containers, of those that run, that may run on BE's CPUs too."""
+
     def services(self) -> Sequence[str]:
         """Return the services that run.  Raises TestbedUnavailable."""
 
@@ -48,7 +51,7 @@ class HostGuardedMachine:
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
         self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
         journalled = JournalledFiles(files, journal)
-        self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be)
+        self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be, lc.spared)
         self._runner = ThawingRunner(runner, self.groups, kill)
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
