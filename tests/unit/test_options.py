@@ -324,6 +324,7 @@ OTHERS = {
     "framework/cli/placement.py:place": "of `tailor place`, with defaults of its own",
     "framework/cli/machine.py:sweep": "of `tailor sweep`, with defaults of its own",
     "framework/cli/guard.py:guard": "of `tailor guard`, with defaults of its own",
+    "framework/use_cases/guard.py:GuardRequest": "of `tailor guard`, with defaults of its own",
 }
 
 
