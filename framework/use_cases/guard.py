@@ -170,8 +170,8 @@ class Guards:
                     f"no container of the compose project {project} runs here; `docker compose ls` has those that do"
                 )
             if protected and protected.isdisjoint(services):
-                found = ", ".join(sorted(protected))
-                raise InputError(FieldName("profile"), f": found one of {found}; allowed: one of {', '.join(services)}")
+                named = ", ".join(sorted(protected))
+                raise InputError(FieldName("profile"), f": found one of {named}; allowed: one of {', '.join(services)}")
             if specs and not request.dry_run:
                 self._tools.queue.add(specs)
             peak = request.peak_rps or defaults.peak_rps or (shape.peak_rps if shape else 0.0)
