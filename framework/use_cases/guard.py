@@ -209,25 +209,8 @@ class Guards:
             return
         if application is None:
             raise InputError("found neither an application nor a running project; allowed: one of them")
-        kind = self._backends.kinds[0]
-        types = self._backends.types_on(self._backends.machine_of(kind.name, application))
-        bench = self._backends.bench(kind.name, application, types, lambda event: _told(event, step))
-        project = f"tailor-guard-{application.name}"
-        bench.testbed.check(application)
-        labels = {"tailor.study": project, "tailor.application": application.name}
-        deployment = render(application, types, Configuration({}), project=project, labels=labels)
-        with process_lock(self._backends.home, project):
-            bench.testbed.clean(project)
-            try:
-                bench.testbed.load_dataset(application, deployment, step)
-                running = bench.testbed.deploy(deployment, step)
-                hook = application.hooks.prepare
-                if hook is not None:
-                    bench.testbed.run_hook(running, hook)
-                yield project, running
-            finally:
-                step("removing the application")
-                bench.testbed.clean(project, data=True)
+        with deployed(self._backends, application, step) as running:
+            yield running.deployment.project, running
 
     def _sensor(
         self, request: GuardRequest, application: Application | None, running: Running | None,
@@ -299,6 +282,33 @@ class Guards:
         except TailorError as error:
             left.append(str(error))
         return [*left, *machine.restore()]
+
+
+@contextmanager
+def deployed(backends: Backends, application: Application, step: Callable[[str], None]) -> Iterator[Running]:
+    """Deploy an application as its files say, under a project of its own, and remove it after the block.
+
+    Raises InputError, MissingPrerequisite, DeploymentFailed.
+    """
+    kind = backends.kinds[0]
+    types = backends.types_on(backends.machine_of(kind.name, application))
+    testbed = backends.bench(kind.name, application, types, lambda event: _told(event, step)).testbed
+    project = f"tailor-guard-{application.name}"
+    testbed.check(application)
+    labels = {"tailor.study": project, "tailor.application": application.name}
+    deployment = render(application, types, Configuration({}), project=project, labels=labels)
+    with process_lock(backends.home, project):
+        testbed.clean(project)
+        try:
+            testbed.load_dataset(application, deployment, step)
+            running = testbed.deploy(deployment, step)
+            hook = application.hooks.prepare
+            if hook is not None:
+                testbed.run_hook(running, hook)
+            yield running
+        finally:
+            step("removing the application")
+            testbed.clean(project, data=True)
 
 
 def _told(event: object, step: Callable[[str], None]) -> None:

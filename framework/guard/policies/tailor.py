@@ -63,7 +63,7 @@ class Tailor:
     """
 
     period_s: float = 0.5
-    aim: float = 0.80
+    aim: float = 0.78
     trend_s: float = 3.0
     forget_s: float = 10.0
     up_s: float = 1.0
