@@ -21,7 +21,7 @@ from framework.api.access import COOKIE, Caller
 from framework.api.answers import ON_A_PAGE
 from framework.api.dependencies import AppService, ReadCaller
 from framework.api.form import Choice, choices_of_testbeds, form_fields
-from framework.api.guarding import guard_document
+from framework.api.guarding import guard_document, guard_view
 from framework.api.pages import PAGES
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of
@@ -29,7 +29,6 @@ from framework.api.service import Service
 from framework.api.studies import study_document
 from framework.errors import NotFound
 from framework.model import EXTERNAL, Study, StudyState
-from framework.report.guard import guard_contents
 from framework.study.planning import expected_windows
 
 STATIC = Path(__file__).parent / "static"
@@ -114,13 +113,13 @@ def guards(service: AppService, caller: ReadCaller) -> HTMLResponse:
 
 @router.get("/guards/{guard}")
 def guard(guard: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
-    contents = guard_contents(service.audits.entries(guard))
+    contents = guard_view(service.audits, guard)
     return _page("guard_page.html", caller, "guards", id=guard, running=service.audits.running(guard), **contents)
 
 
 @router.get("/guards/{guard}/body")
 def guard_body(guard: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
-    return _page("guard_body.html", caller, **guard_contents(service.audits.entries(guard)))
+    return _page("guard_body.html", caller, **guard_view(service.audits, guard))
 
 
 @router.get("/login")

@@ -8,8 +8,10 @@ from fastapi import APIRouter
 
 from framework.api.dependencies import READ, AppService
 from framework.guard.audit import Audits
-from framework.model.guard_record import Began, entry_document
-from framework.report.guard import summarised
+from framework.model.guard_record import entry_document
+from framework.report.guard import guard_contents
+
+SHOWN_S = 3600.0  # on a guard's page
 
 router = APIRouter(tags=["guards"], dependencies=[READ])
 
@@ -23,15 +25,14 @@ def guards(service: AppService) -> list[dict[str, Any]]:
 @router.get("/guards/{guard}")
 def entries(guard: str, service: AppService, after_s: float = -1.0) -> dict[str, Any]:
     """Return a guard's sums, and its audit log after a time [s]."""
-    written = [entry_document(entry) for entry in service.audits.entries(guard) if entry.time_s > after_s]
-    return {**guard_document(service.audits, guard), "entries": written}
+    written = service.audits.followed(guard).after(after_s)
+    return {**guard_document(service.audits, guard), "entries": [entry_document(entry) for entry in written]}
 
 
 def guard_document(audits: Audits, guard: str) -> dict[str, Any]:
     """Return a guard as plain data.  Raises NotFound."""
-    written = audits.entries(guard)
-    began = next(entry for entry in written if isinstance(entry, Began))
-    summary = summarised(written)
+    log = audits.followed(guard)
+    began, summary = log.began, log.summary
     return {
         "id": guard,
         "at": began.at,
@@ -49,26 +50,34 @@ def guard_document(audits: Audits, guard: str) -> dict[str, Any]:
     }
 
 
+def guard_view(audits: Audits, guard: str) -> dict[str, Any]:
+    """Return the variables of a guard's page: its last hour, with the sums of all of it.  Raises NotFound."""
+    log = audits.followed(guard)
+    last = log.summary.last
+    since_s = last.time_s - SHOWN_S if last is not None else 0.0
+    if since_s <= 0:
+        return guard_contents(log.after(-1.0), log.summary)
+    return guard_contents([log.began, *log.after(since_s)], log.summary, since_s)
+
+
 def guard_metrics(audits: Audits) -> list[str]:
     """Return the last sample of the guard that runs, in the Prometheus text format; nothing where none runs."""
     newest = next(iter(audits.ids()), "")
     if not newest or not audits.running(newest):
         return []
-    written = audits.entries(newest)
-    began = next(entry for entry in written if isinstance(entry, Began))
-    decided = [document for document in map(entry_document, written) if document["kind"] == "decided"]
-    if not decided:
+    log = audits.followed(newest)
+    began, summary, last = log.began, log.summary, log.summary.last
+    if last is None:
         return []
     label = f'{{guarded="{began.guarded}"}}'
-    sample, setting = decided[-1]["sample"], decided[-1]["decision"]["setting"]
-    summary = summarised(written)
+    sample, setting = last.sample, last.decision.setting
     values = {
-        "latency_ms": ("Tail latency of the last window.", sample.get("latency_ms")),
+        "latency_ms": ("Tail latency of the last window.", sample.latency_ms),
         "target_ms": ("Its target.", began.host.target_ms),
-        "rate_rps": ("Requests per second.", sample.get("rate_rps")),
-        "lc_cores": ("Cores that the application uses.", sample.get("lc_cores")),
-        "be_cores": ("Cores that best-effort jobs use.", sample.get("be_cores")),
-        "be_cores_allowed": ("Cores that they may use.", setting["cores"] if setting["running"] else 0),
+        "rate_rps": ("Requests per second.", sample.rate_rps),
+        "lc_cores": ("Cores that the application uses.", sample.lc_cores),
+        "be_cores": ("Cores that best-effort jobs use.", sample.be_cores),
+        "be_cores_allowed": ("Cores that they may use.", setting.cores if setting.running else 0),
         "violation_seconds": ("Time with a missed target, or without a reading.", summary.violation_s),
         "be_work_seconds": ("CPU time of best-effort jobs.", summary.work_s),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from framework.model.guard import Decision, GuardedHost, Sample, Setting
@@ -122,7 +122,8 @@ class Summary:
     """Sums of a guard's decisions, each standing for the time until the next one.
 
     ``violation_s``: time with a tail latency above the target, or without one; ``blind_s``: the part without one.
-    ``worst_ms``: highest latency.  ``busy_s``: core seconds of LC and BE; ``work_s``: those of BE.
+    ``worst_ms``: highest latency.  ``busy_s``: core seconds of LC and BE; ``work_s``: those of BE.  ``last``: decision
+    that was taken in last; before the first latency was measured, none counts.
     """
 
     host: GuardedHost
@@ -132,7 +133,8 @@ class Summary:
     worst_ms: float = 0.0
     busy_s: float = 0.0
     work_s: float = 0.0
-    latencies: list[float] = field(default_factory=list)
+    last: Decided | None = None
+    _seen: bool = False
 
     @property
     def violation(self) -> float:
@@ -143,9 +145,15 @@ class Summary:
     def utilisation(self) -> float:
         return self.busy_s / (self.time_s * self.host.cores) if self.time_s else 0.0
 
-    def add(self, decided: Decided, lasts_s: float) -> None:
-        """Take in a decision that lasted ``lasts_s`` seconds."""
-        sample = decided.sample
+    def take(self, decided: Decided) -> None:
+        """Take in the next decision: the one before it lasted until now."""
+        before, self.last = self.last, decided
+        if before is not None:
+            self._seen = self._seen or before.sample.latency_ms is not None
+            if self._seen:
+                self._add(before.sample, decided.time_s - before.time_s)
+
+    def _add(self, sample: Sample, lasts_s: float) -> None:
         self.time_s += lasts_s
         self.work_s += lasts_s * (sample.be_cores or 0.0)
         self.busy_s += lasts_s * ((sample.lc_cores or 0.0) + (sample.be_cores or 0.0))
@@ -153,7 +161,6 @@ class Summary:
             self.blind_s += lasts_s
             self.violation_s += lasts_s
             return
-        self.latencies.append(sample.latency_ms)
         self.worst_ms = max(self.worst_ms, sample.latency_ms)
         if sample.latency_ms > self.host.target_ms:
             self.violation_s += lasts_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from framework.report.figure import BAD, BEST, DEFAULT, OTHER, STYLE, svg
 from framework.report.page import ENVIRONMENT
 
 SHOWN = 400  # changes listed in the page; the audit log has all
+POINTS = 4000  # of a figure's lines
 
 
 def guard_page(entries: Sequence[Entry]) -> str:
@@ -21,14 +23,19 @@ def guard_page(entries: Sequence[Entry]) -> str:
     return ENVIRONMENT.get_template("guard.html").render(guard_contents(entries))
 
 
-def guard_contents(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the variables of a guard's template."""
+def guard_contents(
+    entries: Sequence[Entry], summary: Summary | None = None, since_s: float | None = None
+) -> dict[str, Any]:
+    """Return the variables of a guard's template.  ``summary``: of the whole guard, where the entries are its beginning
+    and those after ``since_s`` only.
+    """
     began = next(entry for entry in entries if isinstance(entry, Began))
     decided = [entry for entry in entries if isinstance(entry, Decided)]
     acted = [entry for entry in entries if isinstance(entry, Acted)]
     return {
         "began": began,
-        "summary": summarised(entries),
+        "summary": summary or summarised(entries),
+        "since_s": since_s,
         "ended": next((entry for entry in entries if isinstance(entry, EndedAt)), None),
         "figure": Markup(guard_figure(began, decided, acted)) if decided else None,
         "acted": acted[-SHOWN:],
@@ -39,15 +46,12 @@ def guard_contents(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def summarised(entries: Sequence[Entry]) -> Summary:
-    """Sum up what was decided on; the first sample, from before anything was measured, does not count."""
+    """Sum up the decisions of a guard."""
     began = next(entry for entry in entries if isinstance(entry, Began))
-    decided = [entry for entry in entries if isinstance(entry, Decided)]
     summary = Summary(began.host)
-    seen = False
-    for entry, following in itertools.pairwise(decided):
-        seen = seen or entry.sample.latency_ms is not None
-        if seen:
-            summary.add(entry, following.time_s - entry.time_s)
+    for entry in entries:
+        if isinstance(entry, Decided):
+            summary.take(entry)
     return summary
 
 
@@ -56,6 +60,7 @@ def guard_figure(began: Began, decided: Sequence[Decided], acted: Sequence[Acted
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    decided = thinned(decided, POINTS)
     times = np.array([entry.time_s for entry in decided])
     host = began.host
     with rc_context(STYLE):
@@ -90,6 +95,20 @@ def guard_figure(began: Began, decided: Sequence[Decided], acted: Sequence[Acted
             for moment in sorted({round(entry.time_s, 1) for entry in acted if entry.knob.endswith("frozen")}):
                 axes.axvline(moment, color="#d1d5db", linewidth=0.6, zorder=0)
     return svg(drawing)
+
+
+def thinned(decided: Sequence[Decided], most: int) -> Sequence[Decided]:
+    """Return at most so many decisions: of each stretch of time the one with the highest latency, or without any."""
+    if len(decided) <= most:
+        return decided
+    edges = np.linspace(0, len(decided), most + 1).astype(int)
+    stretches = (decided[begin:end] for begin, end in itertools.pairwise(edges.tolist()))
+    return [max(stretch, key=_badness) for stretch in stretches]
+
+
+def _badness(entry: Decided) -> float:
+    latency = entry.sample.latency_ms
+    return math.inf if latency is None else latency
 
 
 def _column(decided: Sequence[Decided], name: str) -> np.ndarray[Any, np.dtype[np.float64]]:

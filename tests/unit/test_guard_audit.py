@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from framework.api.guarding import guard_view
 from framework.errors import NotFound
 from framework.guard.audit import AUDIT, Audits, read_audit
-from framework.report.guard import guard_page, summarised
+from framework.model.guard import Sample
+from framework.model.guard_record import Decided, entry_document
+from framework.report.guard import guard_page, summarised, thinned
+from framework.report.page import ENVIRONMENT
 from tests.guard_audits import entries, written
 from tests.serving import serving
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     name = written(tmp_path, entries())
-    assert Audits(tmp_path).entries(name) == entries()
+    assert Audits(tmp_path).followed(name).after(-1.0) == entries()
     path = tmp_path / "guard" / name / AUDIT
     with path.open("a") as file:
         file.write('{"kind": "noted", "time')  # the power went
@@ -81,4 +86,57 @@ def test_guards_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_guard_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        Audits(tmp_path).entries("../../etc")
+        Audits(tmp_path).followed("../../etc")
+
+
+def test_a_log_that_grows_is_read_on_from_where_it_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framework.guard.audit.MARK_EVERY", 2)
+    every = entries()
+    name = written(tmp_path, every[:4])
+    audits, path = Audits(tmp_path), tmp_path / "guard" / name / AUDIT
+    log = audits.followed(name)
+    assert log.after(-1.0) == every[:4]
+    assert log.ended is None
+    rest = b"".join(json.dumps(entry_document(entry)).encode() + b"\n" for entry in every[4:])
+    for cut in (10, len(rest) // 2, len(rest)):  # a line may be half written when it is read
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]) + rest[:cut])
+        assert audits.followed(name) is log
+    assert log.after(-1.0) == every
+    assert log.ended == every[-1]
+    whole, grown = summarised(every), log.summary
+    assert (grown.time_s, grown.violation_s, grown.work_s) == (whole.time_s, whole.violation_s, whole.work_s)
+    for time_s in (-1.0, 0.0, 0.5, 1.0, 2.9, 3.0, 5.0, 6.0):
+        assert log.after(time_s) == [entry for entry in every if entry.time_s > time_s]
+
+
+def test_a_guard_that_has_written_nothing_yet_is_not_there(tmp_path: Path) -> None:
+    log = Audits(tmp_path).new() / AUDIT
+    log.touch()
+    assert Audits(tmp_path).ids() == []
+    log.write_text('{"kind": "beg')
+    [guard] = Audits(tmp_path).ids()
+    with pytest.raises(NotFound, match="has written nothing yet"):
+        _ = Audits(tmp_path).followed(guard).summary
+
+
+def test_a_long_guard_s_page_shows_its_last_hour_and_the_sums_of_all(tmp_path: Path) -> None:
+    every = entries()
+    late = [replace(entry, time_s=entry.time_s + 5000.0) for entry in every[1:]]
+    name = written(tmp_path, [every[0], *every[1:-1], *late])
+    contents = guard_view(Audits(tmp_path), name)
+    assert contents["since_s"] == 5005.0 - 3600.0
+    assert len(contents["jobs"]) == 1
+    assert contents["summary"].time_s > 5000.0
+    assert "from 1405 s on" in ENVIRONMENT.get_template("guard_body.html").render(contents)
+
+
+def test_a_figure_of_many_decisions_keeps_the_worst_of_each_stretch() -> None:
+    [some, *_] = [entry for entry in entries() if isinstance(entry, Decided)]
+    latencies = [None if n == 700 else 10.0 + (n == 250) for n in range(1001)]
+    many = [replace(some, time_s=0.5 * n, sample=Sample(0.5 * n, latency)) for n, latency in enumerate(latencies)]
+    few = thinned(many, 100)
+    assert len(few) == 100
+    assert many[250] in few
+    assert many[700] in few
+    assert [entry.time_s for entry in few] == sorted(entry.time_s for entry in few)
+    assert thinned(many, 2000) is many
