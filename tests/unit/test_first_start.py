@@ -13,6 +13,7 @@ import pytest
 from framework.errors import DeploymentFailed
 from framework.model import Application, Container, Deployment, Running, Usage, Workload
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.first_start import in_a_line
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.readiness import Readiness
 from framework.testbeds.docker.settled import answers, wait_until_settled
@@ -112,3 +113,9 @@ def test_an_entry_that_does_not_answer_ends_the_wait_and_one_that_is_not_known_d
     assert settled(nobody, running_at("127.0.0.1"), Machine(busy=0), timeout_s=2.0) == pytest.approx(3.0)
     assert answers(replace(made, workload=Workload(1.0, "poisson", "http://other:1", {})), running_at("127.0.0.1"))
     assert answers(nobody, running_at(""))
+
+
+def test_the_reason_why_a_first_start_is_not_kept_names_the_last_line_of_the_log() -> None:
+    error = DeploymentFailed("compose could not start the deployment", "db", "Creating\n\n  no space left on device\n")
+    assert in_a_line(error) == "db: compose could not start the deployment (no space left on device)"
+    assert in_a_line(DeploymentFailed("it is not ready")) == "it is not ready"

@@ -129,7 +129,7 @@ class DatasetLoader:
                 self.datasets.discard(name, error.draft)
                 if application.dataset is not None:
                     raise error.cause from error
-                self.unusable[name] = str(error.cause).splitlines()[0]
+                self.unusable[name] = in_a_line(error.cause)
             finally:
                 self._deployer.clean(default.project)
             if copied is not None and kept is not None:
@@ -208,6 +208,13 @@ class DatasetLoader:
             not_kept=not_kept,
         )
         return self.datasets.complete(name, replace(draft, facts=facts), project if copied else "")
+
+
+def in_a_line(error: TrialFailed) -> str:
+    """Return an error with the last line of what the failing container or command said, in one line."""
+    first, *log = str(error).splitlines()
+    said = [words for line in log if (words := line.strip().removeprefix("|").strip())]
+    return f"{first} ({said[-1]})" if said else first
 
 
 class _Unusable(Exception):
