@@ -41,7 +41,9 @@ def guard_tools(home: Path, queue: BatchQueue, clock: Clock) -> GuardTools:
             yield LoadLatency(load, quantile=shape.quantile)
 
     return GuardTools(
-        machine=lambda project, cpus, link_mbps, canary: guarded_machine(project, home, cpus, link_mbps, canary),
+        machine=lambda project, request: guarded_machine(
+            project, home, request.cpus, request.link_mbps, request.disk_mbs, request.canary
+        ),
         driven=driven,
         watched=latency_source,
         points=load_points,

@@ -2,7 +2,8 @@
 
 It has the rules that adapters meet: a cpuset of v1 stays inside its parent's and around its children's; one with tasks
 cannot be empty; a group with tasks or children cannot be removed; a quota has a least value; a group frozen from above
-says so.  Time passes only in ``run``, in which groups use CPU time.
+says so; a controller of v2 that a group below gives to its own children cannot be taken away.  Time passes only in
+``run``, in which groups use CPU time, and in ``disks.work``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from framework.errors import InputError, KnobRefused
 from framework.model.cpus import read_cpus, write_cpus
+from framework.testing.pretend_disks import BLOCK, PretendDisks
 
 ROOT = "/sys/fs/cgroup"
 V1 = ("cpuset", "cpu", "cpuacct", "freezer", "memory", "blkio", "pids", "devices")
@@ -47,15 +49,19 @@ class PretendKernel:
     pids: dict[int, str] = field(default_factory=dict)
     boot: str = "boot-1"
     pressure_us: int = 0
+    disks: PretendDisks = field(init=False)
 
     def __post_init__(self) -> None:
         self.groups[""] = PretendGroup(self.cpus, "0")
+        self.disks = PretendDisks(self.version)
 
     # ------------------------------------------------------------------ the world
 
     def add(self, path: str, pid: int) -> None:
-        """Start a process in a new group, as an engine does: with its parent's CPUs."""
+        """Start a process in a new group, as an engine does: with its parent's CPUs, and (v2) the controller io."""
         self._create(path)
+        for above in _above(path)[1:]:
+            self.groups[above].controllers |= {"io"} if self.version == 2 else set()
         self.pids[pid] = path
 
     def end(self, pid: int) -> None:
@@ -63,6 +69,7 @@ class PretendKernel:
         path = self.pids.pop(pid)
         if path not in self.pids.values():
             self.groups.pop(path, None)
+            self.disks.forget(path)
 
     def run(self, path: str, seconds: float) -> None:
         """Let the tasks of a group use CPU time."""
@@ -84,7 +91,14 @@ class PretendKernel:
     def shown(self) -> dict[str, tuple[object, ...]]:
         """Return all that a guard may change: two equal answers mean that nothing was changed."""
         return {
-            path: (group.cpus, group.quota, group.idle, group.frozen, frozenset(group.controllers))
+            path: (
+                group.cpus,
+                group.quota,
+                group.idle,
+                group.frozen,
+                frozenset(group.controllers),
+                frozenset(self.disks.limits.get(path, {}).items()),
+            )
             for path, group in self.groups.items()
         }
 
@@ -100,6 +114,8 @@ class PretendKernel:
             return f"some avg10=0.00 avg60=0.00 avg300=0.00 total={self.pressure_us}\n"
         if path.startswith("/proc/"):
             return self._of_process(path)
+        if path.startswith(BLOCK):
+            return self.disks.read(path)
         group, name = self._group(path)
         text = self._knob(group, name)
         if text is None:
@@ -127,6 +143,8 @@ class PretendKernel:
         if path.startswith("/proc/"):
             pid = path.split("/")[2]
             return [pid] if int(pid) in self.pids else []
+        if path.startswith(BLOCK):
+            return self.disks.entries(path)
         try:
             group, _ = self._group(path)
         except KnobRefused:
@@ -147,6 +165,7 @@ class PretendKernel:
         if children or group in self.pids.values():
             raise KnobRefused(path, "Device or resource busy")
         del self.groups[group]
+        self.disks.forget(group)
 
     # ------------------------------------------------------------------ rules
 
@@ -224,6 +243,8 @@ class PretendKernel:
             }
         if path:
             knobs["cpu.idle"] = str(int(group.idle))
+        if self.version == 1 or (path and "io" in self.groups[path.rpartition("/")[0]].controllers):
+            knobs |= self.disks.knobs(path)
         return knobs.get(name)
 
     def _set(self, path: str, where: str, name: str, text: str) -> None:
@@ -244,9 +265,17 @@ class PretendKernel:
             case "cgroup.freeze" if text in ("0", "1"):
                 group.frozen = text == "1"
             case "cgroup.subtree_control" if text[1:] in V2:
-                group.controllers = group.controllers | {text[1:]} if text[0] == "+" else group.controllers - {text[1:]}
+                self._set_controller(path, where, text)
             case _:
-                raise KnobRefused(path, "Invalid argument")
+                self.disks.set(path, where, name, text)
+
+    def _set_controller(self, path: str, where: str, text: str) -> None:
+        sign, controller = text[0], text[1:]
+        below = [group for other, group in self.groups.items() if other and other.rpartition("/")[0] == where]
+        if sign == "-" and any(controller in group.controllers for group in below):
+            raise KnobRefused(path, "Device or resource busy")
+        own = self.groups[where].controllers
+        self.groups[where].controllers = own | {controller} if sign == "+" else own - {controller}
 
     def _quota(self, path: str, text: str) -> float | None:
         if text == "max":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,7 +37,8 @@ class GuardRequest:
     that runs; empty: the application is deployed, and removed at the end.  ``rate_rps``: load of Tailor's own; 0: the
     application's own rate where Tailor deploys it, and ``latency`` names no other, else none.
     ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.  ``latency``: where the tail latency
-    is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a load of 1.  ``for_s``: how long;
+    is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a load of 1.  ``link_mbps``: of the
+    outgoing link, ``disk_mbs``: of a disk; 0: not divided.  ``cpus``: to divide; empty: all.  ``for_s``: how long;
     None: until stopped.
     """
 
@@ -52,6 +53,7 @@ class GuardRequest:
     latency: str = ""
     peak_rps: float = 0.0
     link_mbps: float = 0.0
+    disk_mbs: float = 0.0
     cpus: tuple[int, ...] = ()
     for_s: float | None = None
     canary: bool = False
@@ -76,12 +78,12 @@ class LoadShape:
 
 @dataclass(frozen=True, slots=True)
 class GuardTools:
-    """Adapters of a guard.  ``machine``: of a project and CPUs (empty: all).  ``driven``: drives a load in the block
+    """Adapters of a guard.  ``machine``: of a project, as a request wants it.  ``driven``: drives a load in the block
     and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
     ``points``: reads a load profile, for a length.
     """
 
-    machine: Callable[[str, Collection[int], float, bool], GuardedMachine]
+    machine: Callable[[str, GuardRequest], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
     points: Callable[[Path, float, float], tuple[RatePoint, ...]]
@@ -127,7 +129,7 @@ class Guards:
         shape = self._shape(request, quantile, application)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
         with self._lc(request, application, step) as (project, running):
-            machine = self._tools.machine(project, request.cpus, request.link_mbps, request.canary)
+            machine = self._tools.machine(project, request)
             services = machine.services()
             if not services:
                 raise InputError(
@@ -140,7 +142,9 @@ class Guards:
                 peak = application.workload.rate_rps
             if not peak:
                 raise InputError(FieldName("peak_rps"), ": found none; allowed: the highest rate that LC is to serve")
-            host = GuardedHost(machine.cores, target_ms, peak, machine.ways, link_mbps=request.link_mbps)
+            host = GuardedHost(
+                machine.cores, target_ms, peak, machine.ways, link_mbps=request.link_mbps, disk_mbs=request.disk_mbs
+            )
             with self._sensor(request, application, running, shape, quantile) as latency:
                 return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
 
