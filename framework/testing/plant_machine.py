@@ -82,6 +82,7 @@ class PretendJobs:
             if name in self._here:
                 _, pid = self._here.pop(name)
                 assert not self.kernel.stands_still(self.kernel.pids[pid]), "a frozen process cannot be ended"
+                assert not self.kernel.disks.waits(self.kernel.pids[pid]), "one that waits for a disk cannot either"
                 self.kernel.end(pid)
             self._ended.pop(name, None)
 

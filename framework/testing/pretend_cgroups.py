@@ -39,7 +39,7 @@ class PretendKernel:
     """Implements ``framework.ports.kernel_files.KernelFiles``.  ``version``: 1 or 2.  ``cpus``: of the machine.
 
     ``refuse``: called with an operation and a path before anything is done; a text refuses it.  ``pids``: process ->
-    path of its group below the root.
+    path of its group below the root.  ``lacks``: controllers that it was built without.
     """
 
     version: int = 1
@@ -49,6 +49,7 @@ class PretendKernel:
     pids: dict[int, str] = field(default_factory=dict)
     boot: str = "boot-1"
     pressure_us: int = 0
+    lacks: frozenset[str] = frozenset()
     disks: PretendDisks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -184,7 +185,7 @@ class PretendKernel:
     def _mounts(self) -> str:
         if self.version == 2:
             return f"cgroup2 {ROOT} cgroup2 rw,relatime 0 0\n"
-        lines = [f"cgroup {ROOT}/{name} cgroup rw,relatime,{name} 0 0" for name in V1]
+        lines = [f"cgroup {ROOT}/{name} cgroup rw,relatime,{name} 0 0" for name in V1 if name not in self.lacks]
         return "\n".join(["proc /proc proc rw 0 0", *lines]) + "\n"
 
     def _of_process(self, path: str) -> str:
@@ -195,7 +196,7 @@ class PretendKernel:
             group = self.pids[int(pid)]
             if self.version == 2:
                 return f"0::{group}\n"
-            return "".join(f"{number}:{name}:{group}\n" for number, name in enumerate(V1, 1))
+            return "".join(f"{number}:{name}:{group}\n" for number, name in enumerate(V1, 1) if name not in self.lacks)
         return "0 0 0\n"  # schedstat of a thread that never waited
 
     def _below(self, path: str) -> str:
@@ -238,14 +239,19 @@ class PretendKernel:
                 "cpu.max": f"{'max' if group.quota is None else quota_us} 100000",
                 "cpu.stat": f"usage_usec {round(used * 1e6)}\nuser_usec 0",
                 "cgroup.freeze": str(int(group.frozen)),
-                "cgroup.controllers": " ".join(V2),
+                "cgroup.controllers": " ".join(name for name in V2 if name not in self.lacks),
                 "cgroup.subtree_control": " ".join(sorted(group.controllers)),
             }
         if path:
             knobs["cpu.idle"] = str(int(group.idle))
-        if self.version == 1 or (path and "io" in self.groups[path.rpartition("/")[0]].controllers):
+        if self._has_disks(path):
             knobs |= self.disks.knobs(path)
         return knobs.get(name)
+
+    def _has_disks(self, path: str) -> bool:
+        if self.version == 1:
+            return "blkio" not in self.lacks
+        return bool(path) and "io" in self.groups[path.rpartition("/")[0]].controllers - self.lacks
 
     def _set(self, path: str, where: str, name: str, text: str) -> None:
         group = self.groups[where]

@@ -53,6 +53,11 @@ class PretendDisks:
                     counters[disk, direction] = counters.get((disk, direction), 0.0) + use[direction] * seconds
         return {path: (use[READ], use[WRITE]) for path, use in let.items()}
 
+    def waits(self, path: str) -> bool:
+        """Return whether what a group's tasks read and write has to wait for a limit."""
+        return any(own and (group == path or (self.version == 2 and _is_below(path, group)))
+                   for group, own in self.limits.items())  # fmt: skip
+
     def forget(self, path: str) -> None:
         """Let a group go."""
         self.limits.pop(path, None)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 from framework.errors import KnobRefused
 from framework.model.guard import Change, Setting
@@ -41,43 +42,44 @@ class DiskShare:
     def set(self, setting: Setting) -> list[Change]:
         """Limit the jobs that run.  Raises KnobRefused, after all that could be set is set."""
         names, refused, changed = self._disks.names(), list[KnobRefused](), Counter[tuple[str, Limit, Limit]]()
-        if not self._disks.nested:
-            self._disks.count(self.groups.be)
-        for group, wanted in self._wanted(setting):
+        uncounted = names.keys() - self._disks.counted()
+        for (group, wanted), disk in product(self._wanted(setting), names):
             try:
-                before = self._disks.limits(group)
-                for disk in names:
-                    old = before.get(disk, FREE)
-                    if old != wanted:
-                        self._disks.set(group, disk, wanted)
-                        changed[disk, old, wanted] += 1
+                old = self._disks.limits(group).get(disk, FREE)
+                if old != wanted or disk in uncounted:
+                    self._disks.set(group, disk, wanted)
+                    changed[disk, old, wanted] += int(old != wanted)
             except KnobRefused as error:
-                if self.groups.files.exists(self._disks.directory(group)):  # else its container has just ended
+                if self._is_there(group, disk):
                     refused.append(error)
         if refused:
             raise refused[0]
         return [
             Change(f"{names[disk]}, {'BE' if self._disks.nested else f'{count} of the jobs'}", _text(old), _text(new))
             for (disk, old, new), count in changed.items()
+            if count
         ]
 
     def restore(self) -> None:
         """Nothing of its own: the limits are gone when the groups are."""
 
+    def _is_there(self, group: Group, disk: str) -> bool:
+        """Return whether a group and a disk still exist: a container ends, and a disk is taken out, at any moment."""
+        return self.groups.files.exists(self._disks.directory(group)) and disk in self._disks.names()
+
     def _wanted(self, setting: Setting) -> Iterator[tuple[Group, Limit]]:
         """Yield each group that is to be limited now, and how."""
-        if not setting.running:
-            return
-        groups = [self.groups.be]
-        if not self._disks.nested:
+        if self._disks.nested:
+            groups = [self.groups.be]
+        else:
+            yield self.groups.be, FREE  # it has no tasks of its own: only so that the kernel begins to count
             groups = [group for kind, group in self.groups.job_groups() if kind not in setting.paused]
-        if setting.disk_mbs is None:
-            yield from ((group, FREE) for group in groups)
-            return
-        bps = max(LEAST_BPS, math.floor(setting.disk_mbs * 1e6 / STEP_BPS) * STEP_BPS)
-        for group in groups:
-            each = bps // len(groups)
-            yield group, Limit(each, each)
+        if setting.running and groups:
+            limit = FREE
+            if setting.disk_mbs is not None:
+                each = max(LEAST_BPS, math.floor(setting.disk_mbs * 1e6 / STEP_BPS) * STEP_BPS) // len(groups)
+                limit = Limit(each, each)
+            yield from ((group, limit) for group in groups)
 
 
 def _text(limit: Limit) -> str:

@@ -113,14 +113,6 @@ class Disks:
         if now != limit:
             raise KnobRefused(f"{directory}: {disk}", f"{limit} was written, and {now} is there")
 
-    def count(self, group: Group) -> None:
-        """Let the kernel count on every disk, by taking away a limit of a group that it does not have.
-
-        Raises KnobRefused.
-        """
-        for disk in self.names().keys() - self.counted():
-            self.set(group, disk, FREE)
-
     def lift(self, group: Group) -> None:
         """Take a group's limits away; a group that has gone has none.  Raises KnobRefused.
 
