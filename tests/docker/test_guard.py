@@ -314,6 +314,10 @@ def test_jobs_write_past_the_page_cache_no_faster_than_they_may(tmp_path: Path, 
     assert "of the jobs: no limit -> 4.5 MB/s" in said or "BE: no limit -> 9 MB/s" in said
     assert "not here: disk" not in said
     assert "not given back" not in said
+    [audit] = (tmp_path / "guard").glob("*/audit.jsonl")
+    samples = [entry["sample"] for entry in map(json.loads, audit.read_text().splitlines()) if "sample" in entry]
+    assert max(sample.get("be_disk_mbs", 0.0) for sample in samples) > 0
+    assert samples[-1]["lc_disk_mbs"] == 0.0, "the stack sleeps"
     assert nothing_is_left(tmp_path)
 
 
