@@ -8,13 +8,14 @@ from framework.guard.audit import Audits, AuditWriter
 from framework.model.guard import Decision, GuardedHost, Sample, Setting
 from framework.model.guard_record import Acted, Began, Decided, EndedAt, Entry, JobNoted, Noted
 
-HOST = GuardedHost(2, 20.0, 100.0)
-BE = Setting(True, 1, 0, 0.0, True, frozenset({"stream"}))
+HOST = GuardedHost(2, 20.0, 100.0, disk_mbs=200.0)
+BE = Setting(True, 1, 0, 0.0, True, frozenset({"stream"}), disk_mbs=80.0)
 
 
 def entries() -> list[Entry]:
     def decided(time_s: float, latency: float | None, setting: Setting) -> Decided:
-        sample = Sample(time_s, latency, 50.0, 0.5, 1.0 if setting.running else 0.0, jobs=("stream",))
+        sample = Sample(time_s, latency, 50.0, 0.5, 1.0 if setting.running else 0.0, lc_disk_mbs=100.0,
+                        jobs=("stream",))  # fmt: skip
         return Decided(time_s, sample, Decision(setting, {"cores": "why <b>"}))
 
     return [

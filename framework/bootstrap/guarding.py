@@ -42,7 +42,7 @@ def guard_tools(home: Path, queue: BatchQueue, clock: Clock) -> GuardTools:
 
     return GuardTools(
         machine=lambda project, request, protected: guarded_machine(
-            project, home, request.cpus, request.link_mbps, request.canary, protected
+            project, home, request.cpus, request.link_mbps, request.disk_mbs, request.canary, protected
         ),
         driven=driven,
         watched=latency_source,

@@ -81,6 +81,7 @@ def guard(
     ] = "",
     peak: Annotated[float, typer.Option(help="The highest rate that the application is to serve.")] = 0.0,
     link: Annotated[float, typer.Option(help="Outgoing link [Mb/s], to divide; 0: not shaped.")] = 0.0,
+    disk: Annotated[float, typer.Option(help="Bandwidth of a disk [MB/s], to divide; 0: not limited.", min=0.0)] = 0.0,
     cpus: Annotated[str, typer.Option(help="CPUs to divide, such as 0-7; default: all.")] = "",
     length: Annotated[str, typer.Option("--for", help="How long, such as 10m; default: until Ctrl-C.")] = "",
     canary: Annotated[
@@ -101,7 +102,7 @@ def guard(
     request = GuardRequest(
         target, application, project, jobs, policy,
         {name: str(value) for name, value in terminal.values(option or [], "--option").items()},
-        rate, load_profile, latency, peak, link, read_cpus(cpus), seconds_of("--for", length) if length else None,
+        rate, load_profile, latency, peak, link, disk, read_cpus(cpus), seconds_of("--for", length) if length else None,
         canary, profile, dry_run, seed,
     )  # fmt: skip
     guards = opened().guards

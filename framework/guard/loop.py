@@ -92,7 +92,9 @@ class Guard:
             self.record(Decided(now, self.sample, decision))
         if now >= self._tend_s and not self.dry_run:
             self._tend_s = now + TEND_S
-            self._noted(lambda: self.jobs.tend(self.setting.running, self.setting.paused))
+            if self._noted(lambda: self.jobs.tend(self.setting.running, self.setting.paused)):
+                self._again_s = now  # a job that began has no limits yet, and others may have what one had that ended
+                self._act(Decision(self.setting, {"running": "a job began or ended"}))
 
     def _read(self, now: float) -> Sample:
         """Read all sensors; of several that give a field, the first one that has it counts."""
@@ -136,22 +138,27 @@ class Guard:
         for change in changes:
             self.record(Acted(self.now_s, actuator.name, change.knob, change.old, change.new, rule))
 
-    def _noted(self, tend: Callable[[], Sequence[JobEvent]]) -> None:
-        """Look after the jobs; where the engine or the store is away, say so once, and go on guarding."""
+    def _noted(self, tend: Callable[[], Sequence[JobEvent]]) -> bool:
+        """Look after the jobs; where the engine or the store is away, say so once, and go on guarding.
+
+        Returns whether something became of a job.
+        """
         try:
             events = tend()
         except (Transient, DeploymentFailed) as error:
             if not self._silent:
                 self.record(Noted(self.now_s, str(error)))
             self._silent = True
-            return
+            return False
         self._silent = False
         for event in events:
             self.record(JobNoted(self.now_s, event.job.number, event.job.spec.name, event.text))
+        return bool(events)
 
 
 def _told(setting: Setting) -> str:
     if not setting.running:
         return "BE stands still"
     kind = "cores" if setting.exclusive else "cores' time on LC's cores"
-    return f"BE has {setting.cores:g} {kind}, {setting.ways} ways, {setting.mbps:g} Mb/s"
+    disk = "" if setting.disk_mbs is None else f", {setting.disk_mbs:g} MB/s of the disk"
+    return f"BE has {setting.cores:g} {kind}, {setting.ways} ways, {setting.mbps:g} Mb/s{disk}"

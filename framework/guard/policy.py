@@ -36,7 +36,7 @@ POLICIES: Registry[Any] = Registry("policy", "tailor.policies", "framework.guard
 
 def changes(before: Setting, after: Setting, reason: str) -> dict[str, str]:
     """Return the fields in which two settings differ, each with the reason."""
-    fields = ("running", "cores", "ways", "mbps", "exclusive", "paused", "bandwidth")
+    fields = ("running", "cores", "ways", "mbps", "exclusive", "paused", "bandwidth", "disk_mbs")
     return {name: reason for name in fields if getattr(before, name) != getattr(after, name)}
 
 
@@ -53,3 +53,21 @@ def most_cores(host: GuardedHost) -> int:
 def most_ways(host: GuardedHost) -> int:
     """Return the most cache ways that BE may have: LC keeps two, the least that some machines accept."""
     return max(0, host.ways - 2)
+
+
+def rest_of(capacity: float, share: float, used: float | None) -> float:
+    """Return a share of a link or a disk, less what LC uses of it; nothing where that is missing.
+
+    The rule is the thesis's for the link (chapter 4).
+    """
+    return max(0.0, share * capacity - (capacity if used is None else used))
+
+
+def rest_of_disk(host: GuardedHost, share: float, sample: Sample) -> float | None:
+    """Return what ``rest_of`` leaves of a disk; None where it is not divided."""
+    return rest_of(host.disk_mbs, share, sample.lc_disk_mbs) if host.disk_mbs else None
+
+
+def part_of_disk(host: GuardedHost, share: float) -> float | None:
+    """Return a fixed share of a disk; None where it is not divided."""
+    return share * host.disk_mbs if host.disk_mbs else None

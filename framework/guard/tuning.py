@@ -23,6 +23,7 @@ from optimizer.trial import Observation, ObservationState
 ALLOWED = 0.001  # share of the time in which the target may be missed at no cost
 COST = 100.0  # of one percent more of the time, in percent of the oracle's work
 FACTOR = 3.0  # a number may become so many times smaller or larger than it is
+UNTUNED = ("period_s", "disk_share")  # fixed by the policy; without an effect on the plant, which has no disk
 SHARES = ("aim", "headroom", "network_share", "high_bandwidth", "spare", "bandwidth_limit")  # below 1
 
 
@@ -45,7 +46,7 @@ def space_of(policy: str) -> SearchSpace:
     parameters = []
     for field in fields(POLICIES.get(policy)):
         default = field.default
-        if isinstance(default, float) and default > 0 and field.name != "period_s":
+        if isinstance(default, float) and default > 0 and field.name not in UNTUNED:
             high = min(0.99, FACTOR * default) if field.name in SHARES or default < 1 else FACTOR * default
             parameters.append(Parameter(field.name, "real", default, low=default / FACTOR, high=high, scale="log"))
     if not parameters:

@@ -45,8 +45,9 @@ class GuardedHost:
     """The machine, and what is to be kept on it.
 
     ``cores``: to divide between LC and BE, at least 2.  ``ways``: cache ways to divide; 0: the machine cannot.
-    ``bandwidth_gbs``: of the memory; 0: not measured.  ``link_mbps``: outgoing; 0: not shaped.  ``target_ms``: of the
-    tail latency.  ``peak_rps``: the rate that counts as a load of 1.
+    ``bandwidth_gbs``: of the memory; 0: not measured.  ``link_mbps``: outgoing; 0: not shaped.  ``disk_mbs``: that a
+    disk reads, or writes; 0: not divided.  ``target_ms``: of the tail latency.  ``peak_rps``: the rate that counts as a
+    load of 1.
     """
 
     cores: int
@@ -55,6 +56,7 @@ class GuardedHost:
     ways: int = 0
     bandwidth_gbs: float = 0.0
     link_mbps: float = 0.0
+    disk_mbs: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Sample:
     ``bandwidth_gbs`` of the whole memory, ``lc_bandwidth_gbs`` and ``be_bandwidth_gbs`` of its users; ``lc_mbps``,
     ``be_mbps`` of the link.  ``lc_delay``, ``be_delay``: seconds a second that their threads waited for a CPU, summed
     over threads.  ``pressure``: share of the time in which some task waited for a CPU.  ``canary``: slowdown of a small
-    walk through memory; 1 on the idle machine.  ``jobs``: kinds of the jobs that run or are frozen.
+    walk through memory; 1 on the idle machine.  ``lc_disk_mbs``, ``be_disk_mbs``: megabytes a second that they read
+    and write, on the disk that each uses most.  ``jobs``: kinds of the jobs that run or are frozen.
     """
 
     time_s: float
@@ -82,6 +85,8 @@ class Sample:
     be_delay: float | None = None
     pressure: float | None = None
     canary: float | None = None
+    lc_disk_mbs: float | None = None
+    be_disk_mbs: float | None = None
     jobs: tuple[str, ...] = ()
 
     def cleaned(self) -> Sample:
@@ -106,6 +111,7 @@ class Sample:
 READINGS = (
     "latency_ms", "rate_rps", "lc_cores", "be_cores", "bandwidth_gbs", "lc_bandwidth_gbs", "be_bandwidth_gbs",
     "lc_mbps", "be_mbps", "lc_delay", "be_delay", "pressure", "canary",
+    "lc_disk_mbs", "be_disk_mbs",
 )  # fmt: skip
 
 
@@ -115,7 +121,8 @@ class Setting:
 
     ``cores``: whole ones that LC does not use, or, where not ``exclusive``, CPU time on LC's cores.  ``ways`` of the
     cache.  ``mbps`` of the outgoing link.  ``paused``: kinds of jobs that stay frozen.  ``bandwidth``: share of the
-    memory's that is not throttled away, above 0 to 1.
+    memory's that is not throttled away, above 0 to 1.  ``disk_mbs``: megabytes a second that may be read from each
+    disk, and as many that may be written; None: not limited.
     """
 
     running: bool = False
@@ -125,6 +132,7 @@ class Setting:
     exclusive: bool = True
     paused: frozenset[str] = frozenset()
     bandwidth: float = 1.0
+    disk_mbs: float | None = None
 
 
 NOTHING = Setting()

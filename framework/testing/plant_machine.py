@@ -19,9 +19,12 @@ from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
 from framework.testing.pretend_cgroups import PretendKernel
+from framework.testing.pretend_disks import Use
 
 LC = "/docker/lc"
 LC_PID = 100
+LC_BYTES = 20_000.0  # that a request writes
+GREEDY_BPS = 1e9  # that a job would like to read, and to write
 
 
 @dataclass(slots=True)
@@ -79,6 +82,7 @@ class PretendJobs:
             if name in self._here:
                 _, pid = self._here.pop(name)
                 assert not self.kernel.stands_still(self.kernel.pids[pid]), "a frozen process cannot be ended"
+                assert not self.kernel.disks.waits(self.kernel.pids[pid]), "one that waits for a disk cannot either"
                 self.kernel.end(pid)
             self._ended.pop(name, None)
 
@@ -145,20 +149,21 @@ class PretendLc:
 class PlantMachine:
     """The plant with a kernel; also the clock of the guard, whose sleep lets the plant go on."""
 
-    def __init__(self, plant: Plant, version: int = 1) -> None:
-        self.plant = plant
+    def __init__(self, plant: Plant, version: int = 1, disk_mbs: float = 0.0) -> None:
+        self.plant, self.disk_mbs = plant, disk_mbs
         self.kernel = PretendKernel(version, frozenset(range(plant.machine.cores)))
         self.kernel.add(LC, LC_PID)
         self.jobs = PretendJobs(self.kernel)
         self.moments: list[Moment] = []
         self.others: dict[str, int] = {}  # containers of LC that need no protection -> their processes
+        self.disk: list[dict[str, Use]] = []  # in each step, what each group was let read and write
         self._time_s = 0.0
 
     @property
     def host(self) -> GuardedHost:
         """The host without what the pretended kernel has no knobs for."""
         host = self.plant.host
-        return GuardedHost(host.cores, host.target_ms, host.peak_rps)
+        return GuardedHost(host.cores, host.target_ms, host.peak_rps, disk_mbs=self.disk_mbs)
 
     def machine(
         self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -167,14 +172,9 @@ class PlantMachine:
         journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(self.kernel))
         cpus = sorted(self.kernel.cpus)
         return HostGuardedMachine(
-            self.kernel,
-            journal,
-            PretendLc(self.kernel, self.others),
-            self.jobs,
-            cpus,
-            watched_by,
-            kill=lambda pid: None,
-        )
+            self.kernel, journal, PretendLc(self.kernel, self.others), self.jobs, cpus, watched_by,
+            kill=lambda pid: None, disk_mbs=self.disk_mbs,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ clock
 
@@ -199,8 +199,15 @@ class PlantMachine:
         sample = self.plant.sample()
         if LC in self.kernel.groups:
             self.kernel.run(LC, (sample.lc_cores or 0.0) * STEP_S)
+        self._use_disk([path for _, path in working])
         for _, path in working:
             self.jobs.work(path, setting.cores / len(working) * STEP_S)
+
+    def _use_disk(self, working: Collection[str]) -> None:
+        """Let LC write as much as it has requests, and jobs read and write as much as they may."""
+        lc = {LC: (0.0, LC_BYTES * self.plant.load * self.plant.host.peak_rps)} if LC in self.kernel.groups else {}
+        let = self.kernel.disks.work({**lc, **dict.fromkeys(working, (GREEDY_BPS, GREEDY_BPS))}, STEP_S)
+        self.disk.append(let)
 
     def _setting(self, working: int) -> Setting:
         """Return what the kernel's files say that BE has."""

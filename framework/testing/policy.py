@@ -12,11 +12,12 @@ from framework.guard.policy import Policy, most_cores, most_ways
 from framework.model.guard import NOTHING, READINGS, Decision, GuardedHost, Sample, Setting
 
 HOSTS = (
-    GuardedHost(8, 15.0, 3000.0, 20, 40.0, 1000.0),
+    GuardedHost(8, 15.0, 3000.0, 20, 40.0, 1000.0, 500.0),
     GuardedHost(2, 100.0, 50.0),
     GuardedHost(64, 1.0, 100_000.0, 11, 100.0, 10_000.0),
 )
-"""A server with all knobs, a small machine without cache control, memory counters or a link, and a large one."""
+"""A server with all knobs; a small machine without cache control, memory counters, a link or a disk; a large one
+without a disk."""
 
 
 class PolicyContract:
@@ -57,7 +58,7 @@ class PolicyContract:
             state, decision = policy.decide(host, state, sample)
             changed = {
                 name
-                for name in ("running", "cores", "ways", "paused")
+                for name in ("running", "cores", "ways", "paused", "disk_mbs")
                 if getattr(before, name) != getattr(decision.setting, name)
             }
             assert changed <= {name for name, reason in decision.reasons.items() if reason}, decision
@@ -105,12 +106,14 @@ def check_setting(host: GuardedHost, setting: Setting) -> None:
     assert not setting.exclusive or setting.cores == int(setting.cores), setting
     assert 0 <= setting.ways <= most_ways(host), setting
     assert 0 <= setting.mbps <= host.link_mbps, setting
+    assert setting.disk_mbs is None or (host.disk_mbs and 0 <= setting.disk_mbs <= host.disk_mbs), setting
 
 
 def _calm(host: GuardedHost, time_s: float) -> Sample:
     return Sample(
         time_s, 0.3 * host.target_ms, 0.3 * host.peak_rps, 0.3 * host.cores, 1.0, 0.3 * host.bandwidth_gbs,
-        0.2 * host.bandwidth_gbs, 0.1 * host.bandwidth_gbs, 0.05 * host.link_mbps, 0.0, jobs=("compute", "cache"),
+        0.2 * host.bandwidth_gbs, 0.1 * host.bandwidth_gbs, 0.05 * host.link_mbps, 0.0,
+        lc_disk_mbs=0.1 * host.disk_mbs, jobs=("compute", "cache"),
     )  # fmt: skip
 
 
@@ -133,6 +136,8 @@ def _samples(host: GuardedHost, seed: int) -> list[Sample]:
                 be_bandwidth_gbs=host.bandwidth_gbs * 0.3,
                 lc_mbps=load * 0.5 * host.link_mbps,
                 be_mbps=0.1 * host.link_mbps,
+                lc_disk_mbs=load * 0.5 * host.disk_mbs,
+                be_disk_mbs=0.2 * host.disk_mbs,
                 jobs=("compute", "stream"),
             )
         )

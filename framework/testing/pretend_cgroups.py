@@ -2,7 +2,8 @@
 
 It has the rules that adapters meet: a cpuset of v1 stays inside its parent's and around its children's; one with tasks
 cannot be empty; a group with tasks or children cannot be removed; a quota has a least value; a group frozen from above
-says so.  Time passes only in ``run``, in which groups use CPU time.
+says so; a controller of v2 that a group below gives to its own children cannot be taken away.  Time passes only in
+``run``, in which groups use CPU time, and in ``disks.work``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from framework.errors import InputError, KnobRefused
 from framework.model.cpus import read_cpus, write_cpus
+from framework.testing.pretend_disks import BLOCK, PretendDisks
 
 ROOT = "/sys/fs/cgroup"
 V1 = ("cpuset", "cpu", "cpuacct", "freezer", "memory", "blkio", "pids", "devices")
@@ -37,7 +39,7 @@ class PretendKernel:
     """Implements ``framework.ports.kernel_files.KernelFiles``.  ``version``: 1 or 2.  ``cpus``: of the machine.
 
     ``refuse``: called with an operation and a path before anything is done; a text refuses it.  ``pids``: process ->
-    path of its group below the root.
+    path of its group below the root.  ``lacks``: controllers that it was built without.
     """
 
     version: int = 1
@@ -47,15 +49,20 @@ class PretendKernel:
     pids: dict[int, str] = field(default_factory=dict)
     boot: str = "boot-1"
     pressure_us: int = 0
+    lacks: frozenset[str] = frozenset()
+    disks: PretendDisks = field(init=False)
 
     def __post_init__(self) -> None:
         self.groups[""] = PretendGroup(self.cpus, "0")
+        self.disks = PretendDisks(self.version)
 
     # ------------------------------------------------------------------ the world
 
     def add(self, path: str, pid: int) -> None:
-        """Start a process in a new group, as an engine does: with its parent's CPUs."""
+        """Start a process in a new group, as an engine does: with its parent's CPUs, and (v2) the controller io."""
         self._create(path)
+        for above in _above(path)[1:]:
+            self.groups[above].controllers |= {"io"} if self.version == 2 else set()
         self.pids[pid] = path
 
     def end(self, pid: int) -> None:
@@ -63,6 +70,7 @@ class PretendKernel:
         path = self.pids.pop(pid)
         if path not in self.pids.values():
             self.groups.pop(path, None)
+            self.disks.forget(path)
 
     def run(self, path: str, seconds: float) -> None:
         """Let the tasks of a group use CPU time."""
@@ -84,7 +92,14 @@ class PretendKernel:
     def shown(self) -> dict[str, tuple[object, ...]]:
         """Return all that a guard may change: two equal answers mean that nothing was changed."""
         return {
-            path: (group.cpus, group.quota, group.idle, group.frozen, frozenset(group.controllers))
+            path: (
+                group.cpus,
+                group.quota,
+                group.idle,
+                group.frozen,
+                frozenset(group.controllers),
+                frozenset(self.disks.limits.get(path, {}).items()),
+            )
             for path, group in self.groups.items()
         }
 
@@ -100,6 +115,8 @@ class PretendKernel:
             return f"some avg10=0.00 avg60=0.00 avg300=0.00 total={self.pressure_us}\n"
         if path.startswith("/proc/"):
             return self._of_process(path)
+        if path.startswith(BLOCK):
+            return self.disks.read(path)
         group, name = self._group(path)
         text = self._knob(group, name)
         if text is None:
@@ -127,6 +144,8 @@ class PretendKernel:
         if path.startswith("/proc/"):
             pid = path.split("/")[2]
             return [pid] if int(pid) in self.pids else []
+        if path.startswith(BLOCK):
+            return self.disks.entries(path)
         try:
             group, _ = self._group(path)
         except KnobRefused:
@@ -147,6 +166,7 @@ class PretendKernel:
         if children or group in self.pids.values():
             raise KnobRefused(path, "Device or resource busy")
         del self.groups[group]
+        self.disks.forget(group)
 
     # ------------------------------------------------------------------ rules
 
@@ -165,7 +185,7 @@ class PretendKernel:
     def _mounts(self) -> str:
         if self.version == 2:
             return f"cgroup2 {ROOT} cgroup2 rw,relatime 0 0\n"
-        lines = [f"cgroup {ROOT}/{name} cgroup rw,relatime,{name} 0 0" for name in V1]
+        lines = [f"cgroup {ROOT}/{name} cgroup rw,relatime,{name} 0 0" for name in V1 if name not in self.lacks]
         return "\n".join(["proc /proc proc rw 0 0", *lines]) + "\n"
 
     def _of_process(self, path: str) -> str:
@@ -176,7 +196,7 @@ class PretendKernel:
             group = self.pids[int(pid)]
             if self.version == 2:
                 return f"0::{group}\n"
-            return "".join(f"{number}:{name}:{group}\n" for number, name in enumerate(V1, 1))
+            return "".join(f"{number}:{name}:{group}\n" for number, name in enumerate(V1, 1) if name not in self.lacks)
         return "0 0 0\n"  # schedstat of a thread that never waited
 
     def _below(self, path: str) -> str:
@@ -219,12 +239,19 @@ class PretendKernel:
                 "cpu.max": f"{'max' if group.quota is None else quota_us} 100000",
                 "cpu.stat": f"usage_usec {round(used * 1e6)}\nuser_usec 0",
                 "cgroup.freeze": str(int(group.frozen)),
-                "cgroup.controllers": " ".join(V2),
+                "cgroup.controllers": " ".join(name for name in V2 if name not in self.lacks),
                 "cgroup.subtree_control": " ".join(sorted(group.controllers)),
             }
         if path:
             knobs["cpu.idle"] = str(int(group.idle))
+        if self._has_disks(path):
+            knobs |= self.disks.knobs(path)
         return knobs.get(name)
+
+    def _has_disks(self, path: str) -> bool:
+        if self.version == 1:
+            return "blkio" not in self.lacks
+        return bool(path) and "io" in self.groups[path.rpartition("/")[0]].controllers - self.lacks
 
     def _set(self, path: str, where: str, name: str, text: str) -> None:
         group = self.groups[where]
@@ -244,9 +271,17 @@ class PretendKernel:
             case "cgroup.freeze" if text in ("0", "1"):
                 group.frozen = text == "1"
             case "cgroup.subtree_control" if text[1:] in V2:
-                group.controllers = group.controllers | {text[1:]} if text[0] == "+" else group.controllers - {text[1:]}
+                self._set_controller(path, where, text)
             case _:
-                raise KnobRefused(path, "Invalid argument")
+                self.disks.set(path, where, name, text)
+
+    def _set_controller(self, path: str, where: str, text: str) -> None:
+        sign, controller = text[0], text[1:]
+        below = [group for other, group in self.groups.items() if other and other.rpartition("/")[0] == where]
+        if sign == "-" and any(controller in group.controllers for group in below):
+            raise KnobRefused(path, "Device or resource busy")
+        own = self.groups[where].controllers
+        self.groups[where].controllers = own | {controller} if sign == "+" else own - {controller}
 
     def _quota(self, path: str, text: str) -> float | None:
         if text == "max":

@@ -41,7 +41,8 @@ class GuardRequest:
     ``rate_rps``: load of Tailor's own; 0: the application's own day or rate where Tailor deploys it, and ``latency``
     names no other, else none.  ``load_profile``: a file of rates over a day, replayed in ``for_s`` seconds.
     ``latency``: where the tail latency is read, where Tailor drives no load.  ``peak_rps``: the rate that counts as a
-    load of 1.  ``for_s``: how long; None: until stopped.  ``profile``: of the application, by `tailor profile`.
+    load of 1.  ``link_mbps``: of the outgoing link, ``disk_mbs``: of a disk; 0: not divided.  ``cpus``: to divide;
+    empty: all.  ``for_s``: how long; None: until stopped.  ``profile``: of the application, by `tailor profile`.
     """
 
     target: str
@@ -55,6 +56,7 @@ class GuardRequest:
     latency: str = ""
     peak_rps: float = 0.0
     link_mbps: float = 0.0
+    disk_mbs: float = 0.0
     cpus: tuple[int, ...] = ()
     for_s: float | None = None
     canary: bool = False
@@ -110,7 +112,7 @@ def load_shape(
 
 @dataclass(frozen=True, slots=True)
 class GuardTools:
-    """Adapters of a guard.  ``machine``: of a project, with the services that are protected
+    """Adapters of a guard.  ``machine``: of a project, as a request wants it, with the services that are protected
     (empty: all).  ``driven``: drives a load in the block
     and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
     """
@@ -179,7 +181,9 @@ class Guards:
                 peak = application.workload.rate_rps
             if not peak:
                 raise InputError(FieldName("peak_rps"), ": found none; allowed: the highest rate that LC is to serve")
-            host = GuardedHost(machine.cores, target_ms, peak, machine.ways, link_mbps=request.link_mbps)
+            host = GuardedHost(
+                machine.cores, target_ms, peak, machine.ways, link_mbps=request.link_mbps, disk_mbs=request.disk_mbs
+            )
             with self._sensor(request, application, running, shape, quantile) as latency:
                 return self._guarded(request, machine, host, (name, policy), latency, quantile, project, watch, stopped)
 

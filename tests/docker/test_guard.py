@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from framework.testbeds.host.cgroups import Cgroups
+from framework.testbeds.host.cgroups import Cgroups, Group
+from framework.testbeds.host.disks import Disks
 from framework.testbeds.host.kernel_files import HostKernelFiles
 
 pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.usefixtures("compose_2")]  # a machine has one guard
@@ -275,3 +276,57 @@ def test_a_guard_whose_keeper_was_killed_ends_well(tmp_path: Path, shop: Shop, m
     assert guard.process.returncode == 0, said
     assert shop.cpus() == cpus
     assert nothing_is_left(tmp_path)
+
+
+def limited_disks() -> Disks:
+    disks = Disks(Cgroups(HostKernelFiles()))
+    if disks.missing():
+        pytest.skip(disks.missing())
+    return disks
+
+
+def job_groups() -> list[Group]:
+    pids = [json.loads(docker("inspect", attempt))[0]["State"]["Pid"] for attempt in attempts()]
+    return [Cgroups(HostKernelFiles()).of(pid) for pid in pids if pid]
+
+
+def test_jobs_write_past_the_page_cache_no_faster_than_they_may(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    """Two jobs, of which each could write more; ``static:1`` gives them 90 % of a half of 20 MB/s."""
+    disks = limited_disks()
+    request, bps = 256 * 1024, 9e6
+    burst = 2 * request + 0.2 * bps  # a request of each job is counted before it waits; the kernel's slices are 0.1 s
+    write = f"while true; do dd if=/dev/zero of=/file bs={request} count=40 oflag=direct; done"
+    jobs = ("--jobs", jobs_file(tmp_path, write, 2))
+    guard = Guard(tmp_path, shop, metrics, "100s", "--cpus", "0-1", "--disk", "20", *jobs)
+    eventually("both jobs run", lambda: len(job_groups()) == 2)
+    groups = job_groups()
+
+    def written() -> float:
+        return sum(sum(disks.used(group).values()) for group in groups)
+
+    eventually("both jobs wrote", lambda: all(sum(disks.used(group).values()) > request for group in groups))
+    began_s, before = time.monotonic(), written()
+    time.sleep(5.0)
+    grown, seconds = written() - before, time.monotonic() - began_s
+    assert 0 < grown <= bps * seconds + burst
+    guard.process.send_signal(signal.SIGTERM)
+    said = guard.ended()
+    assert "of the jobs: no limit -> 4.5 MB/s" in said or "BE: no limit -> 9 MB/s" in said
+    assert "not here: disk" not in said
+    assert "not given back" not in said
+    [audit] = (tmp_path / "guard").glob("*/audit.jsonl")
+    samples = [entry["sample"] for entry in map(json.loads, audit.read_text().splitlines()) if "sample" in entry]
+    assert max(sample.get("be_disk_mbs", 0.0) for sample in samples) > 0
+    assert samples[-1]["lc_disk_mbs"] == 0.0, "the stack sleeps"
+    assert nothing_is_left(tmp_path)
+
+
+def test_a_job_that_waits_for_the_disk_ends_with_its_guard(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    """One request is a minute's worth of what the job may write, and nothing ends a process before its request."""
+    disks = limited_disks()
+    write = "while true; do dd if=/dev/zero of=/file bs=64M count=4 oflag=direct; done"
+    guard = Guard(tmp_path, shop, metrics, "100s", "--disk", "1", "--jobs", jobs_file(tmp_path, write))
+    eventually("the job writes", lambda: any(sum(disks.used(group).values()) > 0 for group in job_groups()))
+    guard.process.kill()
+    eventually("the keeper gave everything back", lambda: nothing_is_left(tmp_path))
+    assert "every knob was given back" in guard.ended()

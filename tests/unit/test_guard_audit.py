@@ -13,7 +13,7 @@ from framework.api.guarding import guard_view
 from framework.errors import NotFound
 from framework.guard.audit import AUDIT, Audits, read_audit
 from framework.model.guard import Sample
-from framework.model.guard_record import Decided, entry_document
+from framework.model.guard_record import Began, Decided, entry_document, entry_of
 from framework.report.guard import guard_page, summarised, thinned
 from framework.report.page import ENVIRONMENT
 from tests.guard_audits import entries, written
@@ -29,6 +29,20 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert read_audit(path) == entries()
     for line in path.read_text().splitlines()[:-1]:
         json.loads(line)
+
+
+def test_a_log_from_before_disks_were_divided_is_read() -> None:
+    for entry in entries():
+        document = json.loads(json.dumps(entry_document(entry), allow_nan=False))
+        for holder in (document.get("host", {}), document.get("sample", {}), document.get("decision", {})):
+            for name in ("disk_mbs", "lc_disk_mbs"):
+                holder.pop(name, None)
+                holder.get("setting", {}).pop(name, None)
+        read = entry_of(document)
+        if isinstance(read, Began):
+            assert read.host.disk_mbs == 0
+        if isinstance(read, Decided):
+            assert (read.sample.lc_disk_mbs, read.decision.setting.disk_mbs) == (None, None)
 
 
 def test_sums_count_each_decision_until_the_next_and_a_missing_latency_as_missed() -> None:

@@ -31,8 +31,8 @@ class Killed(BaseException):
     """SIGKILL: nothing that a guard has can catch it."""
 
 
-def plant_machine(version: int = 1, load: float = 0.4, seconds: int = 600) -> PlantMachine:
-    return PlantMachine(Plant(Machine(), LC_KINDS["search"], np.full(seconds, load), (), seed=1), version)
+def plant_machine(version: int = 1, load: float = 0.4, seconds: int = 600, disk_mbs: float = 0.0) -> PlantMachine:
+    return PlantMachine(Plant(Machine(), LC_KINDS["search"], np.full(seconds, load), (), seed=1), version, disk_mbs)
 
 
 class Swinging:
@@ -57,7 +57,8 @@ class Run:
         self.machine = here.machine(home)
         self.entries: list[Entry] = []
         jobs = Jobs(queue, self.machine.runner, home / "output", float(here.host.cores), self.machine.used)
-        sensors = [PlantLatency(here), self.machine.sensors[0]]
+        own = {sensor.name: sensor for sensor in self.machine.sensors}
+        sensors = [PlantLatency(here), own["CPU use"], own["disk use"]]
         self.guard = Guard(
             here.host, policy, sensors, self.machine.actuators, self.machine.needed, jobs, here, self.entries.append
         )
@@ -231,12 +232,17 @@ def test_a_job_that_fails_is_tried_again_and_then_given_up(tmp_path: Path) -> No
 
 
 @settings(max_examples=60, deadline=None)
-@given(version=st.sampled_from([1, 2]), at=st.integers(0, 2000), again=st.integers(0, 1000))
+@given(
+    version=st.sampled_from([1, 2]),
+    disk_mbs=st.sampled_from([0.0, 200.0]),
+    at=st.integers(0, 2000),
+    again=st.integers(0, 1000),
+)
 def test_a_kill_at_any_moment_leaves_nothing_changed_and_no_job_lost_or_doubled(
-    tmp_path_factory: pytest.TempPathFactory, version: int, at: int, again: int
+    tmp_path_factory: pytest.TempPathFactory, version: int, disk_mbs: float, at: int, again: int
 ) -> None:
     home = tmp_path_factory.mktemp("home")
-    here, queue = plant_machine(version, load=0.5, seconds=100_000), queue_of()
+    here, queue = plant_machine(version, 0.5, 100_000, disk_mbs), queue_of()
     here.jobs.needs_s = 10.0
     before = here.kernel.shown()
     for moment in (at, again):

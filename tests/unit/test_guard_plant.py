@@ -18,6 +18,7 @@ from framework.guard.plant.plant import Plant, division_of, host_of
 from framework.guard.policies.off import Off
 from framework.guard.policies.static import Static
 from framework.guard.queueing import tail_s, waiting_probability
+from framework.guard.tuning import space_of
 from framework.model.guard import NOTHING, Setting
 
 MACHINE = Machine()
@@ -137,3 +138,9 @@ def test_a_day_on_the_plant_says_what_a_policy_costs() -> None:
     assert oracle.work > static.work
     assert run(Static(cores=2), case) == static
     assert set(BE_KINDS) >= {kind for mix in MIXES.values() for kind in mix}
+
+
+def test_numbers_without_an_effect_on_the_plant_are_not_tuned() -> None:
+    names = {parameter.name for parameter in space_of("tailor").parameters}
+    assert "network_share" in names
+    assert not names & {"disk_share", "period_s"}

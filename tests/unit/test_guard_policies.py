@@ -216,3 +216,39 @@ def test_tailor_pauses_the_job_that_harms_most_where_only_a_canary_feels_it() ->
         felt = sample(time_s + 300 + 0.5 * n, slack=0.4, lc_cores=1.0, jobs=jobs, canary=1.1)
         state, decision = policy.decide(HOST, state, felt)
     assert not decision.setting.paused
+
+
+# --------------------------------------------------------------------------- disks
+
+DIVIDED = replace(HOST, disk_mbs=200.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "used", "mbs"),
+    [
+        (Tailor(), 50.0, 130.0),  # 90 %, less what LC uses
+        (Tailor(disk_share=0.5), 50.0, 50.0),
+        (Tailor(), None, 0.0),  # nobody knows what LC uses
+        (Tailor(), 500.0, 0.0),
+        (Pid(), 50.0, 130.0),
+        (Static(cores=2), None, 45.0),  # a tenth less than its two of eight cores
+        (Koordinator(), None, 100.0),
+        (Sideloader(), None, 100.0),
+        (Thesis(), 50.0, None),  # no controller of disks
+        (Heracles(), 50.0, None),
+    ],
+)
+def test_what_be_may_read_and_write(policy: Policy, used: float | None, mbs: float | None) -> None:
+    state, settings = policy.start(DIVIDED), list[Setting]()
+    for second in range(60):
+        state, decision = policy.decide(DIVIDED, state, sample(float(second), lc_disk_mbs=used))
+        settings.append(decision.setting)
+    assert settings[-1].running
+    assert settings[-1].disk_mbs == (None if mbs is None else pytest.approx(mbs))
+
+
+@pytest.mark.parametrize("policy", [Tailor(), Pid(), Static(cores=2), Koordinator(), Sideloader()])
+def test_a_disk_that_is_not_divided_is_not_limited(policy: Policy) -> None:
+    made = decisions(policy, [sample(float(second), lc_disk_mbs=50.0) for second in range(60)])
+    assert made[-1].setting.running
+    assert {decision.setting.disk_mbs for decision in made} == {None}

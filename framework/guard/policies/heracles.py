@@ -1,4 +1,4 @@
-"""Heracles as published (Lo et al., ISCA 2015, algorithms 1 to 4)."""
+"""Heracles as published (Lo et al., ISCA 2015, algorithms 1 to 4).  It has no controller of disks: none is limited."""
 
 from __future__ import annotations
 

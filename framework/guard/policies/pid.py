@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from framework.guard.policy import POLICIES, changes, most_cores, most_ways
+from framework.guard.policy import POLICIES, changes, most_cores, most_ways, rest_of, rest_of_disk
 from framework.model.guard import NOTHING, Decision, GuardedHost, Sample, Setting
+
+REST = 0.9  # of the link and of the disk, for BE and LC
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Pid:
         whole = math.floor(cores)
         share = whole / host.cores
         ways = min(round(share * host.ways), most_ways(host))
-        used = host.link_mbps if sample.lc_mbps is None else sample.lc_mbps
-        setting = Setting(True, whole, ways, max(0.0, 0.9 * host.link_mbps - used)) if whole else NOTHING
+        mbps, disk_mbs = rest_of(host.link_mbps, REST, sample.lc_mbps), rest_of_disk(host, REST, sample)
+        setting = Setting(True, whole, ways, mbps, disk_mbs=disk_mbs) if whole else NOTHING
         told = "no latency" if error is None else f"log ratio {error:+.2f}"
         return PidState(setting, cores, error), Decision(setting, changes(before, setting, told))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from framework.guard.policy import POLICIES, changes, most_ways
+from framework.guard.policy import POLICIES, changes, most_ways, part_of_disk
 from framework.model.guard import NOTHING, Decision, GuardedHost, Sample, Setting
 
 
@@ -25,6 +25,7 @@ class Sideloader:
     """BE shares the cores with LC: its quota is what it uses, and what is idle, less ``headroom`` of the machine.
 
     A missed target freezes it for ``hold_s``, twice as long each further time, at most ``longest_s``.
+    Half of the cache, of the link and of the disk are BE's.
     """
 
     period_s: float = 1.0
@@ -46,7 +47,8 @@ class Sideloader:
         used = float(host.cores) if sample.lc_cores is None else sample.lc_cores
         quota = max(0.0, host.cores * (1 - self.headroom) - used)
         ways = min(host.ways // 2, most_ways(host))
-        wanted = Setting(True, quota, ways, host.link_mbps / 2, exclusive=False) if quota > 0 else NOTHING
+        half = Setting(True, quota, ways, host.link_mbps / 2, exclusive=False, disk_mbs=part_of_disk(host, 0.5))
+        wanted = half if quota > 0 else NOTHING
         calm = state.calm_s + self.period_s
         hold = self.hold_s if calm > self.longest_s else state.hold_s
         state = replace(state, setting=wanted, calm_s=calm, hold_s=hold)

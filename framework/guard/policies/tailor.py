@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from framework.guard.policy import POLICIES, changes, most_cores, most_ways
+from framework.guard.policy import POLICIES, changes, most_cores, most_ways, rest_of, rest_of_disk
 from framework.guard.queueing import tail_s
 from framework.model.guard import NOTHING, Decision, GuardedHost, Sample, Setting
 
@@ -59,7 +59,8 @@ class Tailor:
     ``aim``: share of the target that the model may foresee.  ``trend_s``: how far a rising rate is continued.
     ``forget_s``: time constant of the smoothing.  ``up_s``: between two cores that BE gets.  ``sharing``: idle: where
     LC needs every core, BE gets a part of the time that LC leaves on them (SCHED_IDLE), ``share_step`` of a core more
-    each ``up_s``, as long as the slack is at least ``share_slack``; never: it stands still.
+    each ``up_s``, as long as the slack is at least ``share_slack``; never: it stands still.  ``network_share``,
+    ``disk_share``: of the link and of the disk, for BE and LC.
     """
 
     period_s: float = 0.5
@@ -76,6 +77,7 @@ class Tailor:
     high_canary: float = 2.0
     paused_for_s: float = 120.0
     network_share: float = 0.90
+    disk_share: float = 0.90
     sharing: Literal["never", "idle"] = "never"
     share_step: float = 0.1
     share_slack: float = 0.15
@@ -103,10 +105,11 @@ class Tailor:
         reasons = changes(before, replace(before, running=True, cores=cores), reason)
         state, ways, why = self._ways(host, state, now)
         state, paused, whose = self._paused(host, state, sample)
-        setting = Setting(True, cores, ways, self._mbps(host, sample), True, paused)
+        setting = replace(self._shares(host, sample), cores=cores, ways=ways, paused=paused)
         middle = replace(before, running=True, cores=cores)
         reasons |= changes(middle, replace(middle, ways=ways), why)
         reasons |= changes(middle, replace(middle, mbps=setting.mbps), "the link, less what LC uses")
+        reasons |= changes(middle, replace(middle, disk_mbs=setting.disk_mbs), "the disk, less what LC uses")
         reasons |= changes(middle, replace(middle, paused=paused), whose)
         return replace(state, setting=setting), Decision(setting, reasons)
 
@@ -166,7 +169,8 @@ class Tailor:
         quota = min(idle, now + self.share_step * self.period_s / self.up_s)
         if quota < self.share_step / 2:
             return NOTHING, reason
-        setting = Setting(True, quota, min(1, most_ways(host)), self._mbps(host, sample), exclusive=False)
+        ways = min(1, most_ways(host))
+        setting = replace(self._shares(host, sample), cores=quota, ways=ways, exclusive=False)
         return setting, f"{reason}; {idle:.2f} cores' time is left on them"
 
     def _ways(self, host: GuardedHost, state: TailorState, now: float) -> tuple[TailorState, int, str]:
@@ -206,9 +210,10 @@ class Tailor:
             return replace(state, paused_s=sample.time_s), frozenset(), "the memory has room again"
         return state, paused, ""
 
-    def _mbps(self, host: GuardedHost, sample: Sample) -> float:
-        used = host.link_mbps if sample.lc_mbps is None else sample.lc_mbps
-        return max(0.0, self.network_share * host.link_mbps - used)
+    def _shares(self, host: GuardedHost, sample: Sample) -> Setting:
+        """Return what LC leaves of the link and of the disk."""
+        mbps = rest_of(host.link_mbps, self.network_share, sample.lc_mbps)
+        return Setting(True, mbps=mbps, disk_mbs=rest_of_disk(host, self.disk_share, sample))
 
 
 def _told(slack: float) -> str:

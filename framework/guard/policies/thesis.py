@@ -2,7 +2,8 @@
 
 Top level, every 10 s: slack and load decide whether BE runs and may grow.  Every 5 s: cores, cache and memory
 bandwidth by a descent in two directions.  Every second: the link.  Below a load of 70 % BE is neither stopped nor
-weakened until the target is missed: the test of the load stands before those of the slack.
+weakened until the target is missed: the test of the load stands before those of the slack.  Disks are not limited:
+the thesis has no controller for them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from framework.guard.policy import POLICIES, changes, first_setting, most_cores, most_ways
+from framework.guard.policy import POLICIES, changes, first_setting, most_cores, most_ways, rest_of
 from framework.model.guard import NOTHING, Decision, GuardedHost, Sample, Setting
 
 
@@ -146,5 +147,4 @@ class Thesis:
     def _network(self, host: GuardedHost, setting: Setting, sample: Sample) -> Setting:
         if not (host.link_mbps and setting.running):
             return setting
-        used = host.link_mbps if sample.lc_mbps is None else sample.lc_mbps
-        return replace(setting, mbps=max(0.0, self.network_share * host.link_mbps - used))
+        return replace(setting, mbps=rest_of(host.link_mbps, self.network_share, sample.lc_mbps))

@@ -33,12 +33,13 @@ ENDS_IN_S = 60.0
 
 
 def guarded_machine(
-    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, canary: bool = False,
-    protected: Collection[str] = (),
+    project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, disk_mbs: float = 0.0,
+    canary: bool = False, protected: Collection[str] = (),
 ) -> HostGuardedMachine:  # fmt: skip
     """Return this machine, with a compose project of its engine as LC.  ``home``: TAILOR_HOME.  ``cpus``: to divide;
-    empty: all.  ``link_mbps``: of the outgoing link; 0: it is not divided.  ``canary``: whether a walk through memory
-    senses pressure on it.  ``protected``: services of the project that get CPUs of their own; empty: all.
+    empty: all.  ``link_mbps``: of the outgoing link, ``disk_mbs``: of a disk; 0: it is not divided.  ``canary``:
+    whether a walk through memory senses pressure on it.  ``protected``: services of the project that get CPUs of their
+    own; empty: all.
 
     Raises MissingPrerequisite, TestbedUnavailable.
     """
@@ -64,6 +65,7 @@ def guarded_machine(
         f"{BE}.slice" if systemd else BE,
         actuators,
         sensors,
+        disk_mbs=disk_mbs,
     )
 
 

@@ -23,6 +23,7 @@ class GuardedGroups:
     All are asked at every use, so that containers that come and go are followed; the groups of jobs are those that the
     kernel shows inside BE's, also of one whose kind is not known yet.  ``be``: BE's group.  ``cgroups``
     writes to BE's groups, which go when the guard ends; ``lc_cgroups`` to LC's, where the journal comes first.
+    ``disks``: whether disks will be limited.
     """
 
     cgroups: Cgroups
@@ -31,6 +32,7 @@ class GuardedGroups:
     jobs: Callable[[], Mapping[str, tuple[str, int]]]
     be_name: str = BE
     spared: Callable[[], frozenset[str]] = frozenset
+    disks: bool = False
     be: Group = field(init=False)
     lc_cgroups: Cgroups = field(init=False)
     _known: dict[int, Group] = field(init=False, default_factory=dict)
@@ -46,13 +48,14 @@ class GuardedGroups:
     def make(self) -> None:
         """Make BE's group in every tree, so that the engine finds it there.  Raises KnobRefused.
 
-        A cpuset of v1 begins without CPUs and memory; it gets those of the root.
+        A cpuset of v1 begins without CPUs and memory; it gets those of the root.  Controllers of v2 come before the
+        group, and so go after it: the kernel takes none away that a group below gives to its own children.
         """
+        for controller in ("cpuset", "cpu", *(["io"] if self.disks else [])):
+            if self.cgroups.versions.get(controller) == 2:
+                self._enable(controller)
         for directory in dict.fromkeys(self.be.directories.values()):
             self.files.make(directory)
-        for controller in ("cpuset", "cpu"):
-            if self.cgroups.versions[controller] == 2:
-                self._enable(controller)
         if self.cgroups.versions["cpuset"] == 1:
             root = self.be["cpuset"].rpartition("/")[0]
             for name in ("cpuset.cpus", "cpuset.mems"):

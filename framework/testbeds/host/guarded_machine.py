@@ -15,6 +15,8 @@ from framework.testbeds.host.cache_ways import CacheWays
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.cores import Cores, Freezer
 from framework.testbeds.host.cpu_sensors import CpuUse, Pressure, RunQueueDelay
+from framework.testbeds.host.disk_share import DiskShare
+from framework.testbeds.host.disk_use import DiskUse
 from framework.testbeds.host.guarded_groups import BE, GuardedGroups
 from framework.testbeds.host.journal import Journal, JournalledFiles
 from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
@@ -39,7 +41,7 @@ class HostGuardedMachine:
 
     ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``watched_by``:
     entered while a guard runs: its keeper.  ``actuators``, ``sensors``: further ones, which a machine may lack.
-    ``kill``: sends SIGKILL to a process; None: the kernel's call.
+    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``disk_mbs``: of a disk; 0: it is not divided.
     Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
@@ -47,22 +49,27 @@ class HostGuardedMachine:
         self, files: KernelFiles, journal: Journal, lc: Protected, runner: GroupedRunner, cpus: Sequence[int],
         watched_by: Callable[[], AbstractContextManager[object]], be: str = BE,
         actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (), kill: Callable[[int], None] | None = None,
+        disk_mbs: float = 0.0,
     ) -> None:  # fmt: skip
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
         self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
         journalled = JournalledFiles(files, journal)
-        self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be, lc.spared)
+        self.groups = GuardedGroups(
+            Cgroups(files), journalled, lc.pids, runner.processes, be, lc.spared, disks=disk_mbs > 0
+        )
         self._runner = ThawingRunner(runner, self.groups, kill)
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
             raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
         self._cache = CacheWays(files, journal, self.groups.lc_pids, self.groups.be_pids)
-        self.actuators: Sequence[Actuator] = [Freezer(self.groups), cores, self._cache, *actuators]
+        disk = [DiskShare(self.groups, disk_mbs)] if disk_mbs else []
+        self.actuators: Sequence[Actuator] = [Freezer(self.groups), cores, self._cache, *disk, *actuators]
         self.sensors: Sequence[Sensor] = [
             CpuUse(self.groups),
             RunQueueDelay(self.groups),
             Pressure(files),
             MemoryBandwidth(files),
+            DiskUse(self.groups, disk_mbs > 0),
             *sensors,
         ]
         self.needed = frozenset({"freezer", "cores"})

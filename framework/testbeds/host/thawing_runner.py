@@ -1,7 +1,7 @@
-"""Runner of best-effort jobs that can be ended while they stand still.
+"""Runner of best-effort jobs that can be ended while they stand still, and while a disk keeps them waiting.
 
-A signal reaches a process of a frozen group (cgroup v1) only when the group is thawed, and an engine that removes its
-container would wait for that.
+A signal reaches a process of a frozen group (cgroup v1) only when the group is thawed, and one that waits for the limit
+of a disk only when its request is through.  An engine that removes its container would wait for that, and give up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from framework.errors import KnobRefused
 from framework.model.batch_job import BatchJob, JobSeen
 from framework.ports.job_runner import JobRunner
+from framework.testbeds.host.cgroups import Group
+from framework.testbeds.host.disks import Disks
 from framework.testbeds.host.guarded_groups import GuardedGroups
 
 
@@ -54,7 +57,11 @@ class ThawingRunner:
         groups = [group for _, group in self._groups.job_groups()]
         ending = [group for group in groups if any(number in group["cpuset"] for number in numbers)]
         pids = [pid for group in ending for pid in cgroups.pids(group)]
-        if not pids or not any(cgroups.frozen(group) for group in (be, *ending)):
+        if not pids:
+            self._runner.remove(containers)
+            return
+        if not any(cgroups.frozen(group) for group in (be, *ending)):
+            self._lift((be, *ending))
             self._runner.remove(containers)
             return
         others = [group for group in groups if group not in ending and not cgroups.frozen(group)]
@@ -63,6 +70,7 @@ class ThawingRunner:
             cgroups.set_frozen(group, True)
         for pid in pids:
             self._kill(pid)
+        self._lift((be, *ending))
         for group in (be, *ending):
             cgroups.set_frozen(group, False)
         try:
@@ -72,6 +80,13 @@ class ThawingRunner:
                 cgroups.set_frozen(be, True)
                 for group in others:
                     cgroups.set_frozen(group, False)
+
+    def _lift(self, groups: Sequence[Group]) -> None:
+        """Take limits of disks away; the next setting limits the jobs that stay again."""
+        disks = Disks(self._groups.cgroups)
+        for group in groups:
+            with suppress(KnobRefused):  # then a job may take longer to end
+                disks.lift(group)
 
 
 def killed(pid: int) -> None:
