@@ -48,8 +48,8 @@ class GuardedGroups:
         """
         for directory in dict.fromkeys(self.be.directories.values()):
             self.files.make(directory)
-        for controller in ("cpuset", "cpu"):
-            if self.cgroups.versions[controller] == 2:
+        for controller in ("cpuset", "cpu", "memory"):
+            if self.cgroups.versions.get(controller) == 2:
                 self._enable(controller)
         if self.cgroups.versions["cpuset"] == 1:
             root = self.be["cpuset"].rpartition("/")[0]
