@@ -80,7 +80,11 @@ def test_the_example_s_jobs() -> None:
 
 def test_the_guide_s_jobs_load(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guides" / "guard.md").read_text()
-    text = guide.split("```yaml\n")[1].split("```")[0]
-    (tmp_path / "jobs.yaml").write_text(text)
-    [spec] = load_jobs(tmp_path / "jobs.yaml")
-    assert (spec.name, spec.memory_mib, spec.network) == ("report", 1024, "none")
+    specs = []
+    for text in guide.split("```yaml\n")[1:]:
+        (tmp_path / "jobs.yaml").write_text(text.split("```")[0])
+        specs += load_jobs(tmp_path / "jobs.yaml")
+    image, command = specs
+    assert (image.name, image.memory_mib, image.network, image.is_command) == ("report", 1024, "none", False)
+    assert (command.user, command.directory, command.network) == ("reports", "/var/lib/reports", "host")
+    assert command.is_command

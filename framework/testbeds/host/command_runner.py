@@ -254,14 +254,20 @@ def account_of(name: str) -> Account:
     return Account(name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 
+def supervisor(directory: Path, lock: int) -> list[str]:
+    """Return the words that start a supervisor, which must have the descriptor.
+
+    By its path and without site packages: it must not depend on where the guard was started, and be small.
+    """
+    return [sys.executable, "-I", "-S", command_supervisor.__file__, str(directory.absolute()), str(lock)]
+
+
 def launched(directory: Path, lock: int) -> None:
     """Start a supervisor in a session of its own, and wait until it has begun.  Raises DeploymentFailed."""
-    # By its path and without site packages: it must not depend on where the guard was started, and be small.
-    program = [sys.executable, "-I", "-S", command_supervisor.__file__, str(directory.absolute()), str(lock)]
     try:
         done = subprocess.run(
-            program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            errors="replace", cwd="/", env={}, pass_fds=[lock], start_new_session=True,
+            supervisor(directory, lock), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, errors="replace", cwd="/", env={}, pass_fds=[lock], start_new_session=True,
             timeout=BEGINS_IN_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -71,7 +71,9 @@ def _supervise(directory: Path, tell: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    status, reason = _run(attempt, Output(directory / OUTPUT))
+    output = Output(directory / OUTPUT)
+    status, reason = _run(attempt, output)
+    output.close()
     if status and _killed_for_memory(attempt["memory_events"]):
         reason = OUT_OF_MEMORY
     write(directory / STATUS, {"status": status, "reason": reason})
@@ -198,6 +200,10 @@ class Output:
                 self._size = 0
             self._file.write(piece)
             self._size += len(piece)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
