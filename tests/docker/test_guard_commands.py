@@ -192,8 +192,8 @@ def test_a_guard_that_is_killed_while_it_starts_a_command_leaves_none(
     eventually("the attempt's directory is there", attempt.exists)
     threading.Event().wait(pause_s)
     guard.process.kill()
-    guard.ended()
-    eventually("nothing is left", lambda: nothing_is_left(tmp_path))
+    said = guard.ended()
+    eventually(f"nothing is left; the guard and its keeper said: {said}", lambda: nothing_is_left(tmp_path))
     assert not [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and _is_of(entry, attempt)]
 
 

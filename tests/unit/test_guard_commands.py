@@ -115,6 +115,23 @@ def test_an_attempt_that_is_just_beginning_is_not_started_again(tmp_path: Path, 
     assert commands.began == ["tailor-job-1-1"]
 
 
+def test_an_attempt_whose_process_only_begins_is_not_removed_under_it(
+    tmp_path: Path, commands: PretendCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("framework.testbeds.host.command_runner.ENDS_IN_S", 0.05)
+    directory = AttemptDirectory(tmp_path / ATTEMPTS / "tailor-job-1-1", commands.kernel)
+    directory.make()
+    lock = directory.lock()
+    assert lock is not None
+    runner = commands.runner(tmp_path)
+    with pytest.raises(DeploymentFailed, match="tailor-job-1-1: SIGKILL did not end it"):
+        runner.remove(["tailor-job-1-1"])
+    assert directory.path.exists()
+    os.close(lock)
+    runner.remove(["tailor-job-1-1"])
+    assert not directory.path.exists()
+
+
 def test_a_later_process_of_its_number_is_not_taken_for_it(tmp_path: Path, commands: PretendCommands) -> None:
     runner = commands.runner(tmp_path)
     runner.start(command())

@@ -25,7 +25,7 @@ ATTEMPTS = "guard/attempts"
 """Directory of the attempts below TAILOR_HOME."""
 SUFFIX = ".job"  # of a group's name: no name of an attempt's group is a part of another one's
 MOST_LINES = 10_000  # of a job's output that are kept
-BEGINS_IN_S = 30.0
+BEGINS_IN_S = 10.0
 ENDS_IN_S = 5.0  # SIGKILL takes no longer, but for a process that waits for a disk that does not answer
 PAUSE_S = 0.01
 GONE = 255  # exit status of an attempt whose end nobody saw

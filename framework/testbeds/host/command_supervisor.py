@@ -131,6 +131,8 @@ def _become(attempt: dict[str, Any], output: int, fails: int) -> None:
     try:
         os.setsid()
         _as_any_process(output)
+        if not attempt["uid"] or not attempt["gid"]:
+            raise ValueError("no job runs as root")
         os.setgroups([])
         os.setresgid(attempt["gid"], attempt["gid"], attempt["gid"])
         os.setresuid(attempt["uid"], attempt["uid"], attempt["uid"])
