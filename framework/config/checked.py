@@ -30,11 +30,7 @@ class Strict(BaseModel):
             known = [field.alias or name for name, field in cls.model_fields.items()]
             for key in data:
                 if key not in known:
-                    raise PydanticCustomError(
-                        "unknown_key",
-                        "{allowed}",
-                        {"key": key, "allowed": f"the keys {', '.join(known)}{did_you_mean(key, known)}"},
-                    )
+                    raise refuse_key(str(key), f"the keys {', '.join(known)}{did_you_mean(key, known)}")
         return data
 
 
@@ -47,6 +43,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def refuse(allowed: str) -> PydanticCustomError:
     """Make the error that a validator raises; ``allowed`` completes "found X; allowed: ..."."""
     return PydanticCustomError("refused", "{allowed}", {"allowed": allowed})
+
+
+def refuse_key(key: str, allowed: str) -> PydanticCustomError:
+    """Make the error of a mapping that has a key that may not be there."""
+    return PydanticCustomError("unknown_key", "{allowed}", {"key": key, "allowed": allowed})
 
 
 def _regular_expression(pattern: str) -> str:

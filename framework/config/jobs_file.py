@@ -5,13 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from framework.config.checked import Strict, load, refuse
+from framework.config.checked import Strict, load, refuse, refuse_key
 from framework.model.batch_job import JobSpec
 from framework.model.profiling import STRESSORS
 
 JOB_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$"
+
+
+USER_NAME = r"^[a-zA-Z_][a-zA-Z0-9_.-]{0,31}$"
+UNPRIVILEGED = "an unprivileged user of this machine, such as nobody: best-effort jobs never run as root"
+ONLY_COMMANDS = "the key only where there is no image: a command of this machine has it, a container has its own"
+HOST_NETWORK = "no network where there is no image: a command of this machine has the machine's own"
+
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Variable = Annotated[str, Field(pattern=r"^[^=\x00]+$")]
 
 
 def _stressor(name: str) -> str:
@@ -21,19 +30,37 @@ def _stressor(name: str) -> str:
 
 
 class JobEntry(Strict):
-    """One job, or ``count`` jobs of the same content, whose names get a number."""
+    """One job, or ``count`` jobs of the same content, whose names get a number.
+
+    Either ``image`` (a container) or ``command`` alone (a program of this machine, in a control group of its own).
+    """
 
     name: Annotated[str, Field(pattern=JOB_NAME)]
-    image: Annotated[str, Field(min_length=1, max_length=255, description="of this machine; it is not pulled")]
-    command: list[str] = Field(default_factory=list, description="words for the image's entry point; no shell")
+    image: Annotated[str, Field(min_length=1, max_length=255)] = Field(
+        "", description="of this machine; it is not pulled; without one, the command is a program of this machine"
+    )
+    command: list[Word] = Field(
+        default_factory=list,
+        description="words for the image's entry point, or a program of this machine and its arguments; no shell",
+    )
+    user: Annotated[str, Field(pattern=USER_NAME)] = Field(
+        "nobody", description="whom a command without an image runs as, with that user's own group alone; never root"
+    )
+    directory: Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)] = Field(
+        "/", description="working directory of a command without an image"
+    )
     count: int = Field(1, ge=1, le=1000)
     kind: Annotated[str, Field(max_length=63)] = Field(
         "", description="jobs of one kind suffer and harm alike; a policy may pause a kind; default: the name"
     )
     cores: float = Field(1.0, gt=0, le=4096, description="cores that it can use at once")
     memory_mib: int = Field(0, ge=0, le=2**24, description="at most; 0: no limit")
-    network: Literal["none", "bridge"] = "none"
-    environment: dict[str, str] = Field(default_factory=dict)
+    network: Literal["none", "bridge"] = Field(
+        "none", description="of a container; left out without an image: a command has the network of this machine"
+    )
+    environment: dict[Variable, Word] = Field(
+        default_factory=dict, description="a command without an image has these, PATH, HOME, USER and LOGNAME"
+    )
     priority: int = Field(0, ge=-1000, le=1000, description="higher ones first")
     attempts: int = Field(3, ge=1, le=100, description="that may end badly before it counts as failed")
     limit_s: float = Field(0.0, ge=0, description="CPU seconds of one attempt; 0: no limit")
@@ -43,13 +70,34 @@ class JobEntry(Strict):
         "does; with a profile of the application, the job that harms it most is paused first",
     )
 
+    @field_validator("user")
+    @classmethod
+    def _not_root(cls, user: str) -> str:
+        if user == "root":
+            raise refuse(UNPRIVILEGED)
+        return user
+
+    @model_validator(mode="after")
+    def _image_or_command(self) -> JobEntry:
+        given = self.model_fields_set
+        if "image" in given:
+            for key in ("user", "directory"):
+                if key in given:
+                    raise refuse_key(key, ONLY_COMMANDS)
+        elif not self.command or not self.command[0]:
+            raise refuse("an image (a container), or a command alone: a program of this machine and its arguments")
+        elif "network" in given:
+            raise refuse_key("network", HOST_NETWORK)
+        return self
+
     def specs(self) -> list[JobSpec]:
+        """Return the jobs, one or ``count``."""
         names = [self.name] if self.count == 1 else [f"{self.name}-{number + 1}" for number in range(self.count)]
+        network, user, directory = (self.network, "", "") if self.image else ("host", self.user, self.directory)
         return [
             JobSpec(
-                name, self.image, tuple(self.command), self.kind or self.name, self.cores, self.memory_mib,
-                self.network, dict(self.environment), self.priority, self.attempts, self.limit_s,
-                dict(self.demands),
+                name, self.image, tuple(self.command), self.kind or self.name, self.cores, self.memory_mib, network,
+                dict(self.environment), self.priority, self.attempts, self.limit_s, dict(self.demands), user, directory,
             )
             for name in names
         ]  # fmt: skip

@@ -38,16 +38,17 @@ def check_transition(name: str, old: JobState, new: JobState) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job as its owner states it.
+    """A job as its owner states it: a container of an image, or, without one, a command of this machine.
 
     ``kind``: jobs of one kind suffer and harm alike; a policy may pause a kind.  ``cores``: that it can use at once.
-    ``memory_mib``: at most; 0: no limit.  ``network``: none, or the engine's own bridge.  ``attempts``: that may end
-    badly before it counts as failed.  ``limit_s``: CPU seconds of one attempt; 0: no limit.  ``demands``: stressor of
-    `tailor profile` -> how many of its threads press on that resource as much as the job does.
+    ``memory_mib``: at most; 0: no limit.  ``network``: none, or the engine's own bridge; host: a command's, which has
+    no other.  ``attempts``: that may end badly before it counts as failed.  ``limit_s``: CPU seconds of one attempt;
+    0: no limit.  ``demands``: stressor of `tailor profile` -> how many of its threads press on that resource as much as
+    the job does.  ``user``, ``directory``: whom a command runs as, and where; empty for a container.
     """
 
     name: str
-    image: str
+    image: str = ""
     command: tuple[str, ...] = ()
     kind: str = ""
     cores: float = 1.0
@@ -58,6 +59,13 @@ class JobSpec:
     attempts: int = 3
     limit_s: float = 0.0
     demands: Mapping[str, float] = field(default_factory=dict)
+    user: str = ""
+    directory: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is a command of this machine, not a container."""
+        return not self.image
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,13 @@ class BatchJob:
 
     @property
     def container(self) -> str:
-        """Name of the container of its attempt: on one engine there cannot be two of them."""
+        """Name of its attempt, which its container or its control group has: there cannot be two of them."""
         return f"tailor-job-{self.number}-{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """A job's container as the engine shows it.  ``status``: exit status; None while it runs.  ``pid``: 0 once ended.
+    """A job's attempt as its runner shows it.  ``status``: exit status; None while it runs.  ``pid``: 0 once ended.
 
     ``reason``: why it ended, where the status does not say it (killed for its memory).
     """

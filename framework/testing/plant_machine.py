@@ -19,6 +19,7 @@ from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
 from framework.testing.pretend_cgroups import PretendKernel
+from framework.testing.pretend_commands import PretendCommands
 from framework.testing.pretend_disks import Use
 
 LC = "/docker/lc"
@@ -91,6 +92,10 @@ class PretendJobs:
         here = [(job, self.kernel.pids[pid]) for job, pid in self._here.values()]
         return [(job, path) for job, path in here if not self.kernel.stands_still(path)]
 
+    def has(self, path: str) -> bool:
+        """Return whether a group is that of a job here."""
+        return path.rpartition("/")[2] in self._here
+
     def work(self, path: str, seconds: float) -> None:
         """Let a job use CPU time; one that has had enough ends."""
         self.kernel.run(path, seconds)
@@ -153,7 +158,7 @@ class PlantMachine:
         self.plant, self.disk_mbs = plant, disk_mbs
         self.kernel = PretendKernel(version, frozenset(range(plant.machine.cores)))
         self.kernel.add(LC, LC_PID)
-        self.jobs = PretendJobs(self.kernel)
+        self.jobs, self.commands = PretendJobs(self.kernel), PretendCommands(self.kernel)
         self.moments: list[Moment] = []
         self.others: dict[str, int] = {}  # containers of LC that need no protection -> their processes
         self.disk: list[dict[str, Use]] = []  # in each step, what each group was let read and write
@@ -173,7 +178,7 @@ class PlantMachine:
         cpus = sorted(self.kernel.cpus)
         return HostGuardedMachine(
             self.kernel, journal, PretendLc(self.kernel, self.others), self.jobs, cpus, watched_by,
-            kill=lambda pid: None, disk_mbs=self.disk_mbs,
+            kill=lambda pid: None, disk_mbs=self.disk_mbs, commands=self.commands.runner(home),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ clock
@@ -191,9 +196,9 @@ class PlantMachine:
             self._step()
 
     def _step(self) -> None:
-        working = self.jobs.running()
+        working = [(job.spec.kind, path) for job, path in self.jobs.running()] + self.commands.running()
         setting = self._setting(len(working))
-        self.plant.mix = tuple(job.spec.kind for job, _ in working)
+        self.plant.mix = tuple(kind for kind, _ in working)
         self.plant.set(setting)
         self.moments.append(self.plant.step())
         sample = self.plant.sample()
@@ -201,7 +206,8 @@ class PlantMachine:
             self.kernel.run(LC, (sample.lc_cores or 0.0) * STEP_S)
         self._use_disk([path for _, path in working])
         for _, path in working:
-            self.jobs.work(path, setting.cores / len(working) * STEP_S)
+            whose = self.jobs if self.jobs.has(path) else self.commands
+            whose.work(path, setting.cores / len(working) * STEP_S)
 
     def _use_disk(self, working: Collection[str]) -> None:
         """Let LC write as much as it has requests, and jobs read and write as much as they may."""

@@ -23,7 +23,9 @@ LEAST_QUOTA_US = 1000
 
 @dataclass(slots=True)
 class PretendGroup:
-    """``cpus``: None: none of its own (v2).  ``quota``: cores.  ``used_s``: CPU time of its own tasks."""
+    """``cpus``: None: none of its own (v2).  ``quota``: cores.  ``used_s``: CPU time of its own tasks.  ``memory``: its
+    limit, as written; empty: none.
+    """
 
     cpus: frozenset[int] | None = None
     mems: str = ""
@@ -31,6 +33,7 @@ class PretendGroup:
     idle: bool = False
     frozen: bool = False
     used_s: float = 0.0
+    memory: str = ""
     controllers: set[str] = field(default_factory=set)
 
 
@@ -39,7 +42,8 @@ class PretendKernel:
     """Implements ``framework.ports.kernel_files.KernelFiles``.  ``version``: 1 or 2.  ``cpus``: of the machine.
 
     ``refuse``: called with an operation and a path before anything is done; a text refuses it.  ``pids``: process ->
-    path of its group below the root.  ``lacks``: controllers that it was built without.
+    path of its group below the root; ``born``: process -> when it started.  ``lacks``: controllers that it was built
+    without.
     """
 
     version: int = 1
@@ -47,6 +51,7 @@ class PretendKernel:
     refuse: Callable[[str, str], str] = lambda operation, path: ""
     groups: dict[str, PretendGroup] = field(default_factory=dict)
     pids: dict[int, str] = field(default_factory=dict)
+    born: dict[int, int] = field(default_factory=dict)
     boot: str = "boot-1"
     pressure_us: int = 0
     lacks: frozenset[str] = frozenset()
@@ -63,7 +68,16 @@ class PretendKernel:
         self._create(path)
         for above in _above(path)[1:]:
             self.groups[above].controllers |= {"io"} if self.version == 2 else set()
+        self.join(path, pid)
+
+    def join(self, path: str, pid: int) -> None:
+        """Start a process in a group that exists."""
         self.pids[pid] = path
+        self.born[pid] = len(self.born) + 1
+
+    def leave(self, pid: int) -> None:
+        """End a process; its group stays."""
+        del self.pids[pid]
 
     def end(self, pid: int) -> None:
         """End a process; its group goes with its last one, as an engine removes it."""
@@ -197,6 +211,8 @@ class PretendKernel:
             if self.version == 2:
                 return f"0::{group}\n"
             return "".join(f"{number}:{name}:{group}\n" for number, name in enumerate(V1, 1) if name not in self.lacks)
+        if rest == ["stat"]:
+            return f"{pid} (a task) S {'0 ' * 18}{self.born[int(pid)]} 0\n"
         return "0 0 0\n"  # schedstat of a thread that never waited
 
     def _below(self, path: str) -> str:
@@ -232,6 +248,7 @@ class PretendKernel:
                 "cpuacct.usage": str(round(used * 1e9)),
                 "freezer.state": "FROZEN" if self.stands_still(path) else "THAWED",
                 "freezer.self_freezing": str(int(group.frozen)),
+                "memory.limit_in_bytes": group.memory,
             }
         else:
             knobs = common | {
@@ -242,6 +259,8 @@ class PretendKernel:
                 "cgroup.controllers": " ".join(name for name in V2 if name not in self.lacks),
                 "cgroup.subtree_control": " ".join(sorted(group.controllers)),
             }
+        if path and self.version == 2 and "memory" in self.groups[path.rpartition("/")[0]].controllers:
+            knobs["memory.max"] = group.memory
         if path:
             knobs["cpu.idle"] = str(int(group.idle))
         if self._has_disks(path):
@@ -266,6 +285,8 @@ class PretendKernel:
                 group.quota = self._quota(path, text if text != "-1" else "max")
             case "cpu.max":
                 group.quota = self._quota(path, text.split()[0])
+            case "memory.limit_in_bytes" | "memory.max":
+                group.memory = text
             case "freezer.state" if text in ("FROZEN", "THAWED"):
                 group.frozen = text == "FROZEN"
             case "cgroup.freeze" if text in ("0", "1"):

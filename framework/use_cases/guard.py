@@ -24,7 +24,7 @@ from framework.model import Application, RatePoint, Running
 from framework.model.batch_job import ENDED, BatchJob, JobSpec
 from framework.model.events import PhaseStepStarted
 from framework.model.guard import GuardDefaults, GuardedHost, target_of
-from framework.model.guard_record import Began, EndedAt, Entry, JobNoted
+from framework.model.guard_record import Began, EndedAt, Entry, JobNoted, Noted
 from framework.placement.profile import read_profile
 from framework.ports.guarded_machine import GuardedMachine
 from framework.ports.job_queue import BatchQueue
@@ -32,6 +32,11 @@ from framework.ports.sensor import Sensor
 from framework.report.guard import guard_page
 from framework.study.locks import process_lock
 from optimizer.space import Configuration
+
+UNSHAPED = (
+    "the link is divided among containers only: jobs that are commands have this machine's own network, where nothing "
+    "limits what they send"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,9 @@ class Guards:
                 0.0, at, project, policy[0], policy_options(policy[1]), host, quantile, request.dry_run, tuple(missing)
             )
         )
+        waiting = [job for job in self._tools.queue.all() if job.state not in ENDED]
+        if request.link_mbps and any(job.spec.is_command for job in waiting):
+            audit.add(Noted(0.0, UNSHAPED))
         reason = "stopped"
         try:
             if not request.dry_run:

@@ -255,7 +255,7 @@ def test_without_a_disk_to_divide_nothing_is_asked_of_the_controller(tmp_path: P
     kernel = PretendKernel(2)
     journal = Journal(tmp_path / "journal.jsonl", boot_id(kernel), undo_of_files(kernel))
     GuardedGroups(Cgroups(kernel), JournalledFiles(kernel, journal), dict, dict).make()
-    assert kernel.groups[""].controllers == {"cpuset", "cpu"}
+    assert kernel.groups[""].controllers == {"cpuset", "cpu", "memory"}
 
 
 # --------------------------------------------------------------------------- a guard

@@ -79,12 +79,20 @@ def test_the_example_s_jobs() -> None:
     assert len({spec.name for spec in specs}) == len(specs) == 24
 
 
+def written(directory: Path, text: str) -> Path:
+    path = directory / "jobs.yaml"
+    path.write_text(text)
+    return path
+
+
 def test_the_guide_s_jobs_load(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guides" / "guard.md").read_text()
     blocks = [block.split("```")[0] for block in guide.split("```yaml\n")[1:]]
-    [jobs] = [block for block in blocks if block.startswith("kind: jobs")]
     [demands] = [block for block in blocks if block.startswith("demands:")]
-    (tmp_path / "jobs.yaml").write_text(f"{jobs}    {demands}")
-    [spec] = load_jobs(tmp_path / "jobs.yaml")
-    assert (spec.name, spec.memory_mib, spec.network) == ("report", 1024, "none")
-    assert spec.demands == {"memory-bandwidth": 1.0, "l3": 0.5}
+    image, command = (
+        load_jobs(written(tmp_path, f"{block}    {demands}"))[0] for block in blocks if block.startswith("kind: jobs")
+    )
+    assert (image.name, image.memory_mib, image.network, image.is_command) == ("report", 1024, "none", False)
+    assert (command.user, command.directory, command.network) == ("reports", "/var/lib/reports", "host")
+    assert command.is_command
+    assert image.demands == {"memory-bandwidth": 1.0, "l3": 0.5}

@@ -18,12 +18,14 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.guarded_project import GuardedProject
 from framework.testbeds.docker.job_runner import DockerJobs
 from framework.testbeds.host.canary import Canary, walk_bytes
+from framework.testbeds.host.command_runner import CommandRunner
 from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
 from framework.testbeds.host.kernel_files import HostKernelFiles
 from framework.testbeds.host.network import NetworkShare, undo_of_network
 from framework.testbeds.host.network_use import NetworkUse
+from framework.testbeds.host.routing_runner import RoutingRunner
 from framework.testbeds.host.topology import read_topology
 
 JOURNAL = "guard/journal.jsonl"
@@ -50,9 +52,12 @@ def guarded_machine(
     topology = read_topology(allowed=cpus or None)
     journal = Journal(home / JOURNAL, boot_id(files), {**undo_of_files(files), **undo_of_network()})
     lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"), protected)
-    jobs = DockerJobs(BE, f"{BE}.slice" if systemd else f"/{BE}", engine)
+    be = f"{BE}.slice" if systemd else BE
+    jobs, commands = DockerJobs(BE, be if systemd else f"/{be}", engine), CommandRunner(files, home, be)
+    every = RoutingRunner(jobs, commands)
+    # Commands have the host's network: to limit them would take the host's own interface, which is its user's.
     actuators: list[Actuator] = [NetworkShare(lc.pids, jobs.processes, journal, link_mbps)] if link_mbps else []
-    sensors: list[Sensor] = [NetworkUse(lc.pids, jobs.processes)]
+    sensors: list[Sensor] = [NetworkUse(lc.pids, every.processes)]
     if canary:
         sensors.append(Canary(walk_bytes(topology)))
     return HostGuardedMachine(
@@ -62,10 +67,11 @@ def guarded_machine(
         jobs,
         [cpu.number for cpu in sorted(topology.cpus, key=lambda cpu: (cpu.package, cpu.core, cpu.number))],
         lambda: kept(home),
-        f"{BE}.slice" if systemd else BE,
+        be,
         actuators,
         sensors,
         disk_mbs=disk_mbs,
+        commands=commands,
     )
 
 

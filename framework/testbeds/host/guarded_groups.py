@@ -51,7 +51,7 @@ class GuardedGroups:
         A cpuset of v1 begins without CPUs and memory; it gets those of the root.  Controllers of v2 come before the
         group, and so go after it: the kernel takes none away that a group below gives to its own children.
         """
-        for controller in ("cpuset", "cpu", *(["io"] if self.disks else [])):
+        for controller in ("cpuset", "cpu", "memory", *(["io"] if self.disks else [])):
             if self.cgroups.versions.get(controller) == 2:
                 self._enable(controller)
         for directory in dict.fromkeys(self.be.directories.values()):

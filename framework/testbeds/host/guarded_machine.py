@@ -20,6 +20,7 @@ from framework.testbeds.host.disk_use import DiskUse
 from framework.testbeds.host.guarded_groups import BE, GuardedGroups
 from framework.testbeds.host.journal import Journal, JournalledFiles
 from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
+from framework.testbeds.host.routing_runner import RoutingRunner
 from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
 
 
@@ -41,7 +42,8 @@ class HostGuardedMachine:
 
     ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``watched_by``:
     entered while a guard runs: its keeper.  ``actuators``, ``sensors``: further ones, which a machine may lack.
-    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``disk_mbs``: of a disk; 0: it is not divided.
+    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``runner``: of jobs in containers.  ``commands``: of
+    jobs that are commands of this machine; None: there are none.  ``disk_mbs``: of a disk; 0: it is not divided.
     Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
@@ -50,14 +52,18 @@ class HostGuardedMachine:
         watched_by: Callable[[], AbstractContextManager[object]], be: str = BE,
         actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (), kill: Callable[[int], None] | None = None,
         disk_mbs: float = 0.0,
+        commands: GroupedRunner | None = None,
     ) -> None:  # fmt: skip
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
         self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
         journalled = JournalledFiles(files, journal)
+        every = runner if commands is None else RoutingRunner(runner, commands)
         self.groups = GuardedGroups(
-            Cgroups(files), journalled, lc.pids, runner.processes, be, lc.spared, disks=disk_mbs > 0
+            Cgroups(files), journalled, lc.pids, every.processes, be, lc.spared, disks=disk_mbs > 0
         )
-        self._runner = ThawingRunner(runner, self.groups, kill)
+        self._runner = ThawingRunner(every, self.groups, kill)
+        # At the end each for itself: where an engine is away, commands end all the same.
+        self._ending = [ThawingRunner(part, self.groups, kill) for part in (commands, runner) if part is not None]
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
             raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
@@ -91,8 +97,11 @@ class HostGuardedMachine:
         return self._lc.services()
 
     def used(self, pid: int) -> float | None:
+        """Return the CPU seconds of a job's group; None where its process has ended, and left BE's group with that."""
         try:
-            return self.groups.cgroups.cpu_s(self.groups.cgroups.of(pid))
+            group = self.groups.cgroups.of(pid)
+            inside = group["cpuacct"].startswith(f"{self.groups.be['cpuacct']}/")
+            return self.groups.cgroups.cpu_s(group) if inside else None
         except (KnobRefused, KeyError):
             return None
 
@@ -116,10 +125,11 @@ class HostGuardedMachine:
     def restore(self) -> Sequence[str]:
         """End what is left of BE's jobs, and give everything back; returns what could not be, and why."""
         problems = []
-        try:
-            self._runner.remove([seen.container for seen in self._runner.look()])
-        except (TestbedUnavailable, DeploymentFailed) as error:
-            problems.append(str(error))
+        for runner in self._ending:
+            try:
+                runner.remove([seen.container for seen in runner.look()])
+            except (TestbedUnavailable, DeploymentFailed) as error:
+                problems.append(str(error))
         for actuator in self.actuators:
             try:
                 actuator.restore()

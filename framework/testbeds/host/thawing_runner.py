@@ -53,33 +53,44 @@ class ThawingRunner:
         not removed stand still meanwhile as they did.
         """
         cgroups, be = self._groups.cgroups, self._groups.be
-        numbers = {self._runner.numbers().get(container, container) for container in containers}
+        known = self._runner.numbers()
+        numbers = [known[container] for container in containers if container in known]
         groups = [group for _, group in self._groups.job_groups()]
         ending = [group for group in groups if any(number in group["cpuset"] for number in numbers)]
         pids = [pid for group in ending for pid in cgroups.pids(group)]
-        if not pids:
-            self._runner.remove(containers)
-            return
-        if not any(cgroups.frozen(group) for group in (be, *ending)):
+        if pids:
             self._lift((be, *ending))
+        if not containers or not any(self._stands_still(group) for group in (be, *ending)):
             self._runner.remove(containers)
             return
-        others = [group for group in groups if group not in ending and not cgroups.frozen(group)]
-        still = cgroups.frozen(be)
+        others = [group for group in groups if group not in ending and not self._stands_still(group)]
+        still = self._stands_still(be)
         for group in others if still else ():
-            cgroups.set_frozen(group, True)
+            self._set(group, True)
         for pid in pids:
             self._kill(pid)
-        self._lift((be, *ending))
         for group in (be, *ending):
-            cgroups.set_frozen(group, False)
+            self._set(group, False)
         try:
             self._runner.remove(containers)
         finally:
             if still:
-                cgroups.set_frozen(be, True)
+                self._set(be, True)
                 for group in others:
-                    cgroups.set_frozen(group, False)
+                    self._set(group, False)
+
+    def _stands_still(self, group: Group) -> bool:
+        try:
+            return self._groups.cgroups.frozen(group)
+        except KnobRefused:  # it is not there: no guard has made it yet, or its container has just ended
+            return False
+
+    def _set(self, group: Group, frozen: bool) -> None:
+        try:
+            self._groups.cgroups.set_frozen(group, frozen)
+        except KnobRefused:
+            if self._groups.files.exists(group["freezer"]):  # else its container has just ended
+                raise
 
     def _lift(self, groups: Sequence[Group]) -> None:
         """Take limits of disks away; the next setting limits the jobs that stay again."""
