@@ -80,9 +80,7 @@ def guard(
         typer.Option(help="Where the users' own latency is read: prometheus=, metrics=, access-log= or jaeger=."),
     ] = "",
     peak: Annotated[float, typer.Option(help="The highest rate that the application is to serve.")] = 0.0,
-    link: Annotated[
-        float, typer.Option(help="Outgoing link [Mb/s], to divide; 0: not shaped. Jobs without an image never are.")
-    ] = 0.0,
+    link: Annotated[float, typer.Option(help="Outgoing link [Mb/s], to divide; 0: not shaped.")] = 0.0,
     disk: Annotated[float, typer.Option(help="Bandwidth of a disk [MB/s], to divide; 0: not limited.", min=0.0)] = 0.0,
     cpus: Annotated[str, typer.Option(help="CPUs to divide, such as 0-7; default: all.")] = "",
     length: Annotated[str, typer.Option("--for", help="How long, such as 10m; default: until Ctrl-C.")] = "",

@@ -1,4 +1,4 @@
-"""What is kept about attempts of jobs that are commands of this machine: a directory for each.
+"""Directories of attempts of jobs that are commands of this machine: what is kept about each.
 
 It is there before the attempt's process, and its lock is the process's own as long as that lives, also while it only
 begins.  So a guard that was killed at any moment leaves something that the next one can tell apart: an attempt that
