@@ -95,7 +95,7 @@ def live_window(event: Mapping[str, Any]) -> LiveWindow:
         return LiveWindow(
             int(event["from_ns"]), int(event["at_ns"]), int(event["due"]), latencies_ms, waiting / 1e3
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise LoadFailed(f"the generator's window cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -15,6 +15,7 @@ from framework.errors import DeploymentFailed
 from framework.guard.plant.plant import STEP_S, Moment, Plant
 from framework.model.batch_job import BatchJob, JobSeen, JobSpec, JobState, check_transition
 from framework.model.guard import GuardedHost, Setting
+from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
@@ -157,13 +158,18 @@ class PlantMachine:
         return GuardedHost(host.cores, host.target_ms, host.peak_rps)
 
     def machine(
-        self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext
-    ) -> HostGuardedMachine:
-        """Return the machine with the guard's own adapters; each call is another guard's."""
-        journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(self.kernel))
+        self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext,
+        files: KernelFiles | None = None,
+    ) -> HostGuardedMachine:  # fmt: skip
+        """Return the machine with the guard's own adapters; each call is another guard's.
+
+        ``files``: by which it sees the kernel; None: as they are.
+        """
+        files = files or self.kernel
+        journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(files))
         cpus = sorted(self.kernel.cpus)
         return HostGuardedMachine(
-            self.kernel, journal, PretendLc(self.kernel), self.jobs, cpus, watched_by, kill=lambda pid: None
+            files, journal, PretendLc(self.kernel), self.jobs, cpus, watched_by, kill=lambda pid: None
         )
 
     # ------------------------------------------------------------------ clock
