@@ -56,7 +56,8 @@ class Run:
         self.here, self.queue = here, queue
         self.machine = here.machine(home)
         self.entries: list[Entry] = []
-        jobs = Jobs(queue, self.machine.runner, home / "output", float(here.host.cores), self.machine.used)
+        jobs = Jobs(queue, self.machine.runner, home / "output", float(here.host.cores), self.machine.used,
+                    self.machine.end_work)  # fmt: skip
         sensors = [PlantLatency(here), self.machine.sensors[0]]
         self.guard = Guard(
             here.host, policy, sensors, self.machine.actuators, self.machine.needed, jobs, here, self.entries.append
@@ -296,7 +297,8 @@ def test_removing_one_job_lets_no_other_run_while_all_stand_still(tmp_path: Path
     during = []
     here.jobs.refuse = lambda operation: during.append([job.container for job, _ in here.jobs.running()])
     run.machine.runner.remove([first])
-    assert during == [[first]], "it is thawed to end, and nobody else"
+    assert during == [[]], "it ended when it was thawed, and nobody else ran"
+    assert first not in here.jobs.containers()
     here.jobs.refuse = lambda operation: None
     assert here.jobs.running() == []
     run.guard._act(Decision(Setting(True, 2.0), {"running": "again"}))

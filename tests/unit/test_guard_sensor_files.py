@@ -116,7 +116,9 @@ def test_cpu(version: int, spoils: Mapping[str, Sequence[Spoil]]) -> None:
 @pytest.mark.parametrize("spoil", [Refuses("Input/output error"), Shows(""), Shows("some\n"), Shows("\0")], ids=repr)
 def test_cpu_that_cannot_be_read_is_missing(version: int, spoil: Spoil) -> None:
     """Not zero: a policy would give the jobs cores that LC seems to leave."""
-    files = [name for name in CPU_FILES if name != "/cgroup.procs"]  # an empty one of these is a group without processes
+    files = [
+        name for name in CPU_FILES if name != "/cgroup.procs"
+    ]  # an empty one of these is a group without processes
     cpu = Cpu(version, {name: [spoil] for name in files})
     for sensor in cpu.sensors:
         assert read_all(sensor, cpu.step) == [{}] * READ_S, sensor.name
@@ -155,7 +157,12 @@ def network(spoils: Mapping[str, Sequence[Spoil]]) -> Iterator[tuple[FakeProc, C
     with tempfile.TemporaryDirectory() as directory:
         proc = FakeProc(Path(directory) / "proc", Path(directory) / "unified")
         proc.routes("thread-self", route("eth0", "0.0.0.0", "192.0.2.1", "0.0.0.0"))
-        for pid, namespace, group in ((1, "net:[2]", "/a"), (2, "net:[3]", "/b"), (3, "net:[4]", "/c"), (4, HOST, "/d")):
+        for pid, namespace, group in (
+            (1, "net:[2]", "/a"),
+            (2, "net:[3]", "/b"),
+            (3, "net:[4]", "/c"),
+            (4, HOST, "/d"),
+        ):
             proc.add(pid, namespace, group, sent=1000)
             proc.routes(pid, route("eth0", "172.17.0.0", "0.0.0.0", "255.255.0.0"))
             (Path(directory) / "unified" / group[1:]).mkdir(parents=True)
@@ -385,7 +392,7 @@ def test_a_guard_goes_on_whatever_its_sensors_read(version: int, spoils: Mapping
     with tempfile.TemporaryDirectory() as home:
         machine = here.machine(Path(home), files=(files := SpoiltFiles(here.kernel)))
         entries: list[Entry] = []
-        jobs = Jobs(queue, machine.runner, Path(home), float(here.host.cores), machine.used)
+        jobs = Jobs(queue, machine.runner, Path(home), float(here.host.cores), machine.used, machine.end_work)
         guard = Guard(
             here.host, Koordinator(), [PlantLatency(here), *machine.sensors[:3]], machine.actuators, machine.needed,
             jobs, here, entries.append,

@@ -9,6 +9,7 @@ from typing import Any
 
 from framework.model.batch_job import BatchJob, JobSeen
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.engine_process import engine_process
 from framework.testbeds.docker.owner import Owner
 
 LABEL, KIND, NUMBER = "tailor.guard", "tailor.guard.kind", "tailor.guard.job"
@@ -26,8 +27,9 @@ class DockerJobs:
     def __init__(self, name: str, parent: str, engine: Engine | None = None) -> None:
         self._engine, self._parent = engine or Engine(), parent
         self._owner = Owner(LABEL, name)
-        self._processes: dict[str, tuple[str, int]] = {}
+        self._processes: Mapping[str, tuple[str, int]] = {}
         self._numbers: Mapping[str, str] = {}
+        self._engines: dict[str, str] = {}  # container's id -> the engine's process when it began
 
     def start(self, job: BatchJob) -> None:
         """Start an attempt.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -46,15 +48,20 @@ class DockerJobs:
         if spec.memory_mib:
             host |= {"mem_limit": spec.memory_mib * 2**20, "memswap_limit": spec.memory_mib * 2**20}
         labels = {KIND: spec.kind or spec.name, NUMBER: str(job.number)}
-        self._engine.start(
-            spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment)
-        )
+        by = engine_process()
+        started = self._engine.start(
+            spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment),
+            # An engine that starts ends what runs: without this it waits for a job that takes no notice of SIGTERM, and
+            # one that ends well after it would count as finished.
+            stop_signal="SIGKILL",
+        )  # fmt: skip
+        self._engines[started] = by
 
     def look(self) -> Sequence[JobSeen]:
         """Return all attempts on the engine.  Raises TestbedUnavailable."""
-        seen = []
+        seen, processes, by = [], dict[str, tuple[str, int]](), engine_process()
         containers = self._engine.containers(str(self._owner))
-        self._processes = {}
+        self._engines = {listed.id: self._engines.get(listed.id, by) for listed in containers}
         self._numbers = {listed.name: listed.id for listed in containers}
         for listed in containers:
             about = self._engine.inspect(listed.id)
@@ -64,7 +71,7 @@ class DockerJobs:
             runs = state["Status"] in ("running", "paused", "created", "restarting")
             kind = listed.labels.get(KIND, "")
             if runs and state["Pid"]:
-                self._processes[listed.id] = kind, int(state["Pid"])
+                processes[listed.id] = kind, int(state["Pid"])
             reason = "killed: it used more memory than it may" if state.get("OOMKilled") else str(state.get("Error"))
             seen.append(
                 JobSeen(
@@ -73,8 +80,10 @@ class DockerJobs:
                     int(state["Pid"]) if runs else 0,
                     None if runs else int(state["ExitCode"]),
                     "" if runs else reason,
+                    not runs and self._engines[listed.id] != by,
                 )
             )
+        self._processes = processes
         return seen
 
     def processes(self) -> Mapping[str, tuple[str, int]]:

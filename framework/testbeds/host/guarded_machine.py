@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -21,6 +22,9 @@ from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
 from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
 
 
+AGAIN, AGAIN_S = 10, 3.0  # an engine that restarts is back within half a minute
+
+
 class Protected(Protocol):
     """The application that is protected."""
 
@@ -36,7 +40,7 @@ class HostGuardedMachine:
 
     ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``watched_by``:
     entered while a guard runs: its keeper.  ``actuators``, ``sensors``: further ones, which a machine may lack.
-    ``kill``: sends SIGKILL to a process; None: the kernel's call.
+    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``pause``: waits so many seconds.
     Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
@@ -44,12 +48,13 @@ class HostGuardedMachine:
         self, files: KernelFiles, journal: Journal, lc: Protected, runner: GroupedRunner, cpus: Sequence[int],
         watched_by: Callable[[], AbstractContextManager[object]], be: str = BE,
         actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (), kill: Callable[[int], None] | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
         self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
         journalled = JournalledFiles(files, journal)
         self.groups = GuardedGroups(Cgroups(files), journalled, lc.pids, runner.processes, be)
-        self._runner = ThawingRunner(runner, self.groups, kill)
+        self._runner = ThawingRunner(runner, self.groups, kill, pause)
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
             raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
@@ -99,15 +104,17 @@ class HostGuardedMachine:
     def prepare(self) -> None:
         self.groups.make()
 
-    def stand_still(self) -> None:
-        """Freeze BE.  Raises KnobRefused."""
-        self.groups.cgroups.set_frozen(self.groups.be, True)
+    def end_work(self) -> None:
+        self._runner.end_all()
 
     def restore(self) -> Sequence[str]:
-        """End what is left of BE's jobs, and give everything back; returns what could not be, and why."""
+        """End what is left of BE's jobs, and give everything back; returns what could not be, and why.
+
+        An attempt that had ended well stays, for the next guard to note: it must not be run again.
+        """
         problems = []
         try:
-            self._runner.remove([seen.container for seen in self._runner.look()])
+            self._runner.remove([seen.container for seen in self._runner.end_all() if seen.status != 0])
         except (TestbedUnavailable, DeploymentFailed) as error:
             problems.append(str(error))
         for actuator in self.actuators:
@@ -119,3 +126,17 @@ class HostGuardedMachine:
         while self._entered:
             self._entered.pop().__exit__(None, None, None)
         return problems
+
+
+def give_back(machine: HostGuardedMachine, pause: Callable[[float], None] = time.sleep) -> Sequence[str]:
+    """Give everything back for a guard that was killed, and wait a while for an engine that is away.
+
+    Returns what could not be given back, and why.
+    """
+    problems = machine.restore()
+    for _ in range(AGAIN):
+        if not problems:
+            break
+        pause(AGAIN_S)
+        problems = machine.restore()
+    return problems
