@@ -138,7 +138,7 @@ class PlantMachine:
             return Setting()
         be = self.kernel.effective(f"/{BE}")
         lc = frozenset[int]().union(*(self.kernel.effective(path) for path in self._lc_groups()))
-        if be & lc:  # shared: BE has what its quota allows, where LC leaves time
+        if be & lc or not lc:  # shared: BE has what its quota allows, where LC leaves time
             return Setting(True, group.quota or float(len(be)), exclusive=False)
         return Setting(True, float(len(be)))
 

@@ -98,6 +98,12 @@ class PretendJobs:
         self._killed[pid] = with_engine
         self._reap()
 
+    def finish(self, name: str) -> None:
+        """End an attempt by itself, where it does not stand still."""
+        job, pid = self._here[name]
+        if not self.kernel.stands_still(self.kernel.pids[pid]):
+            self._end(name, self.status.get(job.spec.name, 0))
+
     def restart(self) -> None:
         """Restart the engine, which ends what it runs."""
         for _, pid in list(self._here.values()):
@@ -126,8 +132,7 @@ class PretendJobs:
         self.kernel.run(path, seconds)
         self.used_s += seconds
         if self.kernel.groups[path].used_s >= self.needs_s:
-            name = path.rpartition("/")[2]
-            self._end(name, self.status.get(self._here[name][0].spec.name, 0))
+            self.finish(path.rpartition("/")[2])
 
     def _mortal(self, pid: int) -> bool:
         """Return whether a signal reaches a process: not in a frozen group of v1."""
