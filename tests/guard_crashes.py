@@ -252,15 +252,15 @@ class World:
 
     def _guard(self, seconds: float, fate: Fate, ending: Callable[[], None]) -> None:
         files, runner = Mortal(self.kernel, fate), MortalJobs(self.jobs, fate, self)
-        machine = self.here.machine(self.home, files=files, runner=runner)  # type: ignore[arg-type]
+        machine = self.here.machine(self.home, files=files, runner=runner)
         queue: Any = Mortal(self.queue, fate)
         jobs = Jobs(
             queue, machine.runner, self.home / "output", float(self.here.host.cores), machine.used, machine.end_work
         )
-        policy: Policy = self.rng.choice([Swinging(), Swinging(), Static(cores=3, period_s=1.0), Tailor()])
+        policies: list[Policy] = [Swinging(), Swinging(), Static(cores=3, period_s=1.0), Tailor()]
         guard = Guard(
-            self.here.host, policy, [PlantLatency(self.here), *machine.sensors[:3]], machine.actuators, machine.needed,
-            jobs, self.here, lambda entry: None,
+            self.here.host, self.rng.choice(policies), [PlantLatency(self.here), *machine.sensors[:3]],
+            machine.actuators, machine.needed, jobs, self.here, lambda entry: None,
         )  # fmt: skip
         machine.recover()
         machine.prepare()
@@ -274,7 +274,7 @@ class World:
         """Do what a keeper does; returns whether it did not come to its end: killed, or without an engine for long."""
         files, runner = Mortal(self.kernel, fate), MortalJobs(self.jobs, fate, self)
         try:
-            machine = self.here.machine(self.home, files=files, runner=runner)  # type: ignore[arg-type]
+            machine = self.here.machine(self.home, files=files, runner=runner)
             problems = give_back(machine, self.here.sleep)
         except Killed:
             self.kills += 1

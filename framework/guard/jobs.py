@@ -189,6 +189,7 @@ class Jobs:
         except DeploymentFailed as error:
             return self._failed(job, error.reason)
         except Transient:
+            self._unanswered.add(job.container)
             raise
         self._looked = self.look_every  # the next call shall see it
         return JobEvent(job, f"attempt {job.attempt} began")
