@@ -13,8 +13,10 @@ from framework.ports.kernel_files import KernelFiles
 Spoil = Callable[[str], str]
 """What a file shows instead of its text; raises KnobRefused where it cannot be read."""
 
-NUMBERS = ("-1", "-9223372036854775808", "18446744073709551616", "9" * 400, "9" * 5000, "1_000", "٣", "0x10", "1e3", "nan",
-           "inf", "1.5", "+7", "00", "5 5", "")  # fmt: skip
+NUMBERS = (
+    "-1", "-9223372036854775808", "18446744073709551616", "9" * 400, "9" * 5000, "1_000", "٣", "0x10", "1e3", "nan",
+    "inf", "1.5", "+7", "00", "5 5", "",
+)  # fmt: skip
 """What may stand where a number is due."""
 REASONS = ("No such process", "Permission denied", "No such device", "Input/output error", "No such file or directory")
 

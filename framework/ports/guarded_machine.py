@@ -53,7 +53,7 @@ class GuardedMachine(Protocol):
     def end_work(self) -> None:
         """End every process of BE's jobs, and wait until the runner shows how each of them ended.
 
-        Raises TestbedUnavailable, DeploymentFailed where the runner does not show it; the processes have ended then too.
+        Raises TestbedUnavailable, DeploymentFailed where the runner does not show it; the processes have ended even so.
         """
 
     def restore(self) -> Sequence[str]:

@@ -216,7 +216,7 @@ def test_a_job_that_fails_is_tried_again_and_then_given_up(tmp_path: Path) -> No
     assert (tmp_path / "output" / f"{good.number}-1.txt").read_text() == f"output of {good.container}\n"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)  # tests/unit/test_guard_crashes.py has hundreds
 @given(version=st.sampled_from([1, 2]), at=st.integers(0, 2000), again=st.integers(0, 1000))
 def test_a_kill_at_any_moment_leaves_nothing_changed_and_no_job_lost_or_doubled(
     tmp_path_factory: pytest.TempPathFactory, version: int, at: int, again: int

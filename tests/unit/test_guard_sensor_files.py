@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import framework.load
@@ -52,7 +52,7 @@ from framework.testbeds.host.journal import Journal, JournalledFiles
 from framework.testbeds.host.memory_bandwidth import EVENT, MemoryBandwidth
 from framework.testbeds.host.network_use import NetworkUse
 from framework.testing.clock import VirtualClock
-from framework.testing.plant_machine import LC, LC_PID, PlantLatency, PlantMachine, PretendQueue
+from framework.testing.plant_machine import PlantLatency, PlantMachine, PretendQueue
 from framework.testing.pretend_cgroups import PretendKernel
 from framework.testing.pretend_resctrl import INTEL, PretendResctrl
 from tests.spoilt_files import NUMBERS, SPOILS, Refuses, Shows, Spoil, SpoiltFiles, spoilt
@@ -138,7 +138,7 @@ def test_the_use_of_lc_is_missing_where_one_of_its_containers_cannot_be_read(ver
 # ------------------------------------------------------------------ memory
 
 
-@settings(PEOPLE, max_examples=100)
+@settings(PEOPLE, max_examples=40)
 @given(spoils=spoilt(MEMORY_FILES))
 def test_memory(spoils: Mapping[str, Sequence[Spoil]]) -> None:
     kernel = PretendResctrl(INTEL)
@@ -183,7 +183,7 @@ def network(spoils: Mapping[str, Sequence[Spoil]]) -> Iterator[tuple[FakeProc, C
         yield proc, step
 
 
-@settings(PEOPLE, max_examples=100)
+@settings(PEOPLE, max_examples=50)
 @given(spoils=spoilt(NETWORK_FILES), by_group=st.booleans(), jobs=st.sampled_from([(3,), (3, 4)]))
 def test_network(spoils: Mapping[str, Sequence[Spoil]], by_group: bool, jobs: tuple[int, ...]) -> None:
     with network(spoils) as (proc, step):
@@ -362,6 +362,7 @@ ANYTHING = st.one_of(
 
 
 @settings(PEOPLE, max_examples=150)
+@example(events=[{"from_ns": math.inf}, {"at_ns": 10**400}, {"due": math.nan}])
 @given(events=st.lists(st.dictionaries(st.sampled_from(EVENT_FIELDS), ANYTHING), max_size=6))
 def test_a_generator(events: list[dict[str, Any]]) -> None:
     good = {

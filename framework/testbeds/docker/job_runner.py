@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,11 @@ class DockerJobs:
     unless a job asks for it.
     """
 
-    def __init__(self, name: str, parent: str, engine: Engine | None = None) -> None:
-        self._engine, self._parent = engine or Engine(), parent
+    def __init__(
+        self, name: str, parent: str, engine: Engine | None = None, process: Callable[[], str] = engine_process
+    ) -> None:
+        """``process``: tells the engine's process, see ``engine_process``."""
+        self._engine, self._parent, self._process = engine or Engine(), parent, process
         self._owner = Owner(LABEL, name)
         self._processes: Mapping[str, tuple[str, int]] = {}
         self._numbers: Mapping[str, str] = {}
@@ -48,7 +51,7 @@ class DockerJobs:
         if spec.memory_mib:
             host |= {"mem_limit": spec.memory_mib * 2**20, "memswap_limit": spec.memory_mib * 2**20}
         labels = {KIND: spec.kind or spec.name, NUMBER: str(job.number)}
-        by = engine_process()
+        by = self._process()
         started = self._engine.start(
             spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment),
             # An engine that starts ends what runs: without this it waits for a job that takes no notice of SIGTERM, and
@@ -59,7 +62,7 @@ class DockerJobs:
 
     def look(self) -> Sequence[JobSeen]:
         """Return all attempts on the engine.  Raises TestbedUnavailable."""
-        seen, processes, by = [], dict[str, tuple[str, int]](), engine_process()
+        seen, processes, by = [], dict[str, tuple[str, int]](), self._process()
         containers = self._engine.containers(str(self._owner))
         self._engines = {listed.id: self._engines.get(listed.id, by) for listed in containers}
         self._numbers = {listed.name: listed.id for listed in containers}

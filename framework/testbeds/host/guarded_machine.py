@@ -21,7 +21,6 @@ from framework.testbeds.host.journal import Journal, JournalledFiles
 from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
 from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
 
-
 AGAIN, AGAIN_S = 10, 3.0  # an engine that restarts is back within half a minute
 
 
