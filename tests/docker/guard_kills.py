@@ -23,12 +23,23 @@ from framework.bootstrap.adapters import opened
 from framework.config.settings import Settings
 from framework.model.batch_job import ENDED, LIVE, BatchJob, JobSpec, JobState
 from tests.docker.engines import end_engine, start_engine
-from tests.docker.guard_scene import CPUS, PATIENCE_S, Failed, GuardProcess, Stack, Witness, eventually, left_groups
+from tests.docker.guard_scene import (
+    CPUS,
+    PATIENCE_S,
+    Failed,
+    GuardProcess,
+    Stack,
+    Witness,
+    eventually,
+    left_groups,
+    nobody_guards,
+)
 from tests.docker.test_guard import BE, IMAGE, docker
 
 KINDS = {"guard": 30, "guard and keeper": 20, "in the end": 18, "engine": 5, "LC": 15, "job": 12}
 """What happens -> how many times in a hundred."""
 LATEST_S = 6.0  # after the guard has begun; it has begun once all modules are there and its audit log is
+TURN_S = 900.0  # for the guards of others on this machine
 EARLY = 0.15  # share of the moments that count from the start of its process
 WAITING = 6  # jobs that are to be had
 
@@ -74,6 +85,7 @@ class Campaign:
         rng = random.Random(f"{self.seed} {number}")
         [by_chance] = rng.choices(list(KINDS), list(KINDS.values()))
         kind = kind or by_chance
+        eventually("no other guard runs here", nobody_guards, TURN_S)
         if kind == "engine" and (not self.engine or self.others()):
             kind = "guard"
         self.provide(rng)
@@ -85,6 +97,8 @@ class Campaign:
                 eventually("the guard begins", lambda: guard.has_begun() or guard.process.poll() is not None)
             time.sleep(moment_s)
             stage = self.stage(guard)
+            if guard.refused():
+                return self.happen(number, kind)
             self._let_happen(kind, guard, rng)
             status = guard.ended()
         recovered = "itself" if status == 0 else "keeper" if guard.keepers() else "nobody had to"

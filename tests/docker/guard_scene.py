@@ -15,6 +15,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from framework.model.cpus import read_cpus
+from framework.testbeds.docker.guarded_machine import alone
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.kernel_files import HostKernelFiles
 from tests.docker.test_guard import BE, IMAGE, Metrics, docker
@@ -27,12 +28,12 @@ class Failed(Exception):
     """The campaign cannot go on: something did not come to its end."""
 
 
-def eventually(what: str, holds: Callable[[], bool]) -> None:
+def eventually(what: str, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     """Wait until something holds.  Raises Failed."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + patience_s
     while not holds():
         if time.monotonic() > until:
-            raise Failed(f"not within {PATIENCE_S:g} s: {what}")
+            raise Failed(f"not within {patience_s:g} s: {what}")
         time.sleep(0.05)
 
 
@@ -88,6 +89,14 @@ def left_groups() -> list[str]:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     trees = {mount[1] for mount in mounts if mount[2] in ("cgroup", "cgroup2")}
     return sorted(str(path) for tree in trees for path in (Path(tree, BE), Path(tree, f"{BE}.slice")) if path.exists())
+
+
+def nobody_guards() -> bool:
+    """Return whether no guard and no keeper runs on this machine."""
+    lock = alone()
+    if lock is not None:
+        lock.close()
+    return lock is not None
 
 
 @contextmanager
@@ -198,6 +207,10 @@ class GuardProcess:
         except subprocess.TimeoutExpired as error:
             self.process.kill()
             raise Failed(f"a guard does not end: {self.said()}") from error
+
+    def refused(self) -> bool:
+        """Return whether it was not begun, because another guard runs here."""
+        return self.process.poll() == 2 and "another guard runs" in self.said()
 
     def said(self) -> str:
         return self.log.read_text()[-2000:]
