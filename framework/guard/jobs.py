@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.errors import DeploymentFailed
+from framework.errors import DeploymentFailed, Transient
 from framework.model.batch_job import LIVE, BatchJob, JobSeen, JobState
 from framework.ports.job_queue import BatchQueue
 from framework.ports.job_runner import JobRunner
@@ -29,6 +29,7 @@ class Jobs:
     """``used``: CPU seconds of the group of a process; None where it has ended.  ``cores``: that BE may have at most,
     which bounds the jobs that run at once.  ``outputs``: directory of the jobs' output.  ``look_every``: how many
     calls of ``tend`` may go by without asking the runner, which costs more than all else, while no process has ended.
+    ``end_work``: ends every process of BE's.
     """
 
     queue: BatchQueue
@@ -36,47 +37,69 @@ class Jobs:
     outputs: Path
     cores: float
     used: Callable[[int], float | None]
+    end_work: Callable[[], None]
     look_every: int = 5
     seen: Sequence[JobSeen] = field(default=(), init=False)
     _looked: int = field(default=0, init=False)
+    _recovered: bool = field(default=False, init=False)
+    _unanswered: set[str] = field(default_factory=set, init=False)
+    """Attempts that an engine was asked to start, and went away before it said that it had."""
+    _taken_over: set[str] = field(default_factory=set, init=False)
+    """Attempts that a killed guard began: who ended them, it, its keeper or they themselves, cannot be known."""
 
     def recover(self) -> list[JobEvent]:
-        """Take over what an earlier guard left: attempts that still run go on, others wait again.
+        """Take over what an earlier guard left: attempts that still run or ended well go on, others wait again.
 
         One whose guard was killed after its container was made and before it was started would never begin: it goes.
+        One that ends badly all the same may have been broken off, which is no failure of its own.
         """
         self.seen = self.runner.look()
         jobs = {job.container: job for job in self.queue.all() if job.state in LIVE}
-        begun = [seen for seen in self.seen if seen.pid or seen.status is not None]
-        here = {seen.container for seen in begun if seen.container in jobs}
+        good = [seen for seen in self.seen if seen.pid or seen.status == 0]
+        here = {seen.container for seen in good if seen.container in jobs}
+        self._taken_over = here
         strangers = [seen.container for seen in self.seen if seen.container not in here]
         if strangers:
             self.runner.remove(strangers)
         events = [JobEvent(job, "goes on") for container, job in jobs.items() if container in here]
-        return events + [
+        events += [
             JobEvent(self._waits(job, "its guard was killed"), "waits again: its guard was killed")
             for container, job in jobs.items()
             if container not in here
         ]
+        self._recovered = True
+        return events
 
     def tend(self, running: bool, paused: frozenset[str]) -> list[JobEvent]:
-        """Look after all jobs once: note what ended, and start what has room.  ``running``: BE may run now."""
+        """Look after all jobs once: note what ended, and start what has room.  ``running``: BE may run now.
+
+        What an earlier guard left is taken over first, where the engine was away when this one began.
+        """
+        events = [] if self._recovered else self.recover()
         self._look()
         seen = {attempt.container: attempt for attempt in self.seen}
         live = [job for job in self.queue.all() if job.state in LIVE]
-        events = [event for job in live for event in self._watched(job, seen.get(job.container), running, paused)]
+        events += [event for job in live for event in self._watched(job, seen.get(job.container), running, paused)]
         if running:
             events += self._started(paused)
         return events
 
     def stop(self) -> list[JobEvent]:
-        """End all attempts; their jobs wait for the next guard, and what they did is wasted."""
+        """End all attempts; their jobs wait for the next guard, and what they did is wasted.
+
+        One that had ended well before it could be ended is finished: it must not be run again.
+        """
         self.seen = self.runner.look()
         self._note_use()
+        self.end_work()
+        self.seen = self.runner.look()
+        well = {seen.container: seen for seen in self.seen if seen.status == 0}
         live = [job for job in self.queue.all() if job.state in LIVE]
+        events = [self._finished(job, well[job.container]) for job in live if job.container in well]
         self.runner.remove([seen.container for seen in self.seen])
         self.seen = ()
-        return [JobEvent(self._waits(job, "the guard ended"), "waits again: the guard ended") for job in live]
+        left = [job for job in live if job.container not in well]
+        return events + [JobEvent(self._waits(job, "the guard ended"), "waits again: the guard ended") for job in left]
 
     def kinds(self) -> tuple[str, ...]:
         return tuple(sorted({seen.kind for seen in self.seen if seen.pid}))
@@ -95,10 +118,13 @@ class Jobs:
                 self.queue.use(live[seen.container].number, used)
 
     def _watched(self, job: BatchJob, seen: JobSeen | None, running: bool, paused: frozenset[str]) -> list[JobEvent]:
-        if seen is None:
-            return [self._failed(job, "its container is gone")]
+        if seen is None or not (seen.pid or seen.status is not None):
+            if seen is None and job.container not in self._unanswered:
+                return [self._failed(job, "its container is gone")]
+            return [self._again(job, "the engine went away before it began")]
+        self._unanswered.discard(job.container)
         if seen.status is None:
-            used = self.used(seen.pid) if seen.pid else None
+            used = self.used(seen.pid)
             if used is not None:
                 self.queue.use(job.number, used)
                 if job.spec.limit_s and used > job.spec.limit_s:
@@ -107,12 +133,18 @@ class Jobs:
             if state is not job.state:
                 self.queue.move(job.number, state)
             return []
+        if seen.status == 0:
+            return [self._finished(job, seen)]
         self.runner.save_output(seen.container, self.output(job))
-        if seen.status != 0:
-            return [self._failed(job, seen.reason or f"it ended with status {seen.status}")]
+        if seen.broken_off or seen.container in self._taken_over:
+            return [self._again(job, "its engine was restarted" if seen.broken_off else "its guard was killed")]
+        return [self._failed(job, seen.reason or f"it ended with status {seen.status}")]
+
+    def _finished(self, job: BatchJob, seen: JobSeen) -> JobEvent:
+        self.runner.save_output(seen.container, self.output(job))
         ended = self.queue.move(job.number, JobState.FINISHED, useful_s=job.used_s, used_s=0.0, reason="")
         self.runner.remove([seen.container])
-        return [JobEvent(ended, "finished")]
+        return JobEvent(ended, "finished")
 
     def output(self, job: BatchJob) -> Path:
         return self.outputs / f"{job.number}-{job.attempt}.txt"
@@ -125,6 +157,12 @@ class Jobs:
         values = {"failures": failures, "wasted_s": job.wasted_s + job.used_s, "used_s": 0.0, "reason": reason}
         after = self.queue.move(job.number, state, **values)
         return JobEvent(after, f"{'failed' if state is JobState.FAILED else 'waits again'}: {reason}")
+
+    def _again(self, job: BatchJob, reason: str) -> JobEvent:
+        """Note an attempt that was broken off, which is no failure of its own."""
+        self.runner.remove([job.container])
+        self._unanswered.discard(job.container)
+        return JobEvent(self._waits(job, reason), f"waits again: {reason}")
 
     def _waits(self, job: BatchJob, reason: str) -> BatchJob:
         wasted = job.wasted_s + job.used_s
@@ -150,6 +188,9 @@ class Jobs:
             self.runner.start(job)
         except DeploymentFailed as error:
             return self._failed(job, error.reason)
+        except Transient:
+            self._unanswered.add(job.container)
+            raise
         self._looked = self.look_every  # the next call shall see it
         return JobEvent(job, f"attempt {job.attempt} began")
 

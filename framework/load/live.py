@@ -92,10 +92,11 @@ def live_window(event: Mapping[str, Any]) -> LiveWindow:
         if (latencies.size, waiting.size) != (event["finished"], event["in_flight"]):
             raise ValueError(f"{latencies.size} latencies and {waiting.size} waiting requests do not fit its counts")
         latencies_ms = np.where(latencies == FAILED_US, np.inf, latencies / 1e3)
-        return LiveWindow(
-            int(event["from_ns"]), int(event["at_ns"]), int(event["due"]), latencies_ms, waiting / 1e3
-        )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
+        from_ns, at_ns, due = (int(event[name]) for name in ("from_ns", "at_ns", "due"))
+        if max(abs(from_ns), abs(at_ns), abs(due)) >= 2**63:
+            raise ValueError("a number of more than 64 bits")
+        return LiveWindow(from_ns, at_ns, due, latencies_ms, waiting / 1e3)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise LoadFailed(f"the generator's window cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -97,7 +97,8 @@ class BatchJob:
 class JobSeen:
     """A job's attempt as its runner shows it.  ``status``: exit status; None while it runs.  ``pid``: 0 once ended.
 
-    ``reason``: why it ended, where the status does not say it (killed for its memory).
+    ``reason``: why it ended, where the status does not say it (killed for its memory).  ``broken_off``: it did not end
+    by itself, but with its engine.
     """
 
     container: str
@@ -105,3 +106,4 @@ class JobSeen:
     pid: int
     status: int | None
     reason: str = ""
+    broken_off: bool = False

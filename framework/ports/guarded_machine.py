@@ -50,5 +50,14 @@ class GuardedMachine(Protocol):
     def prepare(self) -> None:
         """Make the place for BE's jobs.  Raises KnobRefused."""
 
+    def end_work(self) -> None:
+        """End every process of BE's jobs, and wait until the runner shows how each of them ended.
+
+        Raises TestbedUnavailable, DeploymentFailed where the runner does not show it; the processes have ended even so.
+        """
+
     def restore(self) -> Sequence[str]:
-        """Give everything back; BE's jobs have ended.  Returns what could not be given back, and why."""
+        """Give everything back, and end what is left of BE's jobs; an attempt that had ended well stays to be noted.
+
+        Returns what could not be given back, and why.
+        """

@@ -11,99 +11,23 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.errors import DeploymentFailed
 from framework.guard.plant.plant import STEP_S, Moment, Plant
-from framework.model.batch_job import BatchJob, JobSeen, JobSpec, JobState, check_transition
+from framework.model.batch_job import BatchJob, JobSpec, JobState, check_transition
 from framework.model.guard import GuardedHost, Setting
+from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.host.guarded_groups import BE
 from framework.testbeds.host.guarded_machine import HostGuardedMachine
 from framework.testbeds.host.journal import Journal, boot_id, undo_of_files
+from framework.testbeds.host.thawing_runner import GroupedRunner
 from framework.testing.pretend_cgroups import PretendKernel
 from framework.testing.pretend_commands import PretendCommands
 from framework.testing.pretend_disks import Use
+from framework.testing.pretend_jobs import PretendJobs
 
 LC = "/docker/lc"
 LC_PID = 100
 LC_BYTES = 20_000.0  # that a request writes
 GREEDY_BPS = 1e9  # that a job would like to read, and to write
-
-
-@dataclass(slots=True)
-class PretendJobs:
-    """Runner of jobs in the pretended kernel; outlives the guards that use it, as an engine does.
-
-    ``needs_s``: CPU seconds after which a job ends; ``status``: name of a job -> its exit status, else 0.  ``began``:
-    every attempt that was ever started.  ``refuse``: called with an operation's name before it; may raise.
-    """
-
-    kernel: PretendKernel
-    needs_s: float = 20.0
-    status: Mapping[str, int] = field(default_factory=dict)
-    began: list[str] = field(default_factory=list)
-    refuse: Callable[[str], None] = lambda operation: None
-    _here: dict[str, tuple[BatchJob, int]] = field(default_factory=dict)
-    _ended: dict[str, JobSeen] = field(default_factory=dict)
-    _next: int = 1000
-
-    def start(self, job: BatchJob) -> None:
-        self.refuse("start")
-        if job.container in self._here:
-            return
-        if job.spec.image == "missing":
-            raise DeploymentFailed("image missing is not on this machine")
-        if any(job.number == other.number for other, _ in self._here.values()):
-            raise AssertionError(f"{job.spec.name} runs twice at the same time")
-        self._next += 1
-        self.kernel.add(f"/{BE}/{job.container}", self._next)
-        self._here[job.container] = job, self._next
-        self.began.append(job.container)
-
-    def make_only(self, job: BatchJob) -> None:
-        """Make an attempt's container without starting it, as an engine does whose caller is killed in between."""
-        self._ended[job.container] = JobSeen(job.container, job.spec.kind, 0, None)
-
-    def look(self) -> Sequence[JobSeen]:
-        self.refuse("look")
-        seen = [JobSeen(name, job.spec.kind, pid, None) for name, (job, pid) in self._here.items()]
-        return seen + list(self._ended.values())
-
-    def processes(self) -> Mapping[str, tuple[str, int]]:
-        return {name: (job.spec.kind, pid) for name, (job, pid) in self._here.items()}
-
-    def save_output(self, container: str, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(f"output of {container}\n")
-
-    def numbers(self) -> Mapping[str, str]:
-        return {name: name for name in self._here}
-
-    def remove(self, containers: Collection[str]) -> None:
-        self.refuse("remove")
-        for name in containers:
-            if name in self._here:
-                _, pid = self._here.pop(name)
-                assert not self.kernel.stands_still(self.kernel.pids[pid]), "a frozen process cannot be ended"
-                assert not self.kernel.disks.waits(self.kernel.pids[pid]), "one that waits for a disk cannot either"
-                self.kernel.end(pid)
-            self._ended.pop(name, None)
-
-    def running(self) -> list[tuple[BatchJob, str]]:
-        """Return (job, path of its group) of those whose processes are not frozen."""
-        here = [(job, self.kernel.pids[pid]) for job, pid in self._here.values()]
-        return [(job, path) for job, path in here if not self.kernel.stands_still(path)]
-
-    def has(self, path: str) -> bool:
-        """Return whether a group is that of a job here."""
-        return path.rpartition("/")[2] in self._here
-
-    def work(self, path: str, seconds: float) -> None:
-        """Let a job use CPU time; one that has had enough ends."""
-        self.kernel.run(path, seconds)
-        if self.kernel.groups[path].used_s >= self.needs_s:
-            name = path.rpartition("/")[2]
-            job, pid = self._here.pop(name)
-            self.kernel.end(pid)
-            self._ended[name] = JobSeen(name, job.spec.kind, 0, self.status.get(job.spec.name, 0))
 
 
 @dataclass(slots=True)
@@ -136,27 +60,34 @@ class PretendQueue:
 
 
 class PretendLc:
-    """The application: one container that is protected, and those that need no protection."""
+    """The application.  ``containers``: path of a container's group -> its process; ``others``: of those that need no
+    protection.
+    """
 
-    def __init__(self, kernel: PretendKernel, others: Mapping[str, int]) -> None:
-        self._kernel, self._others = kernel, others
+    def __init__(self, kernel: PretendKernel, containers: Mapping[str, int], others: Mapping[str, int]) -> None:
+        self._kernel, self._containers, self._others = kernel, containers, others
 
     def pids(self) -> Mapping[str, int]:
-        return {name: pid for name, pid in {"lc": LC_PID, **self._others}.items() if pid in self._kernel.pids}
+        every = {**self._containers, **self._others}
+        return {path: pid for path, pid in every.items() if pid in self._kernel.pids}
 
     def spared(self) -> frozenset[str]:
         return frozenset(self._others)
 
     def services(self) -> Sequence[str]:
-        return ["lc"] if LC_PID in self._kernel.pids else []
+        return sorted(path.rpartition("/")[2] for path in self.pids())
 
 
 class PlantMachine:
-    """The plant with a kernel; also the clock of the guard, whose sleep lets the plant go on."""
+    """The plant with a kernel; also the clock of the guard, whose sleep lets the plant go on.
+
+    ``lc``: the containers of the application, one at first: path of its group -> its process.
+    """
 
     def __init__(self, plant: Plant, version: int = 1, disk_mbs: float = 0.0) -> None:
         self.plant, self.disk_mbs = plant, disk_mbs
         self.kernel = PretendKernel(version, frozenset(range(plant.machine.cores)))
+        self.lc = {LC: LC_PID}
         self.kernel.add(LC, LC_PID)
         self.jobs, self.commands = PretendJobs(self.kernel), PretendCommands(self.kernel)
         self.moments: list[Moment] = []
@@ -171,15 +102,26 @@ class PlantMachine:
         return GuardedHost(host.cores, host.target_ms, host.peak_rps, disk_mbs=self.disk_mbs)
 
     def machine(
-        self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext
-    ) -> HostGuardedMachine:
-        """Return the machine with the guard's own adapters; each call is another guard's."""
-        journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(self.kernel))
+        self, home: Path, watched_by: Callable[[], AbstractContextManager[object]] = nullcontext,
+        files: KernelFiles | None = None, runner: GroupedRunner | None = None,
+    ) -> HostGuardedMachine:  # fmt: skip
+        """Return the machine with the guard's own adapters; each call is another guard's.
+
+        ``files``, ``runner``: by which it sees the kernel and the engine; None: as they are.
+        """
+        files = files or self.kernel
+        journal = Journal(home / "journal.jsonl", boot_id(self.kernel), undo_of_files(files))
         cpus = sorted(self.kernel.cpus)
+        lc = PretendLc(self.kernel, self.lc, self.others)
         return HostGuardedMachine(
-            self.kernel, journal, PretendLc(self.kernel, self.others), self.jobs, cpus, watched_by,
-            kill=lambda pid: None, disk_mbs=self.disk_mbs, commands=self.commands.runner(home),
+            files, journal, lc, runner or self.jobs, cpus, watched_by, kill=self.kill, pause=self.sleep,
+            disk_mbs=self.disk_mbs, commands=self.commands.runner(home),
         )  # fmt: skip
+
+    def kill(self, pid: int) -> None:
+        """Send SIGKILL to a process of a job, in a container or a command."""
+        self.jobs.kill(pid)
+        self.commands.signal(pid)
 
     # ------------------------------------------------------------------ clock
 
@@ -202,8 +144,8 @@ class PlantMachine:
         self.plant.set(setting)
         self.moments.append(self.plant.step())
         sample = self.plant.sample()
-        if LC in self.kernel.groups:
-            self.kernel.run(LC, (sample.lc_cores or 0.0) * STEP_S)
+        for path in (here := self._lc_groups()):
+            self.kernel.run(path, (sample.lc_cores or 0.0) * STEP_S / len(here))
         self._use_disk([path for _, path in working])
         for _, path in working:
             whose = self.jobs if self.jobs.has(path) else self.commands
@@ -220,10 +162,14 @@ class PlantMachine:
         group = self.kernel.groups.get(f"/{BE}")
         if group is None or not working:
             return Setting()
-        be, lc = self.kernel.effective(f"/{BE}"), self.kernel.effective(LC)
-        if be & lc:  # shared: BE has what its quota allows, where LC leaves time
+        be = self.kernel.effective(f"/{BE}")
+        lc = frozenset[int]().union(*(self.kernel.effective(path) for path in self._lc_groups()))
+        if be & lc or not lc:  # shared: BE has what its quota allows, where LC leaves time
             return Setting(True, group.quota or float(len(be)), exclusive=False)
         return Setting(True, float(len(be)))
+
+    def _lc_groups(self) -> list[str]:
+        return [path for path, pid in self.lc.items() if self.kernel.pids.get(pid) == path]
 
 
 class PlantLatency:

@@ -233,39 +233,58 @@ class PretendKernel:
         return directory, name
 
     def _knob(self, path: str, name: str) -> str | None:
+        """Return the text of a knob of a group; None where it has none of this name."""
         group = self.groups[path]
         if name == "cgroup.procs":
             return "\n".join(str(pid) for pid, where in self.pids.items() if where == path)
-        used = sum(
-            other.used_s for where, other in self.groups.items() if where == path or where.startswith(f"{path}/")
-        )
-        quota_us = -1 if group.quota is None else round(group.quota * 1e5)
-        common = {"cpuset.cpus": write_cpus(group.cpus or ()), "cpuset.mems": group.mems}
-        if self.version == 1:
-            knobs = common | {
-                "cpu.cfs_quota_us": str(quota_us),
-                "cpu.cfs_period_us": "100000",
-                "cpuacct.usage": str(round(used * 1e9)),
-                "freezer.state": "FROZEN" if self.stands_still(path) else "THAWED",
-                "freezer.self_freezing": str(int(group.frozen)),
-                "memory.limit_in_bytes": group.memory,
-            }
-        else:
-            knobs = common | {
-                "cpuset.cpus.effective": write_cpus(self.effective(path)),
-                "cpu.max": f"{'max' if group.quota is None else quota_us} 100000",
-                "cpu.stat": f"usage_usec {round(used * 1e6)}\nuser_usec 0",
-                "cgroup.freeze": str(int(group.frozen)),
-                "cgroup.controllers": " ".join(name for name in V2 if name not in self.lacks),
-                "cgroup.subtree_control": " ".join(sorted(group.controllers)),
-            }
-        if path and self.version == 2 and "memory" in self.groups[path.rpartition("/")[0]].controllers:
-            knobs["memory.max"] = group.memory
-        if path:
-            knobs["cpu.idle"] = str(int(group.idle))
-        if self._has_disks(path):
-            knobs |= self.disks.knobs(path)
-        return knobs.get(name)
+        if name == "cpuset.cpus":
+            return write_cpus(group.cpus or ())
+        if name == "cpuset.mems":
+            return group.mems
+        if name == "cpu.idle":
+            return str(int(group.idle)) if path else None
+        if self._has_disks(path) and name in (disk := self.disks.knobs(path)):
+            return disk[name]
+        return self._knob_1(path, group, name) if self.version == 1 else self._knob_2(path, group, name)
+
+    def _knob_1(self, path: str, group: PretendGroup, name: str) -> str | None:
+        match name:
+            case "cpu.cfs_quota_us":
+                return str(-1 if group.quota is None else round(group.quota * 1e5))
+            case "cpu.cfs_period_us":
+                return "100000"
+            case "cpuacct.usage":
+                return str(round(self._used_s(path) * 1e9))
+            case "freezer.state":
+                return "FROZEN" if self.stands_still(path) else "THAWED"
+            case "freezer.self_freezing":
+                return str(int(group.frozen))
+            case "memory.limit_in_bytes":
+                return group.memory
+        return None
+
+    def _knob_2(self, path: str, group: PretendGroup, name: str) -> str | None:
+        match name:
+            case "cpuset.cpus.effective":
+                return write_cpus(self.effective(path))
+            case "cpu.max":
+                return f"{'max' if group.quota is None else round(group.quota * 1e5)} 100000"
+            case "cpu.stat":
+                return f"usage_usec {round(self._used_s(path) * 1e6)}\nuser_usec 0"
+            case "cgroup.freeze":
+                return str(int(group.frozen))
+            case "cgroup.controllers":
+                return " ".join(name for name in V2 if name not in self.lacks)
+            case "cgroup.subtree_control":
+                return " ".join(sorted(group.controllers))
+            case "memory.max" if path and "memory" in self.groups[path.rpartition("/")[0]].controllers:
+                return group.memory
+        return None
+
+    def _used_s(self, path: str) -> float:
+        """Return the CPU time of a group and of those below it."""
+        below = f"{path}/"
+        return sum(group.used_s for where, group in self.groups.items() if where == path or where.startswith(below))
 
     def _has_disks(self, path: str) -> bool:
         if self.version == 1:

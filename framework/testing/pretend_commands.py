@@ -39,6 +39,7 @@ class PretendCommands:
     status: Mapping[str, int] = field(default_factory=dict)
     began: list[str] = field(default_factory=list)
     here: dict[str, PretendCommand] = field(default_factory=dict)
+    _signalled: set[int] = field(default_factory=set)
 
     def runner(self, home: Path) -> CommandRunner:
         """Return the runner of a guard with this TAILOR_HOME."""
@@ -66,8 +67,20 @@ class PretendCommands:
                 self._end(name)
                 return
 
+    def signal(self, pid: int) -> None:
+        """Send SIGKILL to a process of a command, which ends it once it does not stand still."""
+        self._signalled.add(pid)
+        self._reap()
+
+    def _reap(self) -> None:
+        for name, command in list(self.here.items()):
+            thawed = self.kernel.version == 2 or not self.kernel.stands_still(self.kernel.pids[command.pid])
+            if command.pid in self._signalled and thawed:
+                self._end(name)
+
     def running(self) -> list[tuple[str, str]]:
         """Return (kind, path of its group) of those whose processes are not frozen."""
+        self._reap()
         here = [(command.kind, self.kernel.pids[command.pid]) for command in self.here.values()]
         return [(kind, path) for kind, path in here if not self.kernel.stands_still(path)]
 

@@ -249,7 +249,9 @@ class Guards:
         lacks = [(part.name, part.missing()) for part in machine.sensors]
         lacks += [(part.name, part.missing()) for part in machine.actuators]
         missing = [f"{name}: {why}" for name, why in lacks if why]
-        jobs = Jobs(self._tools.queue, machine.runner, directory / OUTPUT, float(host.cores), machine.used)
+        jobs = Jobs(
+            self._tools.queue, machine.runner, directory / OUTPUT, float(host.cores), machine.used, machine.end_work
+        )
         guard = Guard(
             host, policy[1], sensors, actuators, machine.needed, jobs, self._backends.clock, audit.add, request.dry_run
         )

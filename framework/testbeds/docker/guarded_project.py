@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from framework.errors import TestbedUnavailable
+from framework.errors import DeploymentFailed, TestbedUnavailable
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.running_stack import PROJECT
 
@@ -37,7 +37,7 @@ class GuardedProject:
             self._asked_s = now
             try:
                 self._ask()
-            except TestbedUnavailable:
+            except (TestbedUnavailable, DeploymentFailed):  # it is away, coming or going
                 self._pids = {name: pid for name, pid in self._pids.items() if self._alive(pid)}
         return self._pids
 

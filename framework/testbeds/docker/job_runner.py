@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from framework.model.batch_job import BatchJob, JobSeen
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.engine_process import engine_process
 from framework.testbeds.docker.owner import Owner
 
 LABEL, KIND, NUMBER = "tailor.guard", "tailor.guard.kind", "tailor.guard.job"
@@ -23,11 +24,15 @@ class DockerJobs:
     unless a job asks for it.
     """
 
-    def __init__(self, name: str, parent: str, engine: Engine | None = None) -> None:
-        self._engine, self._parent = engine or Engine(), parent
+    def __init__(
+        self, name: str, parent: str, engine: Engine | None = None, process: Callable[[], str] = engine_process
+    ) -> None:
+        """``process``: tells the engine's process, see ``engine_process``."""
+        self._engine, self._parent, self._process = engine or Engine(), parent, process
         self._owner = Owner(LABEL, name)
-        self._processes: dict[str, tuple[str, int]] = {}
+        self._processes: Mapping[str, tuple[str, int]] = {}
         self._numbers: Mapping[str, str] = {}
+        self._engines: dict[str, str] = {}  # container's id -> the engine's process when it began
 
     def start(self, job: BatchJob) -> None:
         """Start an attempt.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -46,15 +51,20 @@ class DockerJobs:
         if spec.memory_mib:
             host |= {"mem_limit": spec.memory_mib * 2**20, "memswap_limit": spec.memory_mib * 2**20}
         labels = {KIND: spec.kind or spec.name, NUMBER: str(job.number)}
-        self._engine.start(
-            spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment)
-        )
+        by = self._process()
+        started = self._engine.start(
+            spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment),
+            # An engine that starts ends what runs: without this it waits for a job that takes no notice of SIGTERM, and
+            # one that ends well after it would count as finished.
+            stop_signal="SIGKILL",
+        )  # fmt: skip
+        self._engines[started] = by
 
     def look(self) -> Sequence[JobSeen]:
         """Return all attempts on the engine.  Raises TestbedUnavailable."""
-        seen = []
+        seen, processes, by = [], dict[str, tuple[str, int]](), self._process()
         containers = self._engine.containers(str(self._owner))
-        self._processes = {}
+        self._engines = {listed.id: self._engines.get(listed.id, by) for listed in containers}
         self._numbers = {listed.name: listed.id for listed in containers}
         for listed in containers:
             about = self._engine.inspect(listed.id)
@@ -64,7 +74,7 @@ class DockerJobs:
             runs = state["Status"] in ("running", "paused", "created", "restarting")
             kind = listed.labels.get(KIND, "")
             if runs and state["Pid"]:
-                self._processes[listed.id] = kind, int(state["Pid"])
+                processes[listed.id] = kind, int(state["Pid"])
             reason = "killed: it used more memory than it may" if state.get("OOMKilled") else str(state.get("Error"))
             seen.append(
                 JobSeen(
@@ -73,8 +83,10 @@ class DockerJobs:
                     int(state["Pid"]) if runs else 0,
                     None if runs else int(state["ExitCode"]),
                     "" if runs else reason,
+                    not runs and self._engines[listed.id] != by,
                 )
             )
+        self._processes = processes
         return seen
 
     def processes(self) -> Mapping[str, tuple[str, int]]:

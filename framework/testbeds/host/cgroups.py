@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from framework.errors import KnobRefused
-from framework.model.cpus import read_cpus, write_cpus
+from framework.model.cpus import write_cpus
 from framework.ports.kernel_files import KernelFiles
+from framework.testbeds.host.kernel_numbers import cpus_in, number_in, numbers_in
 
 MOUNTS = "/proc/self/mounts"
 PERIOD_US = 100_000
@@ -63,13 +64,16 @@ class Cgroups:
         return Group({controller: f"{mount}/{name}" for controller, mount in self._mounts.items()})
 
     def of(self, pid: int) -> Group:
-        """Return the group of a process.  Raises KnobRefused where it has ended."""
-        directories = {}
-        for line in self._files.read(f"/proc/{pid}/cgroup").splitlines():
-            _, controllers, path = line.split(":", 2)
+        """Return the group of a process.  Raises KnobRefused where it has ended, or is not shown in every tree."""
+        directories, file = {}, f"/proc/{pid}/cgroup"
+        for line in self._files.read(file).splitlines():
+            _, _, shown = line.partition(":")
+            controllers, _, path = shown.partition(":")
             for controller in controllers.split(",") if controllers else self._unified():
-                if controller in self._mounts:
+                if controller in self._mounts and path.startswith("/"):
                     directories[controller] = self._mounts[controller] + path.rstrip("/")
+        if lacks := self._mounts.keys() - directories.keys():
+            raise KnobRefused(file, f"it shows no group of {', '.join(sorted(lacks))}")
         return Group(directories)
 
     def _unified(self) -> list[str]:
@@ -80,7 +84,8 @@ class Cgroups:
     def cpus(self, group: Group) -> frozenset[int]:
         """Return the CPUs on which a group may run now."""
         name = "cpuset.cpus" if self.versions["cpuset"] == 1 else "cpuset.cpus.effective"
-        return frozenset(read_cpus(self._files.read(f"{group['cpuset']}/{name}")))
+        file = f"{group['cpuset']}/{name}"
+        return frozenset(cpus_in(self._files.read(file), file))
 
     def cpus_file(self, group: Group) -> str:
         return f"{group['cpuset']}/cpuset.cpus"
@@ -116,19 +121,25 @@ class Cgroups:
     def cpu_s(self, group: Group) -> float:
         """Return the CPU seconds that a group and those below it have used."""
         if self.versions["cpuacct"] == 1:
-            return int(self._files.read(f"{group['cpuacct']}/cpuacct.usage")) / 1e9
-        words = self._files.read(f"{group['cpuacct']}/cpu.stat").split()
-        return int(words[words.index("usage_usec") + 1]) / 1e6
+            file = f"{group['cpuacct']}/cpuacct.usage"
+            return number_in(self._files.read(file), file) / 1e9
+        file = f"{group['cpuacct']}/cpu.stat"
+        words = self._files.read(file).split()
+        return number_in(dict(zip(words[::2], words[1::2], strict=False)).get("usage_usec", ""), file) / 1e6
 
     def pids(self, group: Group) -> list[int]:
-        """Return the processes of a group and of those below it."""
+        """Return the processes of a group and of those below it.  Raises KnobRefused where a group shows no numbers."""
         return self._pids(group["cpuset"])
 
     def _pids(self, directory: str) -> list[int]:
+        file = f"{directory}/cgroup.procs"
         try:
-            pids = [int(line) for line in self._files.read(f"{directory}/cgroup.procs").split()]
-        except KnobRefused:  # it has just gone
-            return []
+            text = self._files.read(file)
+        except KnobRefused:
+            if self._files.exists(file):
+                raise
+            return []  # it has just gone
+        pids = numbers_in(text, file)
         for name in self._files.entries(directory):
             if may_be_group(name) and self._files.exists(f"{directory}/{name}/cgroup.procs"):
                 pids += self._pids(f"{directory}/{name}")

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from framework.errors import KnobRefused
-from framework.model.cpus import read_cpus, write_cpus
+from framework.model.cpus import write_cpus
 from framework.model.guard import Change, Setting
 from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.guarded_groups import GuardedGroups
+from framework.testbeds.host.kernel_numbers import cpus_in
 
 
 @dataclass(slots=True)
@@ -73,9 +74,9 @@ class Cores:
         """
         file = self.groups.cgroups.cpus_file(group)
         old = self.groups.files.read(file).strip()
-        own = frozenset(self._own.setdefault(file, read_cpus(old)))
+        own = frozenset(self._own.setdefault(file, cpus_in(old, file)))
         wanted = (own & cpus) or cpus if own else cpus
-        if frozenset(read_cpus(old)) == wanted:
+        if frozenset(cpus_in(old, file)) == wanted:
             return []
         self.groups.lc_cgroups.set_cpus(group, wanted)
         return [(old, write_cpus(wanted))]

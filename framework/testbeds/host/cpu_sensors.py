@@ -9,6 +9,7 @@ from framework.errors import KnobRefused
 from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.guarded_groups import GuardedGroups
+from framework.testbeds.host.kernel_numbers import number_in
 from framework.testbeds.host.rates import Rates
 
 PRESSURE = "/proc/pressure/cpu"
@@ -33,24 +34,26 @@ class CpuUse:
         return self.groups.missing()
 
     def read(self, now_s: float) -> Mapping[str, float]:
-        """Return the use over the last window; LC's is left out where no container of it runs: that is not zero."""
-        counters = self._counters(self.groups.lc_groups())
-        if not counters:
-            self._lc = Rates(self.window_s)
-        lc = self._lc.growth(now_s, counters) if counters else None
-        be = self._be.growth(now_s, self._counters([self.groups.be]))
+        """Return the use over the last window.
+
+        LC's is left out where no container of it runs: that is not zero.
+        """
+        lc = self._lc.growth_of(now_s, self._counters(self.groups.lc_groups()) or None)
+        be = self._be.growth_of(now_s, self._counters([self.groups.be]))
         return {name: value for name, value in (("lc_cores", lc), ("be_cores", be)) if value is not None}
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _counters(self, groups: Sequence[Group]) -> dict[str, float]:
+    def _counters(self, groups: Sequence[Group]) -> dict[str, float] | None:
+        """Return directory -> CPU seconds; None where one that is there cannot be read: a part is not the whole."""
         counters = {}
         for group in groups:
             try:
                 counters[group["cpuacct"]] = self.groups.cgroups.cpu_s(group)
-            except KnobRefused:  # its container has just ended
-                continue
+            except KnobRefused:
+                if self.groups.files.exists(group["cpuacct"]):
+                    return None  # else its container has just ended
         return counters
 
 
@@ -79,23 +82,31 @@ class RunQueueDelay:
         """Read all threads, but only once in a window: an application may have hundreds."""
         if now_s - self._read_s >= self.window_s:
             self._read_s = now_s
-            lc = self._lc.growth(now_s, self._waited(self.groups.lc_pids))
-            be = self._be.growth(now_s, self._waited(self.groups.be_pids))
+            lc = self._lc.growth_of(now_s, self._waited(self.groups.lc_pids) or None)
+            be = self._be.growth_of(now_s, self._waited(self.groups.be_pids))
             self._last = {name: value for name, value in (("lc_delay", lc), ("be_delay", be)) if value is not None}
         return self._last
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _waited(self, pids: Callable[[], Sequence[int]]) -> dict[str, float]:
+    def _waited(self, pids: Callable[[], Sequence[int]]) -> dict[str, float] | None:
+        """Return thread -> seconds; None where processes or threads that are there cannot be read."""
         waited = {}
         files = self.groups.files
-        for pid in pids():
-            for thread in _entries(files, f"/proc/{pid}/task"):
-                try:
-                    waited[thread] = int(files.read(f"/proc/{pid}/task/{thread}/schedstat").split()[1]) / 1e9
-                except (KnobRefused, IndexError, ValueError):  # the thread has just ended
-                    continue
+        try:
+            for pid in pids():
+                for thread in _entries(files, f"/proc/{pid}/task"):
+                    file = f"/proc/{pid}/task/{thread}/schedstat"
+                    try:
+                        text = files.read(file)
+                    except KnobRefused:
+                        if files.exists(file):
+                            raise
+                        continue  # the thread has just ended
+                    waited[thread] = number_in(" ".join(text.split()[1:2]), file) / 1e9
+        except KnobRefused:
+            return None
         return waited
 
 
@@ -117,9 +128,9 @@ class Pressure:
 
     def read(self, now_s: float) -> Mapping[str, float]:
         try:
-            some = next(line for line in self.files.read(PRESSURE).splitlines() if line.startswith("some"))
-            seconds = int(some.rpartition("total=")[2]) / 1e6
-        except (KnobRefused, StopIteration, ValueError):
+            some = next((line for line in self.files.read(PRESSURE).splitlines() if line.startswith("some")), "")
+            seconds = number_in(some.rpartition("total=")[2], PRESSURE) / 1e6
+        except KnobRefused:
             return {}
         share = self._rates.growth(now_s, {"some": seconds})
         return {} if share is None else {"pressure": share}

@@ -40,7 +40,10 @@ class DiskUse:
         self._rates = {name: {} for name in self.gives}
 
     def missing(self) -> str:
-        return self._disks.missing() if self.limited else self._disks.missing_counts()
+        try:
+            return self._disks.missing() if self.limited else self._disks.missing_counts()
+        except KnobRefused as error:
+            return f"what control groups read and write cannot be read: {error}"
 
     def read(self, now_s: float) -> Mapping[str, float]:
         """Read all groups, but only once in a window.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from framework.errors import KnobRefused
 from framework.testbeds.host.cgroups import Cgroups, Group
+from framework.testbeds.host.kernel_numbers import number_in
 
 BLOCK = "/sys/block"
 NO_DISKS = ("loop", "ram", "zram", "sr", "fd")
@@ -68,9 +69,9 @@ class Disks:
             if name.rstrip("0123456789") in NO_DISKS:
                 continue
             try:
-                if int(self._files.read(f"{BLOCK}/{name}/size")):
+                if number_in(self._files.read(f"{BLOCK}/{name}/size"), f"{BLOCK}/{name}/size"):
                     names[self._files.read(f"{BLOCK}/{name}/dev").strip()] = name
-            except (KnobRefused, ValueError):  # a path of a disk that has several, or one that was just taken out
+            except KnobRefused:  # a path of a disk that has several, or one that was just taken out
                 continue
         return names
 
@@ -78,7 +79,10 @@ class Disks:
         """Return the disks on which the kernel counts what groups read and write."""
         if self.nested:
             return frozenset(self.names())
-        return frozenset(_v1_bytes(self._files.read(f"{self._root()}/{COUNTED}"))) & self.names().keys()
+        return frozenset(self._v1_bytes(f"{self._root()}/{COUNTED}")) & self.names().keys()
+
+    def _v1_bytes(self, file: str) -> dict[str, int]:
+        return _v1_bytes(self._files.read(file), file)
 
     def used(self, group: Group) -> dict[str, int]:
         """Return disk -> bytes that a group and those below it asked to read and to write; a disk that it never used is
@@ -88,16 +92,17 @@ class Disks:
         """
         directory = self.directory(group)
         if self.nested:
-            return _v2_bytes(self._files.read(f"{directory}/{STAT}"))
+            return _v2_bytes(self._files.read(f"{directory}/{STAT}"), f"{directory}/{STAT}")
         below = self._files.exists(f"{directory}/{COUNTED_BELOW}")
-        return _v1_bytes(self._files.read(f"{directory}/{COUNTED_BELOW if below else COUNTED}"))
+        return self._v1_bytes(f"{directory}/{COUNTED_BELOW if below else COUNTED}")
 
     def limits(self, group: Group) -> dict[str, Limit]:
         """Return disk -> limit of a group itself; without a limit it has none here.  Raises KnobRefused."""
         directory = self.directory(group)
         if self.nested:
-            return _v2_limits(self._files.read(f"{directory}/{MAX}"))
-        read, written = (_pairs(self._files.read(f"{directory}/{name}")) for name in (READ, WRITE))
+            return _v2_limits(self._files.read(f"{directory}/{MAX}"), f"{directory}/{MAX}")
+        files = (f"{directory}/{name}" for name in (READ, WRITE))
+        read, written = (_pairs(self._files.read(file), file) for file in files)
         return {disk: Limit(read.get(disk), written.get(disk)) for disk in (*read, *written)}
 
     def set(self, group: Group, disk: str, limit: Limit) -> None:
@@ -145,17 +150,23 @@ def _text(bps: int | None) -> str:
     return "max" if bps is None else str(bps)
 
 
-def _pairs(text: str) -> dict[str, int]:
-    """Read lines such as "254:0 5000000"."""
-    return {disk: int(bps) for disk, bps in filter(None, map(str.split, text.splitlines()))}
+def _pairs(text: str, file: str) -> dict[str, int]:
+    """Read lines such as "254:0 5000000".  Raises KnobRefused."""
+    pairs = {}
+    for disk, *words in filter(None, map(str.split, text.splitlines())):
+        pairs[disk] = number_in(" ".join(words), file)
+    return pairs
 
 
-def _v1_bytes(text: str) -> dict[str, int]:
-    """Read lines such as "254:0 Read 4096"; discards, which the total has too, are no bytes of the disk's."""
+def _v1_bytes(text: str, file: str) -> dict[str, int]:
+    """Read lines such as "254:0 Read 4096"; discards, which the total has too, are no bytes of the disk's.
+
+    Raises KnobRefused.
+    """
     counts: dict[str, int] = {}
     for words in map(str.split, text.splitlines()):
         if len(words) == 3 and words[1] in ("Read", "Write"):
-            counts[words[0]] = counts.get(words[0], 0) + int(words[2])
+            counts[words[0]] = counts.get(words[0], 0) + number_in(words[2], file)
     return counts
 
 
@@ -167,16 +178,16 @@ def _v2_values(text: str) -> dict[str, dict[str, str]]:
     return values
 
 
-def _v2_bytes(text: str) -> dict[str, int]:
+def _v2_bytes(text: str, file: str) -> dict[str, int]:
     return {
-        disk: int(values.get("rbytes", "0")) + int(values.get("wbytes", "0"))
+        disk: sum(number_in(values.get(key, "0"), file) for key in ("rbytes", "wbytes"))
         for disk, values in _v2_values(text).items()
     }
 
 
-def _v2_limits(text: str) -> dict[str, Limit]:
+def _v2_limits(text: str, file: str) -> dict[str, Limit]:
     limits = {}
     for disk, values in _v2_values(text).items():
         read, written = (values.get(key, "max") for key in ("rbps", "wbps"))
-        limits[disk] = Limit(*(None if bps == "max" else int(bps) for bps in (read, written)))
+        limits[disk] = Limit(*(None if bps == "max" else number_in(bps, file) for bps in (read, written)))
     return limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -23,6 +24,8 @@ from framework.testbeds.host.memory_bandwidth import MemoryBandwidth
 from framework.testbeds.host.routing_runner import RoutingRunner
 from framework.testbeds.host.thawing_runner import GroupedRunner, ThawingRunner
 
+AGAIN, AGAIN_S = 10, 3.0  # an engine that restarts is back within half a minute
+
 
 class Protected(Protocol):
     """The application that is protected."""
@@ -42,8 +45,9 @@ class HostGuardedMachine:
 
     ``cpus``: to divide, in the order in which BE gets them.  ``be``: name of BE's group.  ``watched_by``:
     entered while a guard runs: its keeper.  ``actuators``, ``sensors``: further ones, which a machine may lack.
-    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``runner``: of jobs in containers.  ``commands``: of
-    jobs that are commands of this machine; None: there are none.  ``disk_mbs``: of a disk; 0: it is not divided.
+    ``kill``: sends SIGKILL to a process; None: the kernel's call.  ``pause``: waits so many seconds.  ``runner``: of
+    jobs in containers.  ``commands``: of jobs that are commands of this machine; None: there are none.  ``disk_mbs``:
+    of a disk; 0: it is not divided.
     Raises MissingPrerequisite where this machine cannot be guarded.
     """
 
@@ -53,6 +57,7 @@ class HostGuardedMachine:
         actuators: Sequence[Actuator] = (), sensors: Sequence[Sensor] = (), kill: Callable[[int], None] | None = None,
         disk_mbs: float = 0.0,
         commands: GroupedRunner | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         self._files, self._journal, self._lc, self._cpus = files, journal, lc, tuple(cpus)
         self._watched_by, self._entered = watched_by, list[AbstractContextManager[object]]()
@@ -61,9 +66,10 @@ class HostGuardedMachine:
         self.groups = GuardedGroups(
             Cgroups(files), journalled, lc.pids, every.processes, be, lc.spared, disks=disk_mbs > 0
         )
-        self._runner = ThawingRunner(every, self.groups, kill)
+        self._runner = ThawingRunner(every, self.groups, kill, pause)
         # At the end each for itself: where an engine is away, commands end all the same.
-        self._ending = [ThawingRunner(part, self.groups, kill) for part in (commands, runner) if part is not None]
+        parts = (part for part in (commands, runner) if part is not None)
+        self._ending = [ThawingRunner(part, self.groups, kill, pause) for part in parts]
         cores = Cores(self.groups, self._cpus)
         if cores.missing():
             raise MissingPrerequisite(f"this machine cannot be guarded: {cores.missing()}", "use one that can")
@@ -118,16 +124,18 @@ class HostGuardedMachine:
     def prepare(self) -> None:
         self.groups.make()
 
-    def stand_still(self) -> None:
-        """Freeze BE.  Raises KnobRefused."""
-        self.groups.cgroups.set_frozen(self.groups.be, True)
+    def end_work(self) -> None:
+        self._runner.end_all()
 
     def restore(self) -> Sequence[str]:
-        """End what is left of BE's jobs, and give everything back; returns what could not be, and why."""
+        """End what is left of BE's jobs, and give everything back; returns what could not be, and why.
+
+        An attempt that had ended well stays, for the next guard to note: it must not be run again.
+        """
         problems = []
         for runner in self._ending:
             try:
-                runner.remove([seen.container for seen in runner.look()])
+                runner.remove([seen.container for seen in runner.end_all() if seen.status != 0])
             except (TestbedUnavailable, DeploymentFailed) as error:
                 problems.append(str(error))
         for actuator in self.actuators:
@@ -139,3 +147,17 @@ class HostGuardedMachine:
         while self._entered:
             self._entered.pop().__exit__(None, None, None)
         return problems
+
+
+def give_back(machine: HostGuardedMachine, pause: Callable[[float], None] = time.sleep) -> Sequence[str]:
+    """Give everything back for a guard that was killed, and wait a while for an engine that is away.
+
+    Returns what could not be given back, and why.
+    """
+    problems = machine.restore()
+    for _ in range(AGAIN):
+        if not problems:
+            break
+        pause(AGAIN_S)
+        problems = machine.restore()
+    return problems

@@ -5,15 +5,22 @@ Sources: proc(5), namespaces(7), cgroups(7).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from framework.errors import KnobRefused
 from framework.testbeds.host.bpf import Network
+from framework.testbeds.host.kernel_numbers import number_in
 
 PROC = Path("/proc")
 SELF = "thread-self"  # a network namespace is that of a thread
 LOOPBACK = "lo"
+_ROUTE = re.compile(
+    r"([^\s\0]+)\t([0-9A-F]{8})\t([0-9A-F]{8})\t[0-9A-F]+\t\d+\t\d+\t(\d{1,9})\t([0-9A-F]{8})\b", re.ASCII
+)
+"""Interface, destination, gateway, (flags, references, use), metric, mask (kernel: net/ipv4/fib_trie.c)."""
 
 
 def namespace_of(proc: Path, pid: int | str) -> str | None:
@@ -56,25 +63,28 @@ def near_networks(proc: Path, pid: int) -> tuple[Network, ...]:
 
 
 def _routes(proc: Path, pid: int | str) -> list[_Route]:
-    try:
-        lines = (proc / str(pid) / "net" / "route").read_text().splitlines()[1:]
-    except OSError:
-        return []
-    rows = [line.split() for line in lines]
-    return [_Route(row[0], int(row[1], 16), int(row[2], 16), int(row[6]), int(row[7], 16)) for row in rows if row]
+    """Return the routes that are shown; a line that is none is passed over."""
+    found = (_ROUTE.match(line) for line in _lines(proc / str(pid) / "net" / "route")[1:])
+    return [
+        _Route(match[1], int(match[2], 16), int(match[3], 16), int(match[4]), int(match[5], 16))
+        for match in found
+        if match is not None
+    ]
 
 
 def sent_bytes(proc: Path, pid: int) -> int | None:
     """Return the bytes that the interfaces of a process's namespace have sent, without the loopback's.
 
-    None where the process has ended.
+    None where the process has ended.  Raises KnobRefused where its counters cannot be read.
     """
-    try:
-        lines = (proc / str(pid) / "net" / "dev").read_text().splitlines()[2:]
-    except OSError:
-        return None
-    rows = [line.partition(":") for line in lines]
-    return sum(int(counts.split()[8]) for name, _, counts in rows if name.strip() != LOOPBACK)
+    file = proc / str(pid) / "net" / "dev"
+    rows = [line.partition(":") for line in _lines(file)[2:]]
+    if not rows:  # every namespace has a loopback
+        if namespace_of(proc, pid) is None:
+            return None
+        raise KnobRefused(str(file), "it shows no interface")
+    sent = ["".join(counts.split()[8:9]) for name, _, counts in rows if name.strip() != LOOPBACK]
+    return sum(number_in(count, str(file)) for count in sent)
 
 
 def group_of(proc: Path, pid: int) -> Path | None:
@@ -87,19 +97,21 @@ def group_of(proc: Path, pid: int) -> Path | None:
 
 
 def _unified_path(proc: Path, pid: int | str) -> str | None:
-    try:
-        lines = (proc / str(pid) / "cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), None)
+    lines = _lines(proc / str(pid) / "cgroup")
+    return next((line.removeprefix("0::") for line in lines if line.startswith("0::/") and "\0" not in line), None)
 
 
 def _unified_mount(proc: Path) -> Path | None:
+    mounts = [line.split() for line in _lines(proc / "self" / "mounts") if "\0" not in line]
+    return next((Path(mount[1]) for mount in mounts if mount[2:3] == ["cgroup2"]), None)
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file; none where it cannot be read, or is no text."""
     try:
-        mounts = [line.split() for line in (proc / "self" / "mounts").read_text().splitlines()]
-    except OSError:
-        return None
-    return next((Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"), None)
+        return file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def shared(groups: Iterable[Path | None], others: Iterable[Path | None]) -> set[Path]:

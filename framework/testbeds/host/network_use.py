@@ -97,7 +97,10 @@ class NetworkUse:
     def _sent(
         self, pids: Iterable[int], others: Iterable[int], shared_groups: set[Path], used: set[Counted]
     ) -> dict[str, float] | None:
-        """Return what was counted, by the name of the counter; None where a process cannot be told from others."""
+        """Return what was counted, by the name of the counter.
+
+        None where a process cannot be told from others, or its namespace's counters cannot be read.
+        """
         sent = dict[str, float]()
         for pid in pids:
             namespace = namespace_of(self.proc, pid)
@@ -111,7 +114,10 @@ class NetworkUse:
                 continue
             if self._entangled(pid, others):
                 return None
-            by_namespace = sent_bytes(self.proc, pid)
+            try:
+                by_namespace = sent_bytes(self.proc, pid)
+            except KnobRefused:
+                return None
             if by_namespace is not None:
                 sent[namespace] = by_namespace
         return sent

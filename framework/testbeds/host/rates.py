@@ -14,6 +14,13 @@ class Rates:
     _before: tuple[float, dict[str, float]] | None = field(default=None, init=False)
     _last: float | None = field(default=None, init=False)
 
+    def growth_of(self, now_s: float, counters: Mapping[str, float] | None) -> float | None:
+        """Return the growth as ``growth`` does; None: the counters cannot be read, and counting begins anew."""
+        if counters is None:
+            self._before = self._last = None
+            return None
+        return self.growth(now_s, counters)
+
     def growth(self, now_s: float, counters: Mapping[str, float]) -> float | None:
         """Return the growth of all counters together over the last window, per second; None before its end."""
         if self._before is None:
