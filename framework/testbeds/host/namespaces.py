@@ -64,10 +64,10 @@ def near_networks(proc: Path, pid: int) -> tuple[Network, ...]:
 
 def _routes(proc: Path, pid: int | str) -> list[_Route]:
     """Return the routes that are shown; a line that is none is passed over."""
-    found = (_ROUTE.match(line) for line in _lines(proc / str(pid) / "net" / "route")[1:])
+    matches = (_ROUTE.match(line) for line in _lines(proc / str(pid) / "net" / "route")[1:])
     return [
         _Route(match[1], int(match[2], 16), int(match[3], 16), int(match[4]), int(match[5], 16))
-        for match in found
+        for match in matches
         if match is not None
     ]
 
