@@ -1,4 +1,4 @@
-"""The schema of ``need.yaml``, version 1: rates, sizes, latency, growth and availability that machines are planned for."""
+"""The schema of ``need.yaml``, version 1: the rates, sizes, latency and availability that machines are planned for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Planning of machines as data: a need, machine types of a price catalogue, measurements of one node.
 
-Bytes are bytes, rates requests per second, shares between 0 and 1.  A value that a source does not have is None, never 0.
+Sizes are bytes, rates requests per second, shares between 0 and 1.  A value that a source does not have is None,
+never 0.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ NONE = Interval(0.0, 0.0, 0.0)
 class OnDisk:
     """Records that stay on disks, of which memory caches a share.
 
-    ``cached``: share of the bytes in memory.  ``hits``: share of the reads that they answer.  ``read_s``: seconds that the
-    device takes for a read.
+    ``cached``: share of the bytes in memory.  ``hits``: share of the reads that they answer.  ``read_s``: seconds that
+    the device takes for a read.
     """
 
     cached: float
@@ -56,8 +57,8 @@ class Need:
     """A stated demand.
 
     ``stored``: bytes of records, without keys and copies.  ``connection``: bytes of memory that a client's connection
-    takes on each node.  ``latency_s``: most seconds of a request inside a node, in the mean.  ``growth``: factor by which
-    rates, bytes and clients grow in a year.  ``replicas``: copies of each record.  ``failure_domains``: groups of
+    takes on each node.  ``latency_s``: most seconds of a request inside a node, in the mean.  ``growth``: factor by
+    which rates, bytes and clients grow in a year.  ``replicas``: copies of each record.  ``failure_domains``: groups of
     machines that fail at once; with two or more, the others carry the load of one that is lost.  ``load_factor``: share
     of the memory in use that records and keys fill.  ``headroom``: share of every resource that stays free.
     """
