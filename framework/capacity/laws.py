@@ -119,7 +119,7 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0) -> ScalingLaw:
     chosen = 1
     for count, name in enumerate(LAWS, 1):
         error, simpler = missed[name], missed[LAWS[chosen - 1]]
-        if error is not None and simpler is not None and EXACT < simpler and error < SIMPLER * simpler:
+        if error is not None and simpler is not None and simpler > EXACT and error < SIMPLER * simpler:
             chosen = count
     g, a, b = _fitted(cores, rps, spread, chosen)
     return ScalingLaw(tuple(points), LAWS[chosen - 1], g, a, b, missed, _draws(cores, rps, spread, seed))
