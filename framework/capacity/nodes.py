@@ -23,7 +23,7 @@ Q = 1.76
 GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
 DOMAINS = "failure domains"
 RESOURCES = ("cpu", "memory", "network out", "network in", "disk", "disk writes", "iops", DOMAINS)
-_BISECTIONS = 40
+_BISECTIONS = 24
 _ROUNDING = 1e-9  # nodes that are a fraction of a fraction too few
 
 

@@ -64,15 +64,12 @@ class Plan:
     binding: str
     by_resource: dict[str, int]
     cost_per_hour: float
+    cost_per_year: float
     cost_range: Interval
     cost_per_million_requests: float
     extrapolated: bool
     speed: Interval | None
     years: tuple[PlanOfYear, ...] = ()
-
-    @property
-    def cost_per_year(self) -> float:
-        return self.cost_per_hour * HOURS_PER_YEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +214,7 @@ def _plan(request: Request, counts: _Counted, row: int, wanted: Demand, years: t
         binding=max(alone, key=lambda name: (alone[name], name == DOMAINS)),
         by_resource={name: int(rounded(np.asarray(nodes), request.need)) for name, nodes in alone.items()},
         cost_per_hour=cost,
+        cost_per_year=cost * HOURS_PER_YEAR,
         cost_range=needed.times(price),
         cost_per_million_requests=cost / millions,
         extrapolated=request.node.extrapolates(machine),

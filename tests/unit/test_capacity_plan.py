@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from framework.capacity.demand import demand, drawn
 from framework.capacity.laws import fit, throughput
+from framework.capacity.media import compare_media
 from framework.capacity.nodes import MeasuredNode, mean_wait, most_busy, pooled_cores
 from framework.capacity.plan import Plan, Plans, Request, plan
 from framework.config.machine_catalogue import load_catalogue
@@ -307,3 +308,18 @@ def test_the_example_has_plans() -> None:
     answer = plan(Request(need, node, 200), load_catalogue(EXAMPLES / "machines.yaml"))
     assert [entry.machine.name for entry in answer.plans] == ["flexible-32", "flexible-16-1024", "flexible-64"]
     assert len(answer.refused) == 2
+
+
+def test_disks_are_cheaper_where_much_is_stored_and_little_is_missed() -> None:
+    need = replace(NEED, reads=EXACTLY(2e5), writes=EXACTLY(1e4), on_disk=OnDisk(0.05, 0.95, 1e-4))
+    comparison = compare_media(Request(need, NODE, 20, most_nodes=10**6), CATALOGUE, sizes=(1e10, 1e12, 1e14))
+    small, _, large = comparison.rows
+    assert not small.disk_is_cheaper, "two nodes are the least"
+    assert large.disk_is_cheaper
+    assert small.stored < (comparison.crossover or 0) < large.stored
+    slow = replace(need, on_disk=OnDisk(0.05, 0.05, 1e-2))  # a read takes ten times the limit
+    refused = compare_media(Request(slow, NODE, 20, most_nodes=10**6), CATALOGUE, sizes=(1e12, 1e14))
+    assert refused.crossover is None
+    assert refused.rows[0].disk is None
+    with pytest.raises(FieldError, match="disk"):
+        compare_media(Request(NEED, NODE, 20), CATALOGUE)
