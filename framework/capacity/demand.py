@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 _AMOUNTS = ("reads", "writes", "stored", "record", "clients", "connection", "latency_s", "growth")
 """Each has draws of its own, in this order, so that a change of one leaves the others' draws as they are."""
+STREAM = 1
+"""Of the seed: laws and speeds have others, since what is unknown about a need says nothing about them."""
 GROWING = ("reads", "writes", "stored", "clients")
 
 
@@ -75,7 +77,7 @@ def demand(need: Need, draws: int, seed: int) -> Demand:
     Draws come from the same quantiles whatever the amounts are: a need that is larger in every amount is larger in
     every draw.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng([seed, STREAM])
     quantiles = random.uniform(size=(len(_AMOUNTS), draws))
     without_limit = Interval.exactly(np.inf)
     amounts = {}

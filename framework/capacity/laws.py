@@ -33,6 +33,7 @@ SIMPLER = 0.9
 """A law with one parameter more is chosen where it misses the points left out by less than this share."""
 EXACT = 1e-9  # an error that is one of the arithmetic, as of points without noise
 DRAWS = 4_000
+_STREAM = 3  # of the seed
 LOW, HIGH = 0.025, 0.975  # quantiles of the prediction interval
 
 Array = NDArray[np.float64]
@@ -76,6 +77,10 @@ class ScalingLaw:
         """Return the throughput that the chosen law gives, requests/s; ``cores``: any shape."""
         return throughput(np.asarray(cores, np.float64), self.g, self.a, self.b)
 
+    def rps_of_draws(self, cores: float) -> Array:
+        """Return the throughput by each draw, requests/s; shape (DRAWS,)."""
+        return throughput(np.float64(cores), *self.draws)
+
     def extrapolates(self, cores: float, most_times: float = MOST_TIMES) -> bool:
         return cores > most_times * self.measured_cores
 
@@ -91,7 +96,7 @@ class ScalingLaw:
                 "cores", cores, f"1 to {most:g}, {most_times:g} times the {self.measured_cores:g} measured"
             )
         likely = float(self.rps(cores))
-        low, high = np.quantile(throughput(np.float64(cores), *self.draws), [LOW, HIGH])
+        low, high = np.quantile(self.rps_of_draws(cores), [LOW, HIGH])
         return Prediction(cores, Interval(min(float(low), likely), likely, max(float(high), likely)), beyond)
 
 
@@ -164,7 +169,7 @@ def _draws(cores: Array, rps: Array, spread: Array, seed: int) -> Array:
     conjugate inverse gamma, so that log g has Student's t; A. Gelman et al., Bayesian Data Analysis, 3rd ed., ch. 14).
     a and b are on a grid; each law is as probable as the others before the points are seen.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng([seed, _STREAM])
     contention, coherence, prior = _grid()
     slowed = 1 + contention[:, None] * (cores - 1) + coherence[:, None] * cores * (cores - 1)
     levels = np.log(rps / cores) + np.log(slowed)  # (cells, points): log g by each point alone

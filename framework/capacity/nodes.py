@@ -23,6 +23,7 @@ Q = 1.76
 GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
 DOMAINS = "failure domains"
 RESOURCES = ("cpu", "memory", "network out", "network in", "disk", "disk writes", "iops", DOMAINS)
+_STREAM = 2  # of the seed, for speeds
 _BISECTIONS = 24
 _ROUNDING = 1e-9  # nodes that are a fraction of a fraction too few
 
@@ -185,7 +186,7 @@ def _throughputs(law: ScalingLaw, cores: Array, cases: int) -> Array:
 
 def _speeds(machines: Sequence[MachineType], node: MeasuredNode, cases: int, seed: int) -> dict[int, Array]:
     """Return row -> speeds of its cores, for those whose speed is stated."""
-    ranks = np.random.default_rng(seed).uniform(size=cases - 1)
+    ranks = np.random.default_rng([seed, _STREAM]).uniform(size=cases - 1)
     stated = {row: speed for row, machine in enumerate(machines) if (speed := node.speed(machine)) is not None}
     return {row: drawn(speed, ranks) for row, speed in stated.items()}
 

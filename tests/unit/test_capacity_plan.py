@@ -259,6 +259,16 @@ def test_bad_requests_are_refused() -> None:
         plan(Request(NEED, NODE), [machine(), machine(currency="USD")])
 
 
+def test_draws_of_the_need_and_of_the_laws_are_independent() -> None:
+    """Else fast laws would meet high loads, and intervals would be too narrow."""
+    wide = replace(NEED, reads=Interval(1e6, 2e6, 4e6), writes=Interval(1e4, 1e5, 2e5))
+    law, wanted = fit([ScalingPoint(16, 1e6)], 5), demand(wide, 4_000, 5)
+    quick = fit([ScalingPoint(16, 1e6)], 6)
+    columns = [wanted.reads[1:], wanted.writes[1:], law.rps_of_draws(64), quick.rps_of_draws(64)]
+    correlations = np.abs(np.corrcoef(columns) - np.eye(4))
+    assert correlations.max() < 0.05
+
+
 def test_triangular_draws() -> None:
     ranks = (np.arange(20_000) + 0.5) / 20_000
     values = drawn(Interval(1.0, 2.0, 6.0), ranks)[1:]
