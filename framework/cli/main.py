@@ -73,6 +73,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "guard": "Run best-effort jobs beside an application as long as its tail latency stays inside the target.",
         "jobs": "The queue of best-effort jobs that a guard runs.",
     },
+    "plan": {"plan": "Plan machines for a stated need: how many of which type, what they cost, what binds."},
     "twin": {"twin": "The application's queueing model: make it, ask it."},
 }
 """Module of ``framework.cli`` -> command -> the first sentence of its help."""

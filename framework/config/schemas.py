@@ -14,6 +14,8 @@ from framework.config.checked import Strict
 from framework.config.configuration_file import ConfigurationFile
 from framework.config.jobs_file import JobsFile
 from framework.config.load_profile_file import LoadProfileFile
+from framework.config.machine_catalogue import MachineCatalogueFile
+from framework.config.need_file import NeedFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.twin_file import TwinFile
@@ -27,6 +29,8 @@ KINDS: dict[str, type[Strict]] = {
     "configuration": ConfigurationFile,
     "bottlenecks": BottlenecksFile,
     "jobs": JobsFile,
+    "machine-catalogue": MachineCatalogueFile,
+    "need": NeedFile,
     "results": ResultsFile,
     "twin": TwinFile,
 }

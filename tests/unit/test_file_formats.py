@@ -26,6 +26,8 @@ from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.knowledge import load_service_type, load_service_types, resolved
 from framework.config.load_profile_file import read_load_profile
+from framework.config.machine_catalogue import load_catalogue
+from framework.config.need_file import load_need
 from framework.config.results_file import load_results
 from framework.config.space import search_space
 from framework.config.twin_file import load_twin
@@ -111,6 +113,8 @@ def study_format(directory: Path) -> Format:
 FORMATS: dict[str, Callable[[Path], Format]] = {
     "application": application_format("application.yaml"),
     "compose file": application_format("compose.yaml"),
+    "need": copied(ROOT / "examples" / "need.yaml", lambda: load_need),
+    "machine catalogue": copied(ROOT / "examples" / "machines.yaml", lambda: load_catalogue),
     "workload": copied(GOOD / "shop" / "workload.yaml", lambda: load_workload_document),
     "service type": copied(ROOT / "search_spaces" / "nginx.yaml", lambda: load_service_type),
     "load profile": copied(ROOT / "examples" / "day.yaml", lambda: partial(read_load_profile, rate_rps=100.0)),

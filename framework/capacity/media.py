@@ -1,0 +1,74 @@
+"""Memory against disks: the cheapest plan of each over growing amounts of records, and where disks become cheaper.
+
+Memory has all records and answers every read; or disks have them, and memory caches a share: then misses take
+operations of a disk, and its time counts towards the limit of a request's mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from framework.capacity.plan import Plan, Request, plan
+from framework.errors import FieldError
+from framework.model.capacity import Interval, MachineType
+
+SIZES = (1e12, 2e12, 5e12, 1e13, 2e13, 5e13, 1e14)  # bytes: 1 to 100 TB
+DRAWS = 200
+_BISECTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MediaCosts:
+    """Cheapest plans for so many bytes of records; None where there is none."""
+
+    stored: float
+    memory: Plan | None
+    disk: Plan | None
+
+    @property
+    def disk_is_cheaper(self) -> bool:
+        if self.disk is None:
+            return False
+        return self.memory is None or self.disk.cost_per_hour < self.memory.cost_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class MediaComparison:
+    """Costs by size.  ``crossover``: bytes from which disks are cheaper up to the largest size; None: they are not."""
+
+    rows: tuple[MediaCosts, ...]
+    crossover: float | None
+
+
+def compare_media(
+    request: Request, catalogue: Sequence[MachineType], sizes: Sequence[float] = SIZES
+) -> MediaComparison:
+    """Compare for a need with ``on_disk``, whose stored bytes are replaced by each size.  Raises FieldError."""
+    if request.need.on_disk is None:
+        raise FieldError("disk", "nothing", "the key 'disk' in the need: what memory caches, and the disk's time")
+    rows = [_costs(request, catalogue, size) for size in sorted(sizes)]
+    last = max((index for index, row in enumerate(rows) if not row.disk_is_cheaper), default=-1)
+    if last == len(rows) - 1:
+        crossover = None
+    elif last == -1:
+        crossover = rows[0].stored
+    else:
+        low, high = rows[last].stored, rows[last + 1].stored
+        for _ in range(_BISECTIONS):
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if _costs(request, catalogue, middle).disk_is_cheaper else (middle, high)
+        crossover = high
+    return MediaComparison(tuple(rows), crossover)
+
+
+def _costs(request: Request, catalogue: Sequence[MachineType], stored: float) -> MediaCosts:
+    need = replace(request.need, stored=Interval.exactly(stored), years=0)
+    short = replace(request, draws=min(request.draws, DRAWS), most_plans=1)
+    of_disk, of_memory = (
+        next(iter(plan(replace(short, need=kind), catalogue).plans), None)
+        for kind in (need, replace(need, on_disk=None))
+    )
+    return MediaCosts(stored, of_memory, of_disk)

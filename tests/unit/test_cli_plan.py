@@ -1,0 +1,122 @@
+"""``tailor plan`` shows plans, their reasons and their prices' source, and refuses what it cannot read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from framework.cli.main import app
+from framework.errors import FieldError, TailorError, UnknownName
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COMMAND = [
+    "plan", str(EXAMPLES / "need.yaml"), "--catalogue", str(EXAMPLES / "machines.yaml"), "--node", "16:1123453",
+    "--node-writes", "16:655631", "--draws", "100",
+]  # fmt: skip
+
+
+def run(*words: str, command: list[str] = COMMAND) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*command, *words])
+    if isinstance(result.exception, TailorError):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_plans_are_shown() -> None:
+    status, text = run()
+    assert status == 0
+    words = " ".join(text.split())
+    assert "reads: linear law of 1 points; on 16 cores 1,123,453/s" in words
+    assert "cheapest: " in words
+    assert "EUR/year" in words
+    assert "prices of 2021: A. Gonçalves" in words
+    assert "20 % more reads" in words
+    assert "year 5: flexible-32" in words
+    assert "128 cores are more than 4 times the 16 measured" in words
+
+
+def test_json_has_everything() -> None:
+    status, text = run("--json", "--extrapolate", "--speed", "*=0.9,1,1.1")
+    assert status == 0
+    document = json.loads(text)
+    first = document["plans"]["plans"][0]
+    assert first["nodes"] * first["machine"]["price_per_hour"] == pytest.approx(first["cost_per_hour"])
+    assert {entry["machine"]["name"]: entry["extrapolated"] for entry in document["plans"]["plans"]} == {
+        "flexible-16-1024": False, "flexible-32": False, "flexible-64": False, "bare-metal-128": True,
+    }  # fmt: skip
+    assert first["speed"] == {"low": 0.9, "likely": 1.0, "high": 1.1}
+    assert document["reads"]["name"] == "linear"
+    assert document["media"] is None
+
+
+def test_no_plan_is_said_and_exits_with_1() -> None:
+    status, text = run("--most-nodes", "1")
+    assert status == 1
+    assert "no machine type of the catalogue meets the need" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--node", "16"], "node: found '16'; allowed: CORES:RPS"),
+        (["--node", "16:-5"], "node: found '16:-5'"),
+        (["--node", "0:5"], "at least 1 core"),
+        (["--node", "1:5,2:x"], "node: found '2:x'"),
+        (["--node", "1:2:3:4"], "node: found '1:2:3:4'"),
+        (["--node-writes", ""], "node_writes: found ''"),
+        (["--speed", "arm"], "speed: found 'arm'"),
+        (["--speed", "arm=0"], "speed: found 'arm=0'"),
+        (["--speed", "arm=2,1,3"], "speed: found 'arm=2,1,3'"),
+        (["--confidence", "2"], "confidence: found 2.0"),
+        (["--currency", "USD"], "currency: found 'USD'; allowed: EUR"),
+        (["--most-times", "0.5"], "most_times: found 0.5"),
+        (["--media"], "disk: found 'nothing'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(words: list[str], says: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        run(*words)
+    assert says in str(caught.value)
+
+
+def test_an_unknown_region_is_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown region 'nowhere'"):
+        run("--region", "nowhere")
+
+
+def test_memory_is_compared_with_disks(tmp_path: Path) -> None:
+    need, machines = tmp_path / "need.yaml", tmp_path / "machines.yaml"
+    need.write_text(
+        "kind: need\nversion: 1\nreads: 1M/s\nstored: 1TB\nrecord: 1KiB\ndisk: {cached: 5%, hits: 80%, read: 100us}\n"
+    )
+    sizes = "cores: 16, ram_gib: 64, network_gbps: 25, disk_gib: 8000, disk_mb_s: 2000, iops: 500000"
+    machines.write_text(
+        "kind: machine-catalogue\nversion: 1\nprovider: p\npurchase: spot\ncurrency: EUR\nper: hour\n"
+        f"priced_on: 2026\nsource: s\ntypes:\n  - {{name: m, price: 1.0, {sizes}}}\n".replace("2026", '"2026"')
+    )
+    command = ["plan", str(need), "--catalogue", str(machines), "--node", "16:1000000", "--draws", "50", "--media"]
+    status, text = run(command=command)
+    assert status == 0
+    assert "100 TB" in text
+    assert "disks are cheaper from 1 TB" in text
+
+
+def test_the_command_is_registered() -> None:
+    assert "plan" in getattr(typer.main.get_command(app), "commands")  # noqa: B009  # click's, not exported
+
+
+def test_the_guide_shows_what_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = EXAMPLES.parent
+    monkeypatch.chdir(root)
+    lines = (root / "docs" / "guides" / "capacity.md").read_text().splitlines()
+    shown = [line.strip() for line in lines if line.startswith("    tailor plan ")]
+    promised = [line.strip() for line in lines if line.startswith("    cheapest: ")]
+    answers = [run("--draws", "100", command=shlex.split(line)[1:]) for line in shown]
+    assert [status for status, _ in answers] == [0, 0]
+    assert promised
+    assert all(promise in answers[0][1] for promise in promised)
