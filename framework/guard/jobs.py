@@ -15,6 +15,8 @@ from framework.model.batch_job import LIVE, BatchJob, JobSeen, JobState
 from framework.ports.job_queue import BatchQueue
 from framework.ports.job_runner import JobRunner
 
+OUTPUT_IN_DOUBT = "its engine was restarted meanwhile, and may have lost output"
+
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
@@ -136,15 +138,16 @@ class Jobs:
         if seen.status == 0:
             return [self._finished(job, seen)]
         self.runner.save_output(seen.container, self.output(job))
-        if seen.broken_off or seen.container in self._taken_over:
-            return [self._again(job, "its engine was restarted" if seen.broken_off else "its guard was killed")]
+        if seen.engine_restarted or seen.container in self._taken_over:
+            return [self._again(job, "its engine was restarted" if seen.engine_restarted else "its guard was killed")]
         return [self._failed(job, seen.reason or f"it ended with status {seen.status}")]
 
     def _finished(self, job: BatchJob, seen: JobSeen) -> JobEvent:
         self.runner.save_output(seen.container, self.output(job))
-        ended = self.queue.move(job.number, JobState.FINISHED, useful_s=job.used_s, used_s=0.0, reason="")
+        reason = OUTPUT_IN_DOUBT if seen.engine_restarted else ""
+        ended = self.queue.move(job.number, JobState.FINISHED, useful_s=job.used_s, used_s=0.0, reason=reason)
         self.runner.remove([seen.container])
-        return JobEvent(ended, "finished")
+        return JobEvent(ended, f"finished; {reason}" if reason else "finished")
 
     def output(self, job: BatchJob) -> Path:
         return self.outputs / f"{job.number}-{job.attempt}.txt"

@@ -97,8 +97,8 @@ class BatchJob:
 class JobSeen:
     """A job's attempt as its runner shows it.  ``status``: exit status; None while it runs.  ``pid``: 0 once ended.
 
-    ``reason``: why it ended, where the status does not say it (killed for its memory).  ``broken_off``: it did not end
-    by itself, but with its engine.
+    ``reason``: why it ended, where the status does not say it (killed for its memory).  ``engine_restarted``:
+    since it began: the engine may have ended it, or lost its output.
     """
 
     container: str
@@ -106,4 +106,4 @@ class JobSeen:
     pid: int
     status: int | None
     reason: str = ""
-    broken_off: bool = False
+    engine_restarted: bool = False

@@ -108,6 +108,7 @@ class PretendJobs:
         """Restart the engine, which ends what it runs."""
         for _, pid in list(self._here.values()):
             self.kill(pid, with_engine=True)
+        self._ended = {name: replace(ended, engine_restarted=True) for name, ended in self._ended.items()}
 
     def vanish(self, name: str) -> None:
         """End and remove an attempt, as somebody does by hand."""
@@ -153,7 +154,7 @@ class PretendJobs:
     def _end(self, name: str, status: int, with_engine: bool = False) -> None:
         job, pid = self._here.pop(name)
         self.kernel.end(pid)
-        ended = JobSeen(name, job.spec.kind, 0, status, broken_off=with_engine)
+        ended = JobSeen(name, job.spec.kind, 0, status, engine_restarted=with_engine)
         if self.late:
             self._unnoticed[name] = replace(ended, pid=pid, status=None), self.late
         self._ended[name] = ended

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.model.batch_job import BatchJob, JobSpec, JobState
-from framework.testbeds.docker.engine_process import engine_process
+from framework.testbeds.docker.engine_start import began_before, engine_start_s
 from framework.testbeds.docker.job_runner import DockerJobs
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.owner import Owner
@@ -66,34 +66,28 @@ def test_an_attempt_that_runs_is_not_started_again() -> None:
     assert engine.started == []
 
 
-def ended(status: int) -> dict[str, Any]:
-    return {"State": {"Status": "exited", "Pid": 0, "ExitCode": status, "OOMKilled": False, "Error": ""}}
+def state(status: str, pid: int, code: int = 0) -> dict[str, Any]:
+    return {"State": {"Status": status, "Pid": pid, "ExitCode": code, "StartedAt": "1970-01-01T00:01:40.123456789Z"}}
 
 
-def test_an_attempt_that_ended_with_its_engine_was_broken_off() -> None:
-    process = ["100"]
-    here: dict[str, Any] = {"id": {"State": {"Status": "running", "Pid": 7}}}
-    engine = Asked(here)
-    jobs = DockerJobs("tailor-guard", "/tailor-guard", engine, lambda: process[0])  # type: ignore[arg-type]
-    jobs.start(BatchJob(1, JobSpec("a", "i"), JobState.RUNNING, 1))
-    engine.listed = [Listed("id", "tailor-job-1-1", "running", "Up", "image", {})]
-    assert [(seen.pid, seen.status, seen.broken_off) for seen in jobs.look()] == [(7, None, False)]
-    here["id"] = ended(137)
-    assert [(seen.status, seen.broken_off) for seen in jobs.look()] == [(137, False)], "somebody killed it"
-    process[0] = "200"
-    assert [(seen.status, seen.broken_off) for seen in jobs.look()] == [(137, True)]
-    later = DockerJobs("tailor-guard", "/tailor-guard", engine, lambda: process[0])  # type: ignore[arg-type]
-    assert [seen.broken_off for seen in later.look()] == [False], "which engine began it is not known"
+def test_an_attempt_that_began_under_an_engine_before_this_one_may_have_ended_with_it() -> None:
+    here, start_s = {"id": state("running", 7)}, [50.0]
+    engine = Asked(here, listed=[Listed("id", "tailor-job-1-1", "running", "Up", "image", {})])
+    jobs = DockerJobs("tailor-guard", "/tailor-guard", engine, lambda: start_s[0])  # type: ignore[arg-type]
+    assert [(seen.pid, seen.status, seen.engine_restarted) for seen in jobs.look()] == [(7, None, False)]
+    here["id"] = state("exited", 0, 137)
+    assert [(seen.status, seen.engine_restarted) for seen in jobs.look()] == [(137, False)], "somebody killed it"
+    start_s[0] = 200.0
+    assert [(seen.status, seen.engine_restarted) for seen in jobs.look()] == [(137, True)]
 
 
-def test_each_start_of_an_engine_is_another_process(tmp_path: Path) -> None:
+def test_an_engine_was_started_when_it_wrote_its_file(tmp_path: Path) -> None:
     file = tmp_path / "docker.pid"
-    assert engine_process(file) == ""
+    assert engine_start_s(file) == 0.0
     file.write_text("100")
-    first = engine_process(file)
-    assert engine_process(file) == first != ""
-    file.write_text("200")
-    second = engine_process(file)
-    assert second != first
-    os.utime(file, ns=(1, 1))
-    assert engine_process(file) != second, "the number may be the same one, as in a container"
+    os.utime(file, (150, 150))
+    assert engine_start_s(file) == 150.0
+    assert began_before("1970-01-01T00:01:40.123456789Z", 150.0)
+    assert not began_before("1970-01-01T00:03:20Z", 150.0)
+    for odd in ("0001-01-01T00:00:00Z", "", "None", "yesterday"):
+        assert not began_before(odd, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from framework.errors import TestbedUnavailable
+from framework.guard.jobs import OUTPUT_IN_DOUBT
 from framework.guard.policies.static import Static
 from framework.model.batch_job import JobSpec, JobState
 from framework.model.guard import NOTHING, Decision
@@ -78,6 +79,22 @@ def test_jobs_that_end_with_their_engine_have_not_failed(tmp_path: Path) -> None
             here.sleep(0.1)
     [job] = queue.all()
     assert (job.state, job.attempt, job.failures) == (JobState.RUNNING, 4, 0)
+
+
+def test_a_job_that_ends_well_while_its_engine_is_restarted_is_finished_with_its_output_in_doubt(
+    tmp_path: Path,
+) -> None:
+    here, queue = plant_machine(load=0.2), queue_of(SPECS[:1])
+    here.jobs.needs_s = 1e9
+    run = Run(here, tmp_path, queue, Static(cores=2, period_s=1.0))
+    run.start(5)
+    here.jobs.finish(queue.all()[0].container)
+    here.jobs.restart()
+    for _ in range(30):
+        run.guard.step()
+        here.sleep(0.1)
+    [job] = queue.all()
+    assert (job.state, job.attempt, job.reason) == (JobState.FINISHED, 1, OUTPUT_IN_DOUBT)
 
 
 def test_an_attempt_that_the_engine_did_not_begin_waits_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from framework.model.batch_job import BatchJob, JobSeen
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.engine_process import engine_process
+from framework.testbeds.docker.engine_start import began_before, engine_start_s
 from framework.testbeds.docker.owner import Owner
 
 LABEL, KIND, NUMBER = "tailor.guard", "tailor.guard.kind", "tailor.guard.job"
@@ -25,14 +25,13 @@ class DockerJobs:
     """
 
     def __init__(
-        self, name: str, parent: str, engine: Engine | None = None, process: Callable[[], str] = engine_process
+        self, name: str, parent: str, engine: Engine | None = None, engine_start: Callable[[], float] = engine_start_s
     ) -> None:
-        """``process``: tells the engine's process, see ``engine_process``."""
-        self._engine, self._parent, self._process = engine or Engine(), parent, process
+        """``engine_start``: tells when the engine was started, see ``engine_start_s``."""
+        self._engine, self._parent, self._engine_start = engine or Engine(), parent, engine_start
         self._owner = Owner(LABEL, name)
         self._processes: Mapping[str, tuple[str, int]] = {}
         self._numbers: Mapping[str, str] = {}
-        self._engines: dict[str, str] = {}  # container's id -> the engine's process when it began
 
     def start(self, job: BatchJob) -> None:
         """Start an attempt.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -51,20 +50,17 @@ class DockerJobs:
         if spec.memory_mib:
             host |= {"mem_limit": spec.memory_mib * 2**20, "memswap_limit": spec.memory_mib * 2**20}
         labels = {KIND: spec.kind or spec.name, NUMBER: str(job.number)}
-        by = self._process()
-        started = self._engine.start(
+        self._engine.start(
             spec.image, spec.command, job.container, self._owner, labels, host, environment=dict(spec.environment),
             # An engine that starts ends what runs: without this it waits for a job that takes no notice of SIGTERM, and
             # one that ends well after it would count as finished.
             stop_signal="SIGKILL",
         )  # fmt: skip
-        self._engines[started] = by
 
     def look(self) -> Sequence[JobSeen]:
         """Return all attempts on the engine.  Raises TestbedUnavailable."""
-        seen, processes, by = [], dict[str, tuple[str, int]](), self._process()
+        seen, processes, engine_s = [], dict[str, tuple[str, int]](), self._engine_start()
         containers = self._engine.containers(str(self._owner))
-        self._engines = {listed.id: self._engines.get(listed.id, by) for listed in containers}
         self._numbers = {listed.name: listed.id for listed in containers}
         for listed in containers:
             about = self._engine.inspect(listed.id)
@@ -83,7 +79,7 @@ class DockerJobs:
                     int(state["Pid"]) if runs else 0,
                     None if runs else int(state["ExitCode"]),
                     "" if runs else reason,
-                    not runs and self._engines[listed.id] != by,
+                    not runs and began_before(str(state.get("StartedAt")), engine_s),
                 )
             )
         self._processes = processes
