@@ -44,10 +44,11 @@ class GuardedGroups:
     def make(self) -> None:
         """Make BE's group in every tree, so that the engine finds it there.  Raises KnobRefused.
 
-        A cpuset of v1 begins without CPUs and memory; it gets those of the root.
+        A cpuset of v1 begins without CPUs and memory; it gets those of the root.  A guard of another TAILOR_HOME that
+        was killed with its keeper may have left the group: this one has it then, and removes it.
         """
         for directory in dict.fromkeys(self.be.directories.values()):
-            self.files.make(directory)
+            self.files.own(directory)
         for controller in ("cpuset", "cpu", "memory"):
             if self.cgroups.versions.get(controller) == 2:
                 self._enable(controller)
