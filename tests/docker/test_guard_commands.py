@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -179,6 +182,23 @@ def test_the_next_guard_takes_over_where_the_keeper_was_killed_too(tmp_path: Pat
     assert run_still(was) == []
     assert shop.cpus() == cpus
     assert nothing_is_left(tmp_path)
+
+
+def test_a_keeper_needs_no_engine_to_end_commands(tmp_path: Path, shop: Shop, metrics: str) -> None:
+    state, cpus = shop.state(), shop.cpus()
+    guard = Guard(tmp_path, shop, metrics, "100s", "--jobs", jobs_file(tmp_path, {"name": "busy", "command": BUSY}))
+    eventually("it runs", lambda: len(pids("tailor-job-1-1")) == 3 and shop.cpus() != cpus)
+    was = pids("tailor-job-1-1")
+    kill_keeper(tmp_path)
+    guard.process.kill()
+    guard.ended()
+    keeper = [sys.executable, "-m", "framework.testbeds.docker.guard_keeper", str(tmp_path), BE]
+    environment = {**os.environ, "DOCKER_HOST": "unix:///nonexistent.sock"}
+    done = subprocess.run(keeper, input="", env=environment, capture_output=True, text=True, check=True)
+    assert "could not give back: the Docker Engine" in done.stderr
+    assert run_still(was) == []
+    assert nothing_is_left(tmp_path)
+    assert (shop.cpus(), shop.state()) == (cpus, state)
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.02, 0.05, 0.1])

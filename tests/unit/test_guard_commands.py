@@ -245,6 +245,19 @@ def test_commands_run_beside_the_service_and_nothing_is_left(version: int, tmp_p
     assert len(here.commands.began) == len(here.jobs.began) == 3
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_a_guard_with_another_home_left_goes_with_this_one(version: int, tmp_path: Path) -> None:
+    here = plant_machine(version, load=0.2)
+    before = here.kernel.shown()
+    lost, queue = Run(here, tmp_path / "lost", queue_of(specs(2)), Static(cores=4, period_s=1.0)), queue_of([])
+    here.jobs.needs_s = here.commands.needs_s = 1e9
+    lost.start(5)
+    assert len(here.commands.here) == len(here.jobs.running()) == 1
+    assert Run(here, tmp_path / "home", queue, Static(cores=4, period_s=1.0)).run(5) == []
+    assert here.commands.here == {}
+    assert here.kernel.shown().keys() == before.keys()
+
+
 @settings(max_examples=60, deadline=None)
 @given(version=st.sampled_from([1, 2]), at=st.integers(0, 1500), again=st.integers(0, 800))
 def test_a_kill_at_any_moment_leaves_no_command_and_doubles_none(

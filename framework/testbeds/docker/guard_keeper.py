@@ -14,8 +14,11 @@ from pathlib import Path
 NONE = "none"  # LC's project: whose containers they are no longer matters, the journal has their files
 
 
-def main(home: Path) -> None:
-    """Wait for the guard's last word, and act on its absence."""
+def main(home: Path, be: str) -> None:
+    """Wait for the guard's last word, and act on its absence.  ``be``: name of BE's group.
+
+    Jobs that are commands end, and LC's CPU sets come back, also where no engine answers; containers stand still then.
+    """
     if sys.stdin.buffer.read().endswith(b"done\n"):
         return
     # Imported only now: the keeper shall not cost memory while it waits.
@@ -26,7 +29,7 @@ def main(home: Path) -> None:
     if lock is None:  # the next guard is here already, and does it
         return
     with lock:
-        problems = give_back(guarded_machine(NONE, home))
+        problems = give_back(guarded_machine(NONE, home, be=be))
     for problem in problems:
         sys.stderr.write(f"tailor guard was killed; could not give back: {problem}\n")
     if not problems:
@@ -34,4 +37,4 @@ def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -36,24 +36,24 @@ ENDS_IN_S = 60.0
 
 def guarded_machine(
     project: str, home: Path, cpus: Collection[int] = (), link_mbps: float = 0.0, disk_mbs: float = 0.0,
-    canary: bool = False, protected: Collection[str] = (),
+    canary: bool = False, protected: Collection[str] = (), be: str = "",
 ) -> HostGuardedMachine:  # fmt: skip
     """Return this machine, with a compose project of its engine as LC.  ``home``: TAILOR_HOME.  ``cpus``: to divide;
     empty: all.  ``link_mbps``: of the outgoing link, ``disk_mbs``: of a disk; 0: it is not divided.  ``canary``:
     whether a walk through memory senses pressure on it.  ``protected``: services of the project that get CPUs of their
-    own; empty: all.
+    own; empty: all.  ``be``: name of BE's group where it is known, so that no engine needs to answer.
 
     Raises MissingPrerequisite, TestbedUnavailable.
     """
     if os.geteuid() != 0:
         raise MissingPrerequisite("a guard sets CPU sets of containers, which only root may", "run it as root")
     engine, files = Engine(), HostKernelFiles()
-    systemd = engine.info().get("CgroupDriver") == "systemd"
+    be = be or (f"{BE}.slice" if engine.info().get("CgroupDriver") == "systemd" else BE)
     topology = read_topology(allowed=cpus or None)
     journal = Journal(home / JOURNAL, boot_id(files), {**undo_of_files(files), **undo_of_network()})
     lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"), protected)
-    be = f"{BE}.slice" if systemd else BE
-    jobs, commands = DockerJobs(BE, be if systemd else f"/{be}", engine), CommandRunner(files, home, be)
+    jobs = DockerJobs(BE, be if be.endswith(".slice") else f"/{be}", engine)
+    commands = CommandRunner(files, home, be)
     every = RoutingRunner(jobs, commands)
     # Commands have the host's network: to limit them would take the host's own interface, which is its user's.
     actuators: list[Actuator] = [NetworkShare(lc.pids, jobs.processes, journal, link_mbps)] if link_mbps else []
@@ -66,7 +66,7 @@ def guarded_machine(
         lc,
         jobs,
         [cpu.number for cpu in sorted(topology.cpus, key=lambda cpu: (cpu.package, cpu.core, cpu.number))],
-        lambda: kept(home),
+        lambda: kept(home, be),
         be,
         actuators,
         sensors,
@@ -87,14 +87,17 @@ def alone() -> IO[str] | None:
 
 
 @contextmanager
-def kept(home: Path) -> Iterator[None]:
-    """Keep other guards off this machine, and a keeper beside this one.  Raises InputError where another one runs."""
+def kept(home: Path, be: str) -> Iterator[None]:
+    """Keep other guards off this machine, and a keeper beside this one.  ``be``: name of BE's group.
+
+    Raises InputError where another one runs.
+    """
     lock = alone()
     if lock is None:
         raise InputError("another guard runs on this machine; allowed: one")
     with lock:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "framework.testbeds.docker.guard_keeper", str(home)],
+            [sys.executable, "-m", "framework.testbeds.docker.guard_keeper", str(home), be],
             stdin=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal is for the guard alone
         )

@@ -8,7 +8,6 @@ own is in it too.
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -72,6 +71,10 @@ def walk_bytes(topology: Topology | None) -> int:
     least = PRIVATE_TIMES * max((cache.size_bytes for cache in private), default=0)
     most = max(shared) // 2 if shared else SIZE_BYTES
     return max(least, min(SIZE_BYTES, most))
+
+
+LEAST_NS, MOST_NS = 1e-3, 1e12
+"""Of one step of the walk: anything else is no time that a walk can take."""
 
 
 class Canary:
@@ -155,6 +158,6 @@ class Canary:
                 step_ns, cpu_s = map(float, line.split())
             except ValueError:
                 continue
-            if 0 < step_ns < math.inf:
+            if LEAST_NS <= step_ns <= MOST_NS:
                 bursts.append(Burst(step_ns, cpu_s))
         return bursts

@@ -49,13 +49,15 @@ class GuardedGroups:
         """Make BE's group in every tree, so that the engine finds it there.  Raises KnobRefused.
 
         A cpuset of v1 begins without CPUs and memory; it gets those of the root.  Controllers of v2 come before the
-        group, and so go after it: the kernel takes none away that a group below gives to its own children.
+        group, and so go after it: the kernel takes none away that a group below gives to its own children.  A guard of
+        another TAILOR_HOME that was killed with its keeper may have left the group: this one has it then, and removes
+        it.
         """
         for controller in ("cpuset", "cpu", "memory", *(["io"] if self.disks else [])):
             if self.cgroups.versions.get(controller) == 2:
                 self._enable(controller)
         for directory in dict.fromkeys(self.be.directories.values()):
-            self.files.make(directory)
+            self.files.own(directory)
         if self.cgroups.versions["cpuset"] == 1:
             root = self.be["cpuset"].rpartition("/")[0]
             for name in ("cpuset.cpus", "cpuset.mems"):
