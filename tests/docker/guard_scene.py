@@ -144,6 +144,7 @@ class Witness:
                 event = json.loads(line)
                 since = event["timeNano"] / 1e9 + 1e-3
                 self._take(event["Action"], event["Actor"]["Attributes"])
+            self._process.stdout.close()
             self._process.wait()
             self._live.clear()  # an engine that ends takes its containers with it
             time.sleep(0.2)
