@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,10 +105,7 @@ class TestCommandRunner(JobRunnerContract):
         time.sleep(0.3)
         assert be.cgroups.cpu_s(group) == before
         be.cgroups.set_frozen(be.group, False)
-        deadline = time.monotonic() + 30
-        while be.cgroups.cpu_s(group) <= before:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: be.cgroups.cpu_s(group) > before, "it goes on")
 
     def test_one_that_uses_more_memory_than_it_may_is_killed(self, given: GivenRunner, be: Be) -> None:
         if "memory" not in be.cgroups.versions:
@@ -144,18 +141,23 @@ class TestCommandRunner(JobRunnerContract):
         os.kill(seen.pid, signal.SIGKILL)
         seen = until(runner, job, lambda seen: seen.status is not None)
         assert (seen.status, seen.reason) == (GONE, UNSEEN)
-        assert len(be.cgroups.pids(be.of(job.container))) == 1, "the command itself goes on"
+        eventually(lambda: be.cgroups.pids(be.group) == [], "the command has ended too")
         runner.remove([job.container])
         assert be.cgroups.pids(be.group) == []
+
+    def test_a_group_goes_with_its_command_and_with_what_that_left(self, given: GivenRunner, be: Be) -> None:
+        runner, job = given.runner(), given.job(1, "sh", "-c", "sleep 1000 & sleep 1000 & exit 0")
+        runner.start(job)
+        until(runner, job, lambda seen: seen.status == 0)
+        eventually(lambda: bool(runner.look()) and not be.files.exists(be.of(job.container)["cpuset"]), "it goes")
+        assert be.cgroups.pids(be.group) == []
+        assert [seen.status for seen in given.runner().look()] == [0], "the attempt itself is there to be noted"
 
     def test_many_processes_that_make_others_all_end(self, given: GivenRunner, be: Be) -> None:
         branching = "f() { sleep 0.05; f & f & wait; }; ulimit -u 300; f"
         runner, job = given.runner(), given.job(1, "bash", "-c", branching)
         runner.start(job)
-        deadline = time.monotonic() + 30
-        while len(be.cgroups.pids(be.of(job.container))) < 30:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        eventually(lambda: len(be.cgroups.pids(be.of(job.container))) >= 30, "there are thirty")
         runner.remove([job.container])
         assert be.cgroups.pids(be.group) == []
         assert list(runner.look()) == []
@@ -188,9 +190,13 @@ class TestDockerJobs(JobRunnerContract):
             runner.remove([seen.container for seen in runner.look()])
 
 
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
 def _until_it_stands_still(be: Be, group: Group) -> None:
     name, wanted = ("freezer.state", "FROZEN") if be.cgroups.versions["freezer"] == 1 else ("cgroup.events", "frozen 1")
-    deadline = time.monotonic() + 30
-    while wanted not in be.files.read(f"{group['freezer']}/{name}"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: wanted in be.files.read(f"{group['freezer']}/{name}"), wanted)

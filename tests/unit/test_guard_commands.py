@@ -258,6 +258,30 @@ def test_what_a_guard_with_another_home_left_goes_with_this_one(version: int, tm
     assert here.kernel.shown().keys() == before.keys()
 
 
+def test_an_ended_attempt_leaves_no_group(tmp_path: Path, commands: PretendCommands) -> None:
+    """A keeper leaves the attempt for the next guard to note, and BE's group has to go without it."""
+    runner = commands.runner(tmp_path)
+    runner.start(command())
+    commands.work(f"/{BE}/tailor-job-1-1.job", commands.needs_s)
+    assert f"/{BE}/tailor-job-1-1.job" in commands.kernel.groups
+    assert [seen.status for seen in runner.look()] == [0]
+    assert f"/{BE}/tailor-job-1-1.job" not in commands.kernel.groups
+    assert [seen.status for seen in commands.runner(tmp_path).look()] == [0]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_empty_group_that_a_killed_engine_left_goes_too(version: int, tmp_path: Path) -> None:
+    here = plant_machine(version, load=0.2)
+    before = here.kernel.shown()
+    run = Run(here, tmp_path, queue_of([]), Static(cores=4, period_s=1.0))
+    run.start(2)
+    here.kernel.add(f"/{BE}/0123456789abcdef", 9)
+    here.kernel.leave(9)
+    run.guard.jobs.stop()
+    assert run.machine.restore() == []
+    assert here.kernel.shown() == before
+
+
 @settings(max_examples=60, deadline=None)
 @given(version=st.sampled_from([1, 2]), at=st.integers(0, 1500), again=st.integers(0, 800))
 def test_a_kill_at_any_moment_leaves_no_command_and_doubles_none(

@@ -70,7 +70,8 @@ class CommandRunner:
         """Return all attempts.  Raises DeploymentFailed.
 
         Those of another run of the kernel are gone, with all that they did not write to a disk.  A group without a
-        directory, of a guard with another TAILOR_HOME, is an attempt that nobody began here.
+        directory, of a guard with another TAILOR_HOME, is an attempt that nobody began here.  A group goes when its
+        command has ended, as an engine does it, with the processes that the command left.
         """
         self._processes, seen = {}, []
         try:
@@ -183,10 +184,10 @@ class CommandRunner:
     def _seen(self, container: str, directory: AttemptDirectory) -> JobSeen:
         """Look in the order in which things happen, so that nothing that happens meanwhile makes it look ended."""
         begun, pid, status, kind = directory.begun(), directory.process(), directory.status(), directory.kind()
-        if status is not None:
-            return JobSeen(container, kind, 0, status.status, status.reason)
-        if begun and not pid:
-            return JobSeen(container, kind, 0, GONE, UNSEEN)
+        if status is not None or (begun and not pid):
+            self._clear(self._group(container))
+            said = (GONE, UNSEEN) if status is None else (status.status, status.reason)
+            return JobSeen(container, kind, 0, *said)
         if pid:
             self._processes[container + SUFFIX] = kind, pid
         return JobSeen(container, kind, pid, None)
@@ -202,13 +203,19 @@ class CommandRunner:
             if lock is None:  # its supervisor is just beginning, or ending
                 return False
             os.close(lock)
-        for path in dict.fromkeys(group.directories.values()):
-            with suppress(KnobRefused):
-                self._files.remove(path)
+        self._clear(group)
         if any(self._files.exists(path) for path in group.directories.values()):
             return False  # a process that was killed is still there for a moment
         directory.remove()
         return True
+
+    def _clear(self, group: Group) -> None:
+        """Kill what is in a group, and remove it; where a process needs a moment to end, the next call does it."""
+        for pid in self._cgroups.pids(group):
+            self._kill(pid)
+        for path in dict.fromkeys(group.directories.values()):
+            with suppress(KnobRefused):
+                self._files.remove(path)
 
     def _pids(self, directory: AttemptDirectory, group: Group) -> set[int]:
         supervisor = directory.process()  # it may have joined only some trees

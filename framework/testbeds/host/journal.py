@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from framework.errors import KnobRefused
 from framework.ports.kernel_files import KernelFiles
+from framework.testbeds.host.cgroups import may_be_group
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 GROUPS = ("group", "class")
@@ -187,6 +189,15 @@ def undo_of_files(files: KernelFiles) -> dict[str, Undo]:
     def remove(entry: Mapping[str, Any]) -> None:
         files.remove(entry["knob"])
 
+    def remove_all(entry: Mapping[str, Any]) -> None:
+        """Remove a group, and first the empty ones in it: an engine that was killed removes none of its containers'."""
+        for name in files.entries(entry["knob"]):
+            below = f"{entry['knob']}/{name}"
+            if may_be_group(name) and files.exists(f"{below}/cgroup.procs"):
+                with suppress(KnobRefused):  # it is not empty, and the group's own removal says so
+                    files.remove(below)
+        remove(entry)
+
     def disable(entry: Mapping[str, Any]) -> None:
         if files.exists(entry["file"]):
             files.write(entry["file"], f"-{entry['controller']}")
@@ -202,7 +213,7 @@ def undo_of_files(files: KernelFiles) -> dict[str, Undo]:
             if files.exists(f"{home}/tasks") and start_of(files, task) == entry["started"]:
                 raise
 
-    return {"file": write_back, "group": remove, "class": remove, "controller": disable, "member": send_home}
+    return {"file": write_back, "group": remove_all, "class": remove, "controller": disable, "member": send_home}
 
 
 def start_of(files: KernelFiles, task: int) -> str | None:
