@@ -227,7 +227,7 @@ class Campaign:
         finally:
             kept.close()
 
-    def engine_restarted(self, studies: Sequence[str]) -> int:
+    def broken_off(self, studies: Sequence[str]) -> int:
         """Return the number of trials of the disturbed studies that had to be measured again."""
         kept = opened(self.settings(database=self.database))
         try:
