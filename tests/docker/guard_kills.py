@@ -100,14 +100,19 @@ class Campaign:
             stage = self.stage(guard)
             if guard.refused():
                 return self.happen(number, kind)
+            keepers = guard.keepers()
             self._let_happen(kind, guard, rng)
             status = guard.ended()
         recovered = "itself" if status == 0 else "keeper" if guard.keepers() else "nobody had to"
         eventually("the keeper has ended", lambda: not guard.keepers())
         stalled_s = self.stalled_s()
         problems = [] if status in STATUSES else [f"the guard ended with {status}: {guard.said()}"]
+        if stage in ("guards", "jobs run") and len(keepers) != 1:
+            problems += [f"{len(keepers)} keepers waited"]
         left = self.given_back() + self.jobs_known(settled=status == 0)
         if left:
+            # An engine that is away for longer than a keeper waits is the next guard's.
+            problems += [f"its keeper left: {text}" for text in left if recovered == "keeper" and kind != "engine"]
             recovered = "next guard"
             problems += self.short()
             problems += self.given_back() + self.jobs_known(settled=True)

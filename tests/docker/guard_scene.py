@@ -195,7 +195,8 @@ class GuardProcess:
     def keepers(self) -> list[int]:
         """Return the processes of this home's keepers."""
         pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-        return [pid for pid in pids if _words(pid)[-2:] == ["framework.testbeds.docker.guard_keeper", str(self.home)]]
+        keeper = ["framework.testbeds.docker.guard_keeper", str(self.home)]  # what follows is the group's name
+        return [pid for pid in pids if _words(pid)[-3:-1] == keeper]
 
     def send(self, number: int) -> None:
         with suppress(ProcessLookupError):
