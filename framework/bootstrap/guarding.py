@@ -15,7 +15,7 @@ from framework.ports.clock import Clock
 from framework.ports.job_queue import BatchQueue
 from framework.ports.sensor import Sensor
 from framework.telemetry.latency import latency_source
-from framework.testbeds.docker.guarded_machine import guarded_machine
+from framework.testbeds.docker.guarded_machine import guarded_machine, may_guard
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.use_cases.guard import GuardTools, LoadShape
 
@@ -41,6 +41,7 @@ def guard_tools(home: Path, queue: BatchQueue, clock: Clock) -> GuardTools:
             yield LoadLatency(load, quantile=shape.quantile)
 
     return GuardTools(
+        check=may_guard,
         machine=lambda project, request, protected: guarded_machine(
             project, home, request.cpus, request.link_mbps, request.disk_mbs, request.canary, protected
         ),

@@ -117,11 +117,12 @@ def load_shape(
 
 @dataclass(frozen=True, slots=True)
 class GuardTools:
-    """Adapters of a guard.  ``machine``: of a project, as a request wants it, with the services that are protected
+    """Adapters of a guard.  ``check``: that a guard may run here (true: one that acts).  ``machine``: of a project, as a request wants it, with the services that are protected
     (empty: all).  ``driven``: drives a load in the block
     and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
     """
 
+    check: Callable[[bool], None]
     machine: Callable[[str, GuardRequest, Collection[str]], GuardedMachine]
     driven: Callable[[Application, Running, LoadShape], AbstractContextManager[Sensor]]
     watched: Callable[[str, float], Sensor]
@@ -169,6 +170,7 @@ class Guards:
         shape = load_shape(request, quantile, application, self._tools.points)
         specs = load_jobs(request.jobs) if request.jobs is not None else []
         policy, protected = self._profiled(request, policy, specs)
+        self._tools.check(not request.dry_run)  # now, and not after an application was deployed for nothing
         with self._lc(request, application, step) as (project, running):
             machine = self._tools.machine(project, request, protected)
             services = machine.services()

@@ -15,7 +15,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from framework.model.cpus import read_cpus
-from framework.testbeds.docker.guarded_machine import alone
+from framework.testbeds.docker.guarded_machine import SLICE, alone
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.kernel_files import HostKernelFiles
 from tests.docker.test_guard import BE, IMAGE, Metrics, docker
@@ -88,7 +88,7 @@ def left_groups() -> list[str]:
     """Return the groups of BE that exist in any tree of control groups that is mounted."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     trees = {mount[1] for mount in mounts if mount[2] in ("cgroup", "cgroup2")}
-    return sorted(str(path) for tree in trees for path in (Path(tree, BE), Path(tree, f"{BE}.slice")) if path.exists())
+    return sorted(str(path) for tree in trees for path in (Path(tree, BE), Path(tree, SLICE)) if path.exists())
 
 
 def nobody_guards() -> bool:

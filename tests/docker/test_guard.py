@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.usefixtures("co
 
 IMAGE = "debian:bookworm-slim"
 BE = "tailor-guard"
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 
 
@@ -133,12 +134,14 @@ def jobs_file(directory: Path, command: str, count: int = 1, **more: Any) -> str
     return str(path)
 
 
-def listed(home: Path) -> list[dict[str, Any]]:
-    program = [sys.executable, "-c", "from framework.cli.main import main; main()", "jobs", "list", "--json"]
+def tailor(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from framework.cli.main import main; main()", *words]
     environment = {**os.environ, "TAILOR_HOME": str(home)}
-    jobs: list[dict[str, Any]] = json.loads(
-        subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout
-    )
+    return subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+
+
+def listed(home: Path) -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = json.loads(tailor(home, "jobs", "list", "--json").stdout)
     return jobs
 
 
@@ -258,6 +261,10 @@ def test_a_second_guard_is_refused_and_the_first_goes_on(tmp_path: Path, shop: S
     said = second.ended()
     assert second.process.returncode == 2, said
     assert "another guard runs on this machine" in said
+    third = tailor(tmp_path, "guard", str(ROOT / "apps" / "search"), "--for", "5s")
+    assert third.returncode == 2
+    assert "another guard runs on this machine" in third.stderr
+    assert "removing the application" not in third.stderr, "it is refused before it deploys"
     assert attempts() == [attempt]
     assert shop.cpus() == given
     assert [job["state"] for job in listed(tmp_path)] == ["running"]

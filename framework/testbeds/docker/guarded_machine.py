@@ -29,6 +29,7 @@ from framework.testbeds.host.routing_runner import RoutingRunner
 from framework.testbeds.host.topology import read_topology
 
 JOURNAL = "guard/journal.jsonl"
+SLICE = f"{BE.replace('-', '')}.slice"  # a dash would make it a part of another slice: tailor.slice/tailor-guard.slice
 DONE = b"done\n"
 LOCK = Path("/run/tailor-guard.lock")
 ENDS_IN_S = 60.0
@@ -45,10 +46,9 @@ def guarded_machine(
 
     Raises MissingPrerequisite, TestbedUnavailable.
     """
-    if os.geteuid() != 0:
-        raise MissingPrerequisite("a guard sets CPU sets of containers, which only root may", "run it as root")
+    may_guard(acts=False)
     engine, files = Engine(), HostKernelFiles()
-    be = be or (f"{BE}.slice" if engine.info().get("CgroupDriver") == "systemd" else BE)
+    be = be or (SLICE if engine.info().get("CgroupDriver") == "systemd" else BE)
     topology = read_topology(allowed=cpus or None)
     journal = Journal(home / JOURNAL, boot_id(files), {**undo_of_files(files), **undo_of_network()})
     lc = GuardedProject(engine, project, lambda pid: files.exists(f"/proc/{pid}/cgroup"), protected)
@@ -75,6 +75,17 @@ def guarded_machine(
     )
 
 
+def may_guard(acts: bool) -> None:
+    """Check that a guard may run on this machine.  ``acts``: it is no dry run, of which any number may run.
+
+    Raises MissingPrerequisite without root's rights, InputError where another guard runs.
+    """
+    if os.geteuid() != 0:
+        raise MissingPrerequisite("a guard sets CPU sets of containers, which only root may", "run it as root")
+    if acts:
+        _only_one().close()
+
+
 def alone() -> IO[str] | None:
     """Return the lock of this machine's only guard, dropped when its process ends; None where another one has it."""
     file = LOCK.open("a")
@@ -86,16 +97,20 @@ def alone() -> IO[str] | None:
     return file
 
 
+def _only_one() -> IO[str]:
+    lock = alone()
+    if lock is None:
+        raise InputError("another guard runs on this machine; allowed: one")
+    return lock
+
+
 @contextmanager
 def kept(home: Path, be: str) -> Iterator[None]:
     """Keep other guards off this machine, and a keeper beside this one.  ``be``: name of BE's group.
 
     Raises InputError where another one runs.
     """
-    lock = alone()
-    if lock is None:
-        raise InputError("another guard runs on this machine; allowed: one")
-    with lock:
+    with _only_one():
         keeper = subprocess.Popen(
             [sys.executable, "-m", "framework.testbeds.docker.guard_keeper", str(home), be],
             stdin=subprocess.PIPE,
