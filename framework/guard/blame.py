@@ -52,7 +52,7 @@ def on_the_critical_path(profile: Profile) -> frozenset[str]:
     if not services:
         raise InputError(
             f"the profile of {profile.about.application} does not say which services are on the critical path; "
-            "allowed: one that was measured by this version (tailor profile --again)"
+            "allowed: one that was measured by this version (`tailor profile`, begun anew)"
         )
     return services
 

@@ -18,10 +18,10 @@ SIGKILL = 137  # status of what was killed
 class PretendJobs:
     """Runner of jobs in the pretended kernel; outlives the guards that use it, as an engine does.
 
-    ``needs_s``: CPU seconds after which a job ends; ``status``: name of a job -> its exit status, else 0.  ``late``:
-    looks for which an attempt that has ended still seems to run.  ``began``: every attempt that was ever started;
-    ``well``: those that ended with 0; ``used_s``: CPU seconds of all of them.  ``refuse``: called with an operation's
-    name before it; may raise.
+    ``needs_s``: CPU seconds after which a job ends, 0: at once; ``status``: name of a job -> its exit status, else 0.
+    ``late``: looks for which an attempt that has ended still seems to run.  ``began``: every attempt that was ever
+    started; ``well``: those that ended with 0; ``used_s``: CPU seconds of all of them.  ``refuse``: called with an
+    operation's name before it; may raise.
     """
 
     kernel: PretendKernel
@@ -35,6 +35,7 @@ class PretendJobs:
     _here: dict[str, tuple[BatchJob, int]] = field(default_factory=dict)
     _ended: dict[str, JobSeen] = field(default_factory=dict)
     _unnoticed: dict[str, tuple[JobSeen, int]] = field(default_factory=dict)
+    _begins: dict[str, tuple[BatchJob, int]] = field(default_factory=dict)
     _killed: dict[int, bool] = field(default_factory=dict)
     _next: int = 1000
 
@@ -50,14 +51,21 @@ class PretendJobs:
         if any(job.number == other.number for other, _ in self._here.values()):
             raise AssertionError(f"{job.spec.name} runs twice at the same time")
         self._ended.pop(job.container, None)
+        self._begins.pop(job.container, None)
         self._next += 1
         self.kernel.add(f"/{BE}/{job.container}", self._next)
         self._here[job.container] = job, self._next
         self.began.append(job.container)
+        if not self.needs_s:
+            self.finish(job.container)
 
     def look(self) -> Sequence[JobSeen]:
         self.refuse("look")
         self._reap()
+        for name, (job, looks) in list(self._begins.items()):
+            self._begins[name] = job, looks - 1
+            if not looks:
+                self.start(job)
         seen = [JobSeen(name, job.spec.kind, pid, None) for name, (job, pid) in self._here.items()]
         for name, (before, looks) in list(self._unnoticed.items()):
             seen.append(before)
@@ -89,9 +97,14 @@ class PretendJobs:
 
     # ------------------------------------------------------------------ the world
 
-    def make_only(self, job: BatchJob) -> None:
-        """Make an attempt's container without starting it, as an engine does whose caller is killed in between."""
+    def make_only(self, job: BatchJob, begins_after: int = 0) -> None:
+        """Make an attempt's container without starting it, as an engine does whose caller is killed in between.
+
+        ``begins_after``: looks after which it begins all the same, because it was asked to; 0: never.
+        """
         self._ended[job.container] = JobSeen(job.container, job.spec.kind, 0, None)
+        if begins_after:
+            self._begins[job.container] = job, begins_after
 
     def kill(self, pid: int, with_engine: bool = False) -> None:
         """Send SIGKILL to a process, also to one that has just ended."""
@@ -115,6 +128,7 @@ class PretendJobs:
         if name in self._here:
             self.kernel.end(self._here.pop(name)[1])
         self._ended.pop(name, None)
+        self._begins.pop(name, None)
         self._unnoticed.pop(name, None)
 
     def containers(self) -> list[str]:

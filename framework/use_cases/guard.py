@@ -117,9 +117,9 @@ def load_shape(
 
 @dataclass(frozen=True, slots=True)
 class GuardTools:
-    """Adapters of a guard.  ``check``: that a guard may run here (true: one that acts).  ``machine``: of a project, as a request wants it, with the services that are protected
-    (empty: all).  ``driven``: drives a load in the block
-    and yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
+    """Adapters of a guard.  ``check``: that a guard may run here (true: one that acts).  ``machine``: of a project, as
+    a request wants it, with the services that are protected (empty: all).  ``driven``: drives a load in the block and
+    yields the sensor of its latency.  ``watched``: the sensor of a text such as ``prometheus=URL``, for a quantile.
     """
 
     check: Callable[[bool], None]

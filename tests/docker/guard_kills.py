@@ -151,9 +151,17 @@ class Campaign:
             case "job":
                 if here := self.containers("-q"):
                     with suppress(subprocess.CalledProcessError):  # it has just ended
-                        docker("rm", "-f", rng.choice(here))
+                        self._take_away(rng.choice(here))
                 time.sleep(later_s)
         guard.send(signal.SIGKILL if killed else signal.SIGTERM)
+
+    def _take_away(self, container: str) -> None:
+        """Remove a container that has not ended: of one that has ended well nobody could know afterwards."""
+        pid = int(docker("inspect", "--format", "{{.State.Pid}}", container))
+        docker("kill", "--signal", "STOP", container)
+        with suppress(OSError):  # it has ended
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                docker("rm", "-f", container)
 
     def provide(self, rng: random.Random) -> None:
         """Queue jobs until enough of them wait; each counts for a while, and then says that it is done."""
@@ -246,8 +254,10 @@ class Campaign:
         done, well = sum(text == "done\n" for text in outputs), self.witness.well[str(job.number)]
         least = 0 if job.reason == OUTPUT_IN_DOUBT else 1
         if not least <= done <= 1 or not least <= well <= 1 or job.used_s:
+            events = "; ".join(self.witness.told[str(job.number)])
             return (
-                f"ended well {well} times, has {done} outputs, and {job.used_s:g} s that are neither useful nor wasted"
+                f"ended well {well} times, has {done} outputs, and {job.used_s:g} s that are neither useful nor wasted "
+                f"({job.attempt} attempts; {job.reason or 'no reason'}; {events})"
             )
         return ""
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
@@ -120,6 +120,7 @@ class Witness:
     def __init__(self, label: str) -> None:
         self._label = label
         self.well, self.twice = Counter[str](), list[str]()
+        self.told = defaultdict[str, list[str]](list)
         self._live, self._stop = dict[str, str](), threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -151,6 +152,9 @@ class Witness:
 
     def _take(self, action: str, attributes: Mapping[str, str]) -> None:
         job, container = attributes["tailor.guard.job"], attributes["name"]
+        if action in ("start", "die", "destroy"):
+            status = attributes.get("exitCode", "")
+            self.told[job].append(f"{time.time():.2f} {container} {action} {status}".rstrip())
         if action == "start":
             if job in self._live and self._live[job] != container:
                 self.twice.append(f"{self._live[job]} and {container}")

@@ -254,6 +254,7 @@ def test_health_answers_while_many_ask_for_a_page(here: Here) -> None:
     while any(thread.is_alive() for thread in asking):
         assert here.client.get("/v1/health").status_code == here.client.get("/v1/ready").status_code == 200
         meanwhile += any(thread.is_alive() for thread in asking)
+        time.sleep(0.05)  # the process that computes pages has a lower priority, and must get to run on a busy machine
     assert statuses == [200] * 45
     assert meanwhile, "health and readiness do not wait for pages"
 

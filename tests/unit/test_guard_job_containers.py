@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from framework.errors import TestbedUnavailable
 from framework.model.batch_job import BatchJob, JobSpec, JobState
 from framework.testbeds.docker.engine_start import began_before, engine_start_s
 from framework.testbeds.docker.job_runner import DockerJobs
@@ -79,6 +82,18 @@ def test_an_attempt_that_began_under_an_engine_before_this_one_may_have_ended_wi
     assert [(seen.status, seen.engine_restarted) for seen in jobs.look()] == [(137, False)], "somebody killed it"
     start_s[0] = 200.0
     assert [(seen.status, seen.engine_restarted) for seen in jobs.look()] == [(137, True)]
+
+
+def test_an_engine_that_is_restarted_while_it_lists_attempts_is_asked_again() -> None:
+    here = {"id": state("exited", 0)}  # which it shows for one that it found dead
+    engine = Asked(here, listed=[Listed("id", "tailor-job-1-1", "exited", "Exited", "image", {})])
+    starts = iter([0.0, 200.0, 200.0, 200.0])
+    jobs = DockerJobs("tailor-guard", "/tailor-guard", engine, lambda: next(starts))  # type: ignore[arg-type]
+    assert [(seen.status, seen.engine_restarted) for seen in jobs.look()] == [(0, True)]
+    restless = iter(range(100))
+    jobs = DockerJobs("tailor-guard", "/tailor-guard", engine, lambda: float(next(restless)))  # type: ignore[arg-type]
+    with pytest.raises(TestbedUnavailable, match="restarted while it listed jobs"):
+        jobs.look()
 
 
 def test_an_engine_was_started_when_it_wrote_its_file(tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from framework.errors import TestbedUnavailable
 from framework.model.batch_job import BatchJob, JobSeen
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.engine_start import began_before, engine_start_s
 from framework.testbeds.docker.owner import Owner
 
 LABEL, KIND, NUMBER = "tailor.guard", "tailor.guard.kind", "tailor.guard.job"
+LOOKS = 3  # at attempts, each while the engine is restarted
 MOST_LINES = 10_000  # of a job's output that are kept
 SAFE = ("no-new-privileges:true",)
 
@@ -58,8 +60,20 @@ class DockerJobs:
         )  # fmt: skip
 
     def look(self) -> Sequence[JobSeen]:
-        """Return all attempts on the engine.  Raises TestbedUnavailable."""
-        seen, processes, engine_s = [], dict[str, tuple[str, int]](), self._engine_start()
+        """Return all attempts on the engine.  Raises TestbedUnavailable.
+
+        Where the engine was restarted while it was asked, it is asked again: attempts that it shows as ended well may
+        be those that it found dead.
+        """
+        for _ in range(LOOKS):
+            engine_s = self._engine_start()
+            seen = self._seen(engine_s)
+            if self._engine_start() == engine_s:
+                return seen
+        raise TestbedUnavailable("the Docker Engine was restarted while it listed jobs")
+
+    def _seen(self, engine_s: float) -> list[JobSeen]:
+        seen, processes = [], dict[str, tuple[str, int]]()
         containers = self._engine.containers(str(self._owner))
         self._numbers = {listed.name: listed.id for listed in containers}
         for listed in containers:

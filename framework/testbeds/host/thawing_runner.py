@@ -90,8 +90,22 @@ class ThawingRunner:
         """End every process of BE's group; returns the attempts that are left to be removed.
 
         The engine is not needed for it, and asked only afterwards: an attempt that it shows with the status 0 had ended
-        well before.  Raises TestbedUnavailable, DeploymentFailed where the engine does not say what is left.
+        well before.  One that the engine is just starting, for a guard that was killed meanwhile, is waited for and
+        ended too: removed unseen, it could have ended well first, and would be done twice.
+
+        Raises TestbedUnavailable, DeploymentFailed where the engine does not say what is left.
         """
+        self._end_processes()
+        seen = self.look()
+        for _ in range(LOOKS):
+            if all(attempt.status is not None for attempt in seen):
+                break
+            self._pause(PAUSE_S)
+            self._end_processes()
+            seen = self.look()
+        return seen
+
+    def _end_processes(self) -> None:
         be = self._groups.be
         for _ in range(LOOKS):
             self._lift(self._job_groups())
@@ -101,13 +115,6 @@ class ThawingRunner:
                 if self._frozen(group):
                     self._freeze(group, False)
             self._pause(PAUSE_S)
-        seen = self.look()
-        for _ in range(LOOKS):
-            if not any(attempt.pid for attempt in seen):
-                break
-            self._pause(PAUSE_S)
-            seen = self.look()
-        return seen
 
     def _job_groups(self) -> list[Group]:
         return [group for _, group in self._groups.job_groups()]
