@@ -99,6 +99,14 @@ func (e *tableEngine) Stats() Stats {
 	return s
 }
 
+// Snapshot writes all records to the disk now.
+func (e *tableEngine) Snapshot() error {
+	if e.kept == nil {
+		return errors.New("the table has no directory")
+	}
+	return e.kept.Snapshot()
+}
+
 func (e *tableEngine) Close() error {
 	if e.kept != nil {
 		return e.kept.Close()

@@ -111,6 +111,9 @@ func (s *Server) Address() string {
 	}
 }
 
+// Threads is how many answer.
+func (s *Server) Threads() int { return len(s.loops) }
+
 // Counts are sums over all threads since the start.
 func (s *Server) Counts() Counts {
 	var sum Counts

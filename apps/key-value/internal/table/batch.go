@@ -16,7 +16,7 @@ func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
 			if !found[i] {
 				continue
 			}
-			s := &t.shards[t.hash(keys[i])>>t.shift]
+			s := t.shard(t.hash(keys[i]))
 			s.mutex.Lock()
 			copy(into[i], t.region.value(number))
 			s.mutex.Unlock()
@@ -34,7 +34,7 @@ const none = ^uint32(0)
 func (t *Table) find(keys []uint64, numbers *[batch]uint32) {
 	for i, key := range keys {
 		hash := t.hash(key)
-		number, found := t.shards[hash>>t.shift].find(hash, t.region.keys, key)
+		number, found := t.shard(hash).find(hash, t.region.keys, key)
 		if !found {
 			numbers[i] = none
 			continue

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -29,7 +28,6 @@ type Table struct {
 	region   region
 	capacity int64
 	shards   []shard
-	shift    uint         // of a hash, which leaves the shard's number
 	seed     uint64       // drawn anew for each table, so that nobody can choose keys that collide
 	count    atomic.Int64 // records
 	taken    atomic.Uint32
@@ -39,13 +37,13 @@ type Table struct {
 // puts of one key in the order of the table's. An error refuses the put.
 type Change func(key uint64, value []byte) error
 
-// New makes a table for at most so many records, in so many shards (a power of two).
+// New makes a table for at most so many records, in so many shards.
 func New(records, shards int) (*Table, error) {
 	if records < 1 || records > MaxRecords {
 		return nil, fmt.Errorf("%d records: allowed is 1 to %d", records, MaxRecords)
 	}
-	if shards < 1 || shards > MaxShards || bits.OnesCount(uint(shards)) != 1 {
-		return nil, fmt.Errorf("%d shards: allowed is a power of two up to %d", shards, MaxShards)
+	if shards < 1 || shards > MaxShards {
+		return nil, fmt.Errorf("%d shards: allowed is 1 to %d", shards, MaxShards)
 	}
 	// The last slab of each shard may have room that no other shard can use.
 	region, err := reserve(records + shards*slabRecords)
@@ -56,7 +54,6 @@ func New(records, shards int) (*Table, error) {
 		region:   region,
 		capacity: int64(records),
 		shards:   make([]shard, shards),
-		shift:    64 - uint(bits.TrailingZeros(uint(shards))),
 		seed:     rand.Uint64(),
 	}
 	for i := range t.shards {
@@ -69,7 +66,7 @@ func New(records, shards int) (*Table, error) {
 func (t *Table) Close() { t.region.release() }
 
 // hash is the finalizer of MurmurHash3 (Appleby, public domain): a bijection whose every output bit depends on every
-// input bit, so that the high bits can choose the shard and the low ones the entry.
+// input bit, so that the high half can choose the shard and the low half the entry.
 func (t *Table) hash(key uint64) uint64 {
 	h := key ^ t.seed
 	h ^= h >> 33
@@ -79,10 +76,20 @@ func (t *Table) hash(key uint64) uint64 {
 	return h ^ h>>33
 }
 
+// shard is the one that a key with this hash belongs to; the multiplication spreads the hashes evenly over any number
+// of shards (Lemire, Fast random integer generation in an interval, ACM TOMACS 29, 2019).
+func (t *Table) shard(hash uint64) *shard { return &t.shards[(hash>>32)*uint64(len(t.shards))>>32] }
+
+// Len is the number of records.
+func (t *Table) Len() int { return int(t.count.Load()) }
+
+// Shards is their number.
+func (t *Table) Shards() int { return len(t.shards) }
+
 // Get copies the value of key into into, whose length is record.Size, and says whether there is one.
 func (t *Table) Get(key uint64, into []byte) bool {
 	hash := t.hash(key)
-	s := &t.shards[hash>>t.shift]
+	s := t.shard(hash)
 	number, found := s.find(hash, t.region.keys, key)
 	if !found {
 		return false
@@ -96,7 +103,7 @@ func (t *Table) Get(key uint64, into []byte) bool {
 // Put stores value, whose length is record.Size, under key. change may be nil. Errors are ErrFull and those of change.
 func (t *Table) Put(key uint64, value []byte, change Change) error {
 	hash := t.hash(key)
-	s := &t.shards[hash>>t.shift]
+	s := t.shard(hash)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	number, found := s.find(hash, t.region.keys, key)
@@ -167,9 +174,6 @@ func (t *Table) copySlab(s *shard, slab int, keys []uint64, values []byte) int {
 	copy(values, t.region.values[first*record.Size:(first+count)*record.Size])
 	return count
 }
-
-// Len is the number of records.
-func (t *Table) Len() int { return int(t.count.Load()) }
 
 // Bytes is the memory that records, keys and indexes take.
 func (t *Table) Bytes() int {
