@@ -132,6 +132,11 @@ func (l *loop) send(c *connection) {
 
 // write writes the output; what the peer does not take is kept in pending. It is false when the peer is gone.
 func (l *loop) write(c *connection) bool {
+	if len(c.pending) > 0 { // a reply for which there was no room was made after the peer took no more
+		c.pending = append(c.pending, c.output...)
+		l.release(c)
+		return true
+	}
 	rest := c.output
 	for len(rest) > 0 {
 		count, err := socket.Write(c.descriptor, rest)
