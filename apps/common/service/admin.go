@@ -10,6 +10,7 @@ import (
 // busy still answers it.
 func (s *Service) adminRoutes() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/", s.admin)
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /parameters", s.parameters.serve)
 	mux.HandleFunc("GET /spans", func(w http.ResponseWriter, _ *http.Request) { writeCounts(w, s.tracing.Counts()) })
@@ -21,6 +22,11 @@ func (s *Service) adminRoutes() http.Handler {
 		writeCounts(w, s.tracing.Counts())
 	})
 	return mux
+}
+
+// HandleAdmin serves a pattern of http.ServeMux on the admin port, as a role's own.
+func (s *Service) HandleAdmin(pattern string, handler http.HandlerFunc) {
+	s.admin.HandleFunc(pattern, handler)
 }
 
 func (s *Service) health(w http.ResponseWriter, r *http.Request) {

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/bradfitz/gomemcache/memcache"
@@ -53,25 +55,54 @@ type Parameters struct {
 	lookup    func(string) (string, bool)
 	mutex     sync.Mutex
 	effective map[string]func() int64
+	words     map[string]string
 }
 
 // NewParameters reads from lookup, which is os.LookupEnv outside tests.
 func NewParameters(lookup func(string) (string, bool)) *Parameters {
-	return &Parameters{lookup: lookup, effective: map[string]func() int64{}}
+	return &Parameters{lookup: lookup, effective: map[string]func() int64{}, words: map[string]string{}}
 }
 
 // Integer is the value of a parameter, at least 1, or its default when it is unset; it is shown as effective
 // unless Watch names where the running value is to be read.
 func (p *Parameters) Integer(name string, byDefault int) (int, error) {
-	value, isSet, err := p.given(name)
-	if err != nil {
-		return 0, err
-	}
-	if !isSet {
-		value = byDefault
+	return p.IntegerFrom(1, name, byDefault)
+}
+
+// IntegerFrom is Integer for a parameter whose least value is another one than 1.
+func (p *Parameters) IntegerFrom(least int, name string, byDefault int) (int, error) {
+	value := byDefault
+	if text, found := p.lookup(name); found && text != "" {
+		var err error
+		if value, err = strconv.Atoi(text); err != nil || value < least {
+			return 0, &ParameterError{name, text, fmt.Sprintf("an integer of at least %d", least)}
+		}
 	}
 	p.Watch(name, func() int64 { return int64(value) })
 	return value, nil
+}
+
+// Word is the value of a parameter that is one of some words; it is shown as effective.
+func (p *Parameters) Word(name, byDefault string, allowed ...string) (string, error) {
+	value, _ := p.lookup(name)
+	if value == "" {
+		value = byDefault
+	}
+	if !slices.Contains(allowed, value) {
+		return "", &ParameterError{name, value, "one of " + strings.Join(allowed, ", ")}
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.words[name] = value
+	return value, nil
+}
+
+// Text is the value of a variable that is no parameter, such as an address.
+func (p *Parameters) Text(name, byDefault string) string {
+	if text, _ := p.lookup(name); text != "" {
+		return text
+	}
+	return byDefault
 }
 
 // given is the value of a parameter of which only the library knows the default.
@@ -105,7 +136,7 @@ func (p *Parameters) Watch(name string, read func() int64) {
 	p.effective[name] = read
 }
 
-// Effective is every parameter of the role with the value in use now.
+// Effective is every parameter of the role that is a number, with the value in use now.
 func (p *Parameters) Effective() map[string]int64 {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -127,6 +158,15 @@ func (p *Parameters) watchRuntime() {
 
 func (p *Parameters) serve(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	// The values are integers and the writer's failure is the reader's loss: there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(p.Effective())
+	shown := map[string]any{}
+	for name, value := range p.Effective() {
+		shown[name] = value
+	}
+	p.mutex.Lock()
+	for name, word := range p.words {
+		shown[name] = word
+	}
+	p.mutex.Unlock()
+	// The values are integers and words, and the writer's failure is the reader's loss: there is nobody else to tell.
+	_ = json.NewEncoder(w).Encode(shown)
 }

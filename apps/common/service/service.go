@@ -35,6 +35,7 @@ type Service struct {
 	parameters *Parameters
 	tracing    *Tracing
 	mux        *http.ServeMux
+	admin      *http.ServeMux
 	workers    *workerPool
 	timeout    time.Duration
 
@@ -65,6 +66,7 @@ func New(ctx context.Context, name string, lookup func(string) (string, bool)) (
 		parameters: parameters,
 		tracing:    tracing,
 		mux:        http.NewServeMux(),
+		admin:      http.NewServeMux(),
 		workers:    newWorkerPool(workers),
 		timeout:    RequestTimeout,
 	}, nil
