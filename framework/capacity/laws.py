@@ -39,8 +39,11 @@ LOW, HIGH = 0.025, 0.975  # quantiles of the prediction interval
 Array = NDArray[np.float64]
 
 # Contention and coherence that are thought possible before anything is measured, evenly in their logarithms.
-_CONTENTION = np.geomspace(1e-4, 1.0, 60)
-_COHERENCE = np.geomspace(1e-7, 1e-1, 60)
+_CONTENTION = (1e-4, 1.0)
+_COHERENCE = (1e-7, 1e-1)
+_CELLS = 60  # of each on a grid
+_REFINED = 3  # grids, each where the one before found weight: points with little noise leave a small part of a cell
+_NEGLIGIBLE = 1e-5  # weight of the cells of a law that a finer grid leaves out
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,33 +173,87 @@ def _draws(cores: Array, rps: Array, spread: Array, seed: int) -> Array:
     a and b are on a grid; each law is as probable as the others before the points are seen.
     """
     random = np.random.default_rng([seed, _STREAM])
-    contention, coherence, prior = _grid()
-    slowed = 1 + contention[:, None] * (cores - 1) + coherence[:, None] * cores * (cores - 1)
-    levels = np.log(rps / cores) + np.log(slowed)  # (cells, points): log g by each point alone
     precision = 1 / spread**2
-    centre = levels @ precision / precision.sum()
-    misfit = np.square(levels - centre[:, None]) @ precision
     freedom = PRIOR_POINTS + len(cores) - 1
-    logs = np.log(prior) - 0.5 * freedom * np.log(PRIOR_POINTS + misfit)
-    weights = np.exp(logs - logs.max())
-    cells = random.choice(len(weights), size=DRAWS, p=weights / weights.sum())
-    # Within its cell of the grid, a parameter may have any value.
-    half = np.log(_CONTENTION[1] / _CONTENTION[0]) / 2
-    a = np.minimum(1.0, contention[cells] * np.exp(random.uniform(-half, half, DRAWS)))
-    half = np.log(_COHERENCE[1] / _COHERENCE[0]) / 2
-    b = coherence[cells] * np.exp(random.uniform(-half, half, DRAWS))
-    scale = np.sqrt((PRIOR_POINTS + misfit[cells]) / freedom / precision.sum())
-    # log g follows a and b within the cell, so that the curve goes through the points as before.
-    slowed = 1 + a[:, None] * (cores - 1) + b[:, None] * cores * (cores - 1)
-    centre = (np.log(rps / cores) + np.log(slowed)) @ precision / precision.sum()
+    boxes = [_Box(count) for count in range(1, len(LAWS) + 1)]
+    for _ in range(_REFINED):
+        cells = _Cells.of(boxes)
+        centre, misfit = _fit_of(cells.a, cells.b, cores, rps, precision)
+        logs = cells.log_prior - 0.5 * freedom * np.log(PRIOR_POINTS + misfit)
+        weights = np.exp(logs - logs.max())
+        boxes = [box.around(cells, weights / weights.sum()) for box in boxes]
+    chosen = random.choice(len(weights), size=DRAWS, p=weights / weights.sum())
+    # Within its cell of the grid, a parameter may have any value; log g follows, so that the curve passes the points.
+    a = np.minimum(1.0, cells.a[chosen] * np.exp(cells.half_a[chosen] * random.uniform(-1, 1, DRAWS)))
+    b = cells.b[chosen] * np.exp(cells.half_b[chosen] * random.uniform(-1, 1, DRAWS))
+    centre, _ = _fit_of(a, b, cores, rps, precision)
+    scale = np.sqrt((PRIOR_POINTS + misfit[chosen]) / freedom / precision.sum())
     g = np.exp(centre + scale * random.standard_t(freedom, DRAWS))
     return np.stack([g, a, b])
 
 
-def _grid() -> tuple[Array, Array, Array]:
-    """Return contention, coherence and probability of every cell: one linear, then Amdahl's, then both."""
-    both_a, both_b = (part.ravel() for part in np.meshgrid(_CONTENTION, _COHERENCE))
-    a = np.concatenate([[0.0], _CONTENTION, both_a])
-    b = np.concatenate([[0.0], np.zeros_like(_CONTENTION), both_b])
-    shares = (1.0, len(_CONTENTION), len(both_a))
-    return a, b, np.repeat([1 / share / len(LAWS) for share in shares], [int(share) for share in shares])
+def _fit_of(a: Array, b: Array, cores: Array, rps: Array, precision: Array) -> tuple[Array, Array]:
+    """Return log g that fits the points best with each a and b, and the weighted squares that are left; their shape."""
+    slowed = 1 + a[:, None] * (cores - 1) + b[:, None] * cores * (cores - 1)
+    levels = np.log(rps / cores) + np.log(slowed)  # (cells, points): log g by each point alone
+    centre: Array = levels @ precision / precision.sum()
+    misfit: Array = np.square(levels - centre[:, None]) @ precision
+    return centre, misfit
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Ranges of a law's contention and coherence.  ``count``: its parameters; those that it lacks are 0."""
+
+    count: int
+    contention: tuple[float, float] = _CONTENTION
+    coherence: tuple[float, float] = _COHERENCE
+
+    def cells(self) -> tuple[Array, ...]:
+        """Return a, b, half the widths of both in their logarithms, and the probability of every cell beforehand."""
+        nothing, whole = np.zeros(1), np.ones(1)
+        a, half_a, share_a = _middles(self.contention, _CONTENTION) if self.count > 1 else (nothing, nothing, whole)
+        b, half_b, share_b = _middles(self.coherence, _COHERENCE) if self.count > 2 else (nothing, nothing, whole)
+        first = [np.repeat(column, len(b)) for column in (a, half_a, share_a)]
+        second = [np.tile(column, len(a)) for column in (b, half_b, share_b)]
+        probability = first[2] * second[2] / len(LAWS)
+        return first[0], second[0], first[1], second[1], probability, np.full(len(probability), float(self.count))
+
+    def around(self, cells: _Cells, weights: Array) -> _Box:
+        """Return the ranges of the cells that have nearly all of this law's weight; these where it has none."""
+        own = np.flatnonzero(cells.count == self.count)
+        order = own[np.argsort(-weights[own])]
+        cumulated = np.cumsum(weights[order])
+        if cumulated[-1] < _NEGLIGIBLE:
+            return self
+        kept = order[: 1 + np.searchsorted(cumulated, cumulated[-1] * (1 - _NEGLIGIBLE))]
+        contention, coherence = (
+            (float((middles * np.exp(-half)).min()), float((middles * np.exp(half)).max()))
+            for middles, half in ((cells.a[kept], cells.half_a[kept]), (cells.b[kept], cells.half_b[kept]))
+        )
+        return _Box(self.count, contention, coherence)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of all laws; arrays of shape (cells,).  ``count``: parameters of a cell's law."""
+
+    a: Array
+    b: Array
+    half_a: Array
+    half_b: Array
+    log_prior: Array
+    count: Array
+
+    @staticmethod
+    def of(boxes: Sequence[_Box]) -> _Cells:
+        a, b, half_a, half_b, prior, count = (np.concatenate(part) for part in zip(*map(_Box.cells, boxes), strict=True))
+        return _Cells(a, b, half_a, half_b, np.log(prior), count)
+
+
+def _middles(ends: tuple[float, float], whole: tuple[float, float]) -> tuple[Array, Array, Array]:
+    """Return middles of cells between two ends, half their widths, their share of the whole range; by logarithms."""
+    edges = np.linspace(*np.log(ends), _CELLS + 1)
+    half = np.diff(edges) / 2
+    middles: Array = np.exp(edges[:-1] + half)
+    return middles, half, 2 * half / np.log(whole[1] / whole[0])
