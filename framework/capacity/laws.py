@@ -247,13 +247,15 @@ class _Cells:
 
     @staticmethod
     def of(boxes: Sequence[_Box]) -> _Cells:
-        a, b, half_a, half_b, prior, count = (np.concatenate(part) for part in zip(*map(_Box.cells, boxes), strict=True))
+        a, b, half_a, half_b, prior, count = (
+            np.concatenate(part) for part in zip(*map(_Box.cells, boxes), strict=True)
+        )
         return _Cells(a, b, half_a, half_b, np.log(prior), count)
 
 
 def _middles(ends: tuple[float, float], whole: tuple[float, float]) -> tuple[Array, Array, Array]:
     """Return middles of cells between two ends, half their widths, their share of the whole range; by logarithms."""
-    edges = np.linspace(*np.log(ends), _CELLS + 1)
+    edges = np.linspace(np.log(ends[0]), np.log(ends[1]), _CELLS + 1)
     half = np.diff(edges) / 2
     middles: Array = np.exp(edges[:-1] + half)
     return middles, half, 2 * half / np.log(whole[1] / whole[0])
