@@ -190,7 +190,11 @@ class TuningGain:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A fitted law in an answer: its name and parameters, what it says at the largest measured size, and its curve."""
+    """A fitted law in an answer: its name and parameters, what it says at the largest measured size, and its curve.
+
+    ``ceiling``: the most requests/s on any number of cores, because ``narrow``, a service, can use only some; None
+    where there is no such limit.
+    """
 
     name: str
     g: float
@@ -200,6 +204,8 @@ class Law:
     points: tuple[ScalingPoint, ...]
     largest: Prediction
     curve: tuple[Prediction, ...] = ()
+    ceiling: float | None = None
+    narrow: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
 
@@ -32,10 +32,16 @@ def node_of(node: NodeMeasurement, arm: Arm = "default", seed: int = 0) -> Measu
         if not any(point.knee_rps for point in points):
             why = points[0].statement if points else f"it was not measured with the {arm} configuration"
             raise FieldError("node", f"no knee of {kind}", f"a node with at least one size at its knee ({why})")
+    ceilings = {kind: ceiling_of(points, node.most_cores.get(arm, {})) for kind, points in known.items()}
+
+    def law(points: Sequence[NodePoint], kind: Kind, seed: int) -> ScalingLaw:
+        return fit(scaling_points(points, modelled=node.modelled), seed, ceilings[kind][0])
+
     return MeasuredNode(
-        reads=fit(scaling_points(reads, modelled=node.modelled), seed),
+        reads=law(reads, READS, seed),
         # Another seed: what is unknown about writes does not follow from what is unknown about reads.
-        writes=fit(scaling_points(writes, modelled=node.modelled), seed + 1) if writes else None,
+        writes=law(writes, WRITES, seed + 1) if writes else None,
+        narrow={kind: service for kind, (_, service) in ceilings.items() if service},
         software_bytes=max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0),
         traffic={kind: _traffic(points) for kind, points in known.items()},
         services={kind: service_cpu_s(points) for kind, points in known.items()},
@@ -73,6 +79,20 @@ def _merged(points: Sequence[NodePoint], *, modelled: bool) -> ScalingPoint | No
     return ScalingPoint(fmean(left), rps, spread * rps)
 
 
+def ceiling_of(points: Sequence[NodePoint], most_cores: Mapping[str, float]) -> tuple[float, str]:
+    """Return the most requests/s of any size, and the service that sets it; infinite and empty where none does.
+
+    ``most_cores``: service -> cores that it can use at most.  CPU time is that of the largest size, which is most like
+    those where it matters.
+    """
+    known = [point for point in points if point.cpu_s]
+    largest = max((point.cores for point in known), default=0)
+    taken = service_cpu_s([point for point in known if point.cores == largest])
+    ceilings = {name: cores / taken[name] for name, cores in most_cores.items() if taken.get(name)}
+    narrow = min(ceilings, key=lambda name: ceilings[name], default="")
+    return ceilings.get(narrow, math.inf), narrow
+
+
 def service_cpu_s(points: Sequence[NodePoint]) -> dict[str, float]:
     """Return service -> CPU seconds per request: the mean over the sweeps that have a knee; the largest first."""
     known = [point.cpu_s for point in points if point.cpu_s]
@@ -102,7 +122,9 @@ def with_cpu_ratio(law: ScalingLaw, ratio: Estimate, seed: int) -> ScalingLaw:
         ScalingPoint(point.cores, point.throughput_rps / ratio.value, point.spread / ratio.value)
         for point in law.points
     )
-    return replace(law, points=points, g=law.g / ratio.value, draws=draws)
+    draws[3] /= ratio.value
+    ceiling = law.ceiling / ratio.value
+    return replace(law, points=points, g=law.g / ratio.value, draws=draws, ceiling=ceiling)
 
 
 def notes(node: NodeMeasurement) -> list[str]:

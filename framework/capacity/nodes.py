@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 
 from framework.capacity.demand import Array, Demand, drawn
-from framework.capacity.laws import MOST_TIMES, ScalingLaw, throughput
+from framework.capacity.laws import MOST_TIMES, ScalingLaw
 from framework.model.capacity import Interval, MachineType, Need
 
 Q = 1.76
@@ -45,7 +45,8 @@ class MeasuredNode:
     ``extrapolate``: whether the laws are asked beyond ``most_times`` the measured cores.
 
     ``software_bytes``: memory that the software takes on each node.  ``traffic``, ``services``: "reads" and "writes"
-    (where they were measured apart) -> bytes, and CPU seconds of each service, per request.
+    (where they were measured apart) -> bytes, and CPU seconds of each service, per request.  ``narrow``: likewise, the
+    service whose limit of cores is the law's ceiling.
     """
 
     reads: ScalingLaw
@@ -54,6 +55,7 @@ class MeasuredNode:
     most_times: float = MOST_TIMES
     extrapolate: bool = False
     software_bytes: float = 0.0
+    narrow: Mapping[str, str] = field(default_factory=dict)
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     services: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -202,9 +204,7 @@ def _cpu_nodes(machines: Sequence[MachineType], demand: Demand, node: MeasuredNo
 
 def _throughputs(law: ScalingLaw, cores: Array, cases: int) -> Array:
     """Return requests/s of shape (sizes, cases): by the chosen law first, then by the law's draws."""
-    draws = law.draws[:, np.arange(cases - 1) % law.draws.shape[1]]
-    g, a, b = np.concatenate([[[law.g], [law.a], [law.b]], draws], axis=1)
-    return throughput(cores, g, a, b)
+    return np.concatenate([law.rps(cores), law.rps_of_draws(cores, cases - 1)], axis=1)
 
 
 def _speeds(machines: Sequence[MachineType], node: MeasuredNode, cases: int, seed: int) -> dict[int, Array]:

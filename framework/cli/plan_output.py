@@ -21,7 +21,7 @@ from framework.capacity.answers import (
     TuningGain,
 )
 from framework.cli import terminal
-from framework.report.plan_words import plan_name, refusals, state_in_words
+from framework.report.plan_words import ceiling_in_words, plan_name, refusals, state_in_words
 
 MOST_REASONS = 8
 MOST_SERVICES = 8
@@ -69,6 +69,8 @@ def _show_law(output: Console, kind: str, law: Law) -> None:
         f"95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
         soft_wrap=True,
     )
+    if law.ceiling is not None:
+        output.print(terminal.escape(ceiling_in_words(kind, law)), soft_wrap=True)
 
 
 def _table(plans: Plans) -> Table:

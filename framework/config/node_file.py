@@ -68,6 +68,9 @@ class NodeFile(Strict):
     configurations: dict[Literal["default", "tuned"], dict[str, Value]] = Field(
         min_length=1, description="arm -> values that differ from the defaults"
     )
+    most_cores: dict[Literal["default", "tuned"], dict[str, Rate]] = Field(
+        default_factory=dict, description="arm -> service -> cores that it can use, however many there are"
+    )
     study: str = Field("", description="the study whose best configuration is the tuned one")
     at: str = ""
     points: list[PointEntry] = Field(default_factory=list, max_length=10_000)

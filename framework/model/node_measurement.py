@@ -53,9 +53,10 @@ class NodeMeasurement:
     """Sweeps of one application and their conditions.
 
     ``processor``, ``machine_cores``: of the machine, or of the model's host.  ``limit_ms``: of p95, that ends a sweep.
-    ``refinements``: bisections towards the knee.  ``kinds``: kind -> names
-    of the workload's requests, empty for all.  ``configurations``: arm -> values that differ from the defaults of each
-    size.  ``study``: whose best configuration is the tuned one; empty where none is.
+    ``refinements``: bisections towards the knee.  ``kinds``: kind -> names of the workload's requests, empty for all.
+    ``configurations``: arm -> values that differ from the defaults of each size.  ``most_cores``: arm -> service ->
+    cores that it can use however many there are, such as 1 for a server with one thread; without services that have no
+    such limit.  ``study``: whose best configuration is the tuned one; empty where none is.
     """
 
     application: str
@@ -72,6 +73,7 @@ class NodeMeasurement:
     limit_ms: float
     kinds: Mapping[str, tuple[str, ...]]
     configurations: Mapping[str, Mapping[str, Value]]
+    most_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     study: str = ""
     at: str = ""
     points: tuple[NodePoint, ...] = ()

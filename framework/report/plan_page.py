@@ -6,11 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from framework.capacity.answers import PlanAnswer
+from framework.capacity.answers import Law, PlanAnswer
 from framework.report import plan_plots
 from framework.report.figure import labelled
 from framework.report.page import ENVIRONMENT
-from framework.report.plan_words import plan_name, refusals, state_in_words
+from framework.report.plan_words import ceiling_in_words, plan_name, refusals, state_in_words
 
 
 def plan_page(answer: PlanAnswer) -> str:
@@ -31,14 +31,19 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "refusals": refusals(plans).most_common(),
         "prices": sorted({(plan.machine.priced_on, plan.machine.source) for plan in plans.plans}),
         "plan_name": plan_name,
+        "ceilings": [ceiling_in_words(kind, law) for kind, law in laws_of(answer).items() if law.ceiling is not None],
     }
+
+
+def laws_of(answer: PlanAnswer) -> dict[str, Law]:
+    """Return the laws by the kind of requests."""
+    return {"reads": answer.reads} | ({} if answer.writes is None else {"writes": answer.writes})
 
 
 def _figures(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Draw (title, a sentence, SVG) of every figure that there are data for."""
     plans = answer.plans
-    laws = {"reads": answer.reads} | ({} if answer.writes is None else {"writes": answer.writes})
-    law = plan_plots.laws_plot(laws)
+    law = plan_plots.laws_plot(laws_of(answer))
     figures = [
         (
             "One node",

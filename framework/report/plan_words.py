@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from framework.capacity.answers import CurrentState, Plan, Plans
+from framework.capacity.answers import CurrentState, Law, Plan, Plans
 
 
 def plan_name(plan: Plan) -> str:
     """Return the machine type and region of a plan, marked where its law was asked beyond its bound."""
     mark = " (extrapolated)" if plan.extrapolated else ""
     return f"{plan.machine.name} {plan.machine.region}".rstrip() + mark
+
+
+def ceiling_in_words(kind: str, law: Law) -> str:
+    """Return a sentence about the ceiling of a law."""
+    return (
+        f"{law.narrow} uses only some cores, however many there are: a node answers at most {law.ceiling or 0:,.0f} "
+        f"{kind}/s"
+    )
 
 
 def refusals(plans: Plans) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from framework.config.writing import write_text
 from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model.capacity import Interval, MachineType, Need, ScalingPoint
 from framework.model.measurement import Estimate
-from framework.model.node_measurement import NodeMeasurement
+from framework.model.node_measurement import READS, WRITES, NodeMeasurement
 from framework.report.plan_page import plan_page
 
 CURVE = 25  # points of a law's curve, up to the most times the measured cores
@@ -102,8 +103,8 @@ def plan_machines(request: PlanRequest) -> PlanAnswer:
     measured = request.node
     return PlanAnswer(
         plans=plans,
-        reads=law_of(asked.node.reads, request.most_times),
-        writes=None if asked.node.writes is None else law_of(asked.node.writes, request.most_times),
+        reads=law_of(asked.node, asked.node.reads, READS),
+        writes=None if asked.node.writes is None else law_of(asked.node, asked.node.writes, WRITES),
         media=compare_media(asked, machines) if request.media else None,
         gain=gain,
         application="" if measured is None else measured.application,
@@ -115,13 +116,15 @@ def plan_machines(request: PlanRequest) -> PlanAnswer:
     )
 
 
-def law_of(law: ScalingLaw, most_times: float = MOST_TIMES) -> Law:
-    """Return a law for an answer, with its curve from one core to the most that it is asked about."""
-    most = most_times * law.measured_cores
-    sizes = np.geomspace(1, most, CURVE) if most > 1 else [1.0]
-    curve = tuple(law.predict(float(cores), most_times=most_times, extrapolate=True) for cores in sizes)
-    largest = law.predict(law.measured_cores, most_times=most_times)
-    return Law(law.name, law.g, law.a, law.b, dict(law.missed), law.points, largest, curve)
+def law_of(node: MeasuredNode, law: ScalingLaw, kind: str) -> Law:
+    """Return a law of a node for an answer, with its curve from one core to the most that it is asked about."""
+    most = node.most_times * law.measured_cores
+    curve = tuple(law.predict(float(cores), extrapolate=True) for cores in np.geomspace(1, most, CURVE))
+    ceiling = law.ceiling if math.isfinite(law.ceiling) else None
+    return Law(
+        law.name, law.g, law.a, law.b, dict(law.missed), law.points, law.predict(law.measured_cores), curve,
+        ceiling, node.narrow.get(kind, ""),
+    )  # fmt: skip
 
 
 def _nodes(request: PlanRequest) -> tuple[MeasuredNode, MeasuredNode | None]:

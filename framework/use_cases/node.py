@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from framework.bench import Backends, Bench, Watch
+from framework.compose.fitted import fitted
 from framework.compose.placed import CPUSET
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.node_file import load_node, write_node
+from framework.config.space import parameters_of
 from framework.config.twin_file import load_twin, twin_path
 from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, UnknownName
 from framework.model import TWIN, Application, ServiceType, TuneRequest, Workload
@@ -25,10 +27,13 @@ from framework.study.runner import StudyRunner
 from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
+UNLIMITED = 4096  # cores
 FEW = 4  # cores: with more, the generator always has one of its own
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 QUICK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 MODELLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
+NEAR_THE_KNEE = {"stationarity_change": 1e6}
+"""Near the knee, latency moves in every window; the rate that is answered tells whether the application keeps up."""
 SAME = (
     "application", "content_hash", "testbed", "processor", "machine_cores", "warmup_s", "window_s", "factor",
     "refinements", "seed", "limit_ms",
@@ -101,6 +106,10 @@ class Nodes:
             limit_ms=request.limit_ms,
             kinds=kinds,
             configurations=configurations,
+            most_cores={
+                arm: most_cores(application, self._types(UNLIMITED, machine.memory_mib), changes)
+                for arm, changes in configurations.items()
+            },
             study=request.study,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
         )
@@ -202,6 +211,7 @@ def continued(kept: NodeMeasurement, asked: NodeMeasurement, path: Path) -> Node
         kept,
         kinds={**kept.kinds, **asked.kinds},
         configurations={**kept.configurations, **asked.configurations},
+        most_cores={**kept.most_cores, **asked.most_cores},
         study=kept.study or asked.study,
     )
 
@@ -236,6 +246,28 @@ def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
         f"{service.name}.{CPUSET}": place.generator if service.name == tracing else place.services
         for service in application.services
     }
+
+
+def most_cores(
+    application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
+) -> dict[str, float]:
+    """Return service -> cores that it can use on a machine with UNLIMITED of them, for which ``types`` are resolved.
+
+    Known from parameters with the role "cores"; without the services that can use all.
+    """
+    limits: dict[str, float] = {}
+    for service in application.services:
+        for parameter in parameters_of(*fitted(application, types, service)):
+            fixed = service.fixed.get(parameter.name, parameter.default)
+            value = configuration.get(f"{service.name}.{parameter.name}", fixed)
+            if parameter.role == "cores" and isinstance(value, int | float) and 1 <= value < UNLIMITED:
+                limits[service.name] = float(value) * _replicas(application, service.name)
+    return limits
+
+
+def _replicas(application: Application, service: str) -> int:
+    deploy = application.compose["services"].get(service, {}).get("deploy") or {}
+    return int(deploy.get("replicas") or 1)
 
 
 def selected(workload: Workload, names: Sequence[str]) -> Workload:
@@ -287,7 +319,7 @@ def _study_request(request: NodeRequest, node: NodeMeasurement, start_rps: float
         pairs=2,
         minimal=0,
         seed=node.seed,
-        limits={**(QUICK_LIMITS if request.quick else {}), **request.limits},
+        limits={**NEAR_THE_KNEE, **(QUICK_LIMITS if request.quick else {}), **request.limits},
         testbed=node.testbed,
         trace=False,
     )

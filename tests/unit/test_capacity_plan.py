@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from framework.capacity.answers import Plan, Plans
 from framework.capacity.counting import Request
 from framework.capacity.demand import demand, drawn
-from framework.capacity.laws import fit, throughput
+from framework.capacity.law_draws import throughput
+from framework.capacity.laws import fit
 from framework.capacity.media import compare_media
 from framework.capacity.nodes import MeasuredNode, mean_wait, most_busy, pooled_cores
 from framework.capacity.plan import plan
