@@ -63,7 +63,7 @@ def test_the_law_of_the_machine_is_found(made: Made) -> None:
         assert point.knee_rps / 1.03 <= throughput(point.cores, G, A, B) <= point.above_rps
         assert point.generator_cores == 0
         at_knee_s = point.cores / float(throughput(point.cores, G, A, B))
-        assert sum(point.cpu_s.values()) == pytest.approx(at_knee_s, rel=0.02)
+        assert sum(point.cpu_s.values()) == pytest.approx(at_knee_s, rel=0.03)
         assert point.cpu_s["front"] == pytest.approx(9 * point.cpu_s["cache"])
         assert point.memory_bytes == {name: MEMORY_MIB[name] * 2**20 for name in ("front", "cache")}, "not Jaeger's"
         assert (point.received_bytes, point.sent_bytes) == pytest.approx((RECEIVED, SENT))
@@ -205,7 +205,7 @@ def test_what_cannot_be_swept_is_refused(made: Made, tmp_path: Path) -> None:
         ({"window_s": 0.5}, "window_s: found 0.5"),
     ):
         with pytest.raises(FieldError, match=says):
-            tailor.nodes.measure(replace(REQUEST, **changes), quiet, tmp_path / "new.json")  # type: ignore[arg-type]
+            tailor.nodes.measure(replace(REQUEST, **changes), quiet, tmp_path / "new.json")
 
 
 def test_where_no_rate_holds_nothing_is_planned_with_it(made: Made) -> None:
@@ -228,7 +228,8 @@ def test_cpus_of_whole_cores_one_socket_first() -> None:
 
 
 def node_with(cores: int, testbed: str = "docker", **changes: Any) -> NodeMeasurement:
-    sent, values = {"requests": ()}, {"default": {}}
+    sent: dict[str, tuple[str, ...]] = {"requests": ()}
+    values: dict[str, dict[str, Any]] = {"default": {}}
     return NodeMeasurement(
         "shop", "", testbed, False, "cpu", cores, 1.0, 1.0, 1.2, 2, 1, 500.0, sent, values, **changes
     )  # fmt: skip
@@ -248,7 +249,9 @@ def test_a_service_that_uses_few_cores_is_a_ceiling() -> None:
         NodePoint("default", "requests", n, 0, 100.0 * n, 101.0 * n, cpu_s={"web": 0.008, "redis": 0.002})
         for n in (1, 2, 4)
     ]
-    assert ceiling_of(points, {"redis": 1.0, "idle": 1.0}) == (pytest.approx(500), "redis")
+    most, narrow = ceiling_of(points, {"redis": 1.0, "idle": 1.0})
+    assert most == pytest.approx(500)
+    assert narrow == "redis"
     node = node_with(8, points=tuple(points), most_cores={"default": {"redis": 1.0}})
     law = node_of(node).reads
     assert node_of(node).narrow == {"reads": "redis"}
