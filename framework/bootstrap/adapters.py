@@ -61,8 +61,10 @@ from framework.traces.zipkin_store import ZipkinStore
 from framework.twin.cpu_sets import topology_of
 from framework.twin.screen import screened
 from framework.twin.translate import inert
+from framework.use_cases.capacity import MachinePlans
 from framework.use_cases.catalogue import Catalogue
 from framework.use_cases.guard import Guards
+from framework.use_cases.node import Nodes
 from framework.use_cases.place import Placements
 from framework.use_cases.profile import Profiles
 from framework.use_cases.results import Results
@@ -96,6 +98,8 @@ class Opened:
     results: Results
     traces: Traces
     sweeps: Sweeps
+    nodes: Nodes
+    plans: MachinePlans
     profiles: Profiles
     placements: Placements
     twins: Twins
@@ -162,6 +166,8 @@ def assembled(
         results=Results(backends, catalogue),
         traces=Traces(backends),
         sweeps=Sweeps(backends, studies, runner),
+        nodes=Nodes(backends, studies, runner),
+        plans=MachinePlans(backends.home),
         profiles=Profiles(backends),
         placements=Placements(backends, catalogue, studies),
         twins=Twins(backends),

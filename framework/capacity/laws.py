@@ -5,7 +5,11 @@ Universal Scalability Law (N. J. Gunther, Guerrilla Capacity Planning, 2007, eq.
     X(N) = g N / (1 + a (N - 1) + b N (N - 1))        Amdahl: b = 0        linear: a = b = 0
 
 The law is chosen by leaving out one point after the other.  What a size would give is an interval over all three laws,
-because the points seldom exclude one, and what they say about larger sizes differs most there.
+because the points seldom exclude one, and what they say about larger sizes differs most there.  It also has what no law
+has: systems follow none exactly, and less so the further a size is from those measured.
+
+No law sees a limit that no size has reached.  A service that can use only so many cores is one: it is known from the
+CPU time of its requests, X(N) <= m / D (P. J. Denning, J. P. Buzen, Computing Surveys 10(3), 1978, utilization law).
 """
 
 from __future__ import annotations
@@ -15,32 +19,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
+from framework.capacity.law_draws import DRAWS, LAWS, Array, law_draws, throughput
 from framework.errors import FieldError
 from framework.model.capacity import Interval, ScalingPoint
 
-LAWS = ("linear", "amdahl", "usl")
-"""From the simplest: the first so many columns of ``_columns`` each, from one to three."""
 MOST_TIMES = 4.0
 """Times the largest measured number of cores, up to which a law is asked without being told to."""
 USUAL_SPREAD = 0.02
 """Standard error of a throughput, as a share of it, where none is stated."""
-PRIOR_POINTS = 3.0
-"""Points that the stated spreads are worth beside the residuals, when the size of the noise is judged."""
 SIMPLER = 0.9
 """A law with one parameter more is chosen where it misses the points left out by less than this share."""
+AT_CEILING = 0.9  # of the ceiling: a point above it may have been held back by it
+CEILING_SPREAD = 0.05  # of a ceiling: CPU time per request is not quite the same on another number of cores
 EXACT = 1e-9  # an error that is one of the arithmetic, as of points without noise
-DRAWS = 4_000
-_STREAM = 3  # of the seed
+BEYOND_LAWS = 0.014
+"""Standard deviation of what no law has, of the logarithm: at the sizes measured, and as much more each doubling."""
+_STREAM = 5  # of the seed
 LOW, HIGH = 0.025, 0.975  # quantiles of the prediction interval
-
-Array = NDArray[np.float64]
-
-# Contention and coherence that are thought possible before anything is measured, evenly in their logarithms.
-_CONTENTION = np.geomspace(1e-4, 1.0, 60)
-_COHERENCE = np.geomspace(1e-7, 1e-1, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,9 @@ class ScalingLaw:
     """A law fitted to points.
 
     ``name``: the law chosen.  ``g``, ``a``, ``b``: its parameters.  ``missed``: law -> root mean square of the relative
-    error at points left out, None where there are too few points.  ``draws``: shape (3, DRAWS), g, a and b that fit the
-    points about as well, of all laws, in proportion to how well.
+    error at points left out, None where there are too few points.  ``draws``: shape (5, DRAWS), g, a and b that fit the
+    points about as well, of all laws, in proportion to how well; the ceiling; and a standard normal number for what no
+    law has.  ``ceiling``: the most requests/s on any number of cores, infinite where there is none.
     """
 
     points: tuple[ScalingPoint, ...]
@@ -68,6 +67,7 @@ class ScalingLaw:
     b: float
     missed: dict[str, float | None]
     draws: Array
+    ceiling: float = np.inf
 
     @cached_property
     def measured_cores(self) -> float:
@@ -75,11 +75,17 @@ class ScalingLaw:
 
     def rps(self, cores: ArrayLike) -> Array:
         """Return the throughput that the chosen law gives, requests/s; ``cores``: any shape."""
-        return throughput(np.asarray(cores, np.float64), self.g, self.a, self.b)
+        return throughput(np.asarray(cores, np.float64), self.g, self.a, self.b, self.ceiling)
 
-    def rps_of_draws(self, cores: float) -> Array:
-        """Return the throughput by each draw, requests/s; shape (DRAWS,)."""
-        return throughput(np.float64(cores), *self.draws)
+    def rps_of_draws(self, cores: ArrayLike, count: int = DRAWS) -> Array:
+        """Return the throughput by each of ``count`` draws, requests/s; ``cores``: of shape () or (sizes, 1).
+
+        The shape is (count,) or (sizes, count).
+        """
+        g, a, b, ceiling, beyond = self.draws[:, np.arange(count) % DRAWS]
+        times = np.maximum(1.0, np.asarray(cores, np.float64) / self.measured_cores)
+        result: Array = throughput(cores, g, a, b, ceiling) * np.exp(BEYOND_LAWS * (1 + np.log2(times)) * beyond)
+        return result
 
     def extrapolates(self, cores: float, most_times: float = MOST_TIMES) -> bool:
         return cores > most_times * self.measured_cores
@@ -100,16 +106,10 @@ class ScalingLaw:
         return Prediction(cores, Interval(min(float(low), likely), likely, max(float(high), likely)), beyond)
 
 
-def throughput(cores: ArrayLike, g: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
-    """Return X(N) of the Universal Scalability Law; the arguments' shapes broadcast."""
-    n, g, a, b = (np.asarray(value, np.float64) for value in (cores, g, a, b))
-    result: Array = g * n / (1 + a * (n - 1) + b * n * (n - 1))
-    return result
-
-
-def fit(points: Sequence[ScalingPoint], seed: int = 0) -> ScalingLaw:
+def fit(points: Sequence[ScalingPoint], seed: int = 0, ceiling: float = np.inf) -> ScalingLaw:
     """Choose and fit a law.  With one or two sizes the linear one is assumed; the interval says how little is known.
 
+    ``ceiling``: the most requests/s on any number of cores; points that have reached it do not tell of the law below.
     Raises FieldError where there is no point, or one without cores or throughput above 0.
     """
     if not points:
@@ -117,17 +117,25 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0) -> ScalingLaw:
     for point in points:
         if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < np.inf):
             raise FieldError("points", point, "at least 1 core, a throughput above 0, a spread of 0 or more")
+    below = [point for point in points if point.throughput_rps < AT_CEILING * ceiling]
+    measured, points = tuple(points), below or points
     cores = np.array([point.cores for point in points], np.float64)
     rps = np.array([point.throughput_rps for point in points], np.float64)
     spread = np.array([point.spread or USUAL_SPREAD * point.throughput_rps for point in points]) / rps
     missed = {name: _missed(cores, rps, spread, count) for count, name in enumerate(LAWS, 1)}
     chosen = 1
     for count, name in enumerate(LAWS, 1):
-        error, simpler = missed[name], missed[LAWS[chosen - 1]]
-        if error is not None and simpler is not None and simpler > EXACT and error < SIMPLER * simpler:
+        if _is_better(missed[name], missed[LAWS[chosen - 1]]):
             chosen = count
     g, a, b = _fitted(cores, rps, spread, chosen)
-    return ScalingLaw(tuple(points), LAWS[chosen - 1], g, a, b, missed, _draws(cores, rps, spread, seed))
+    limits, beyond = np.random.default_rng([seed, _STREAM]).standard_normal((2, 1, DRAWS))
+    limits = ceiling * np.exp(CEILING_SPREAD * limits)
+    draws = np.concatenate([law_draws(cores, rps, spread, seed), limits, beyond])
+    return ScalingLaw(measured, LAWS[chosen - 1], g, a, b, missed, draws, ceiling)
+
+
+def _is_better(error: float | None, than: float | None) -> bool:
+    return error is not None and than is not None and than > EXACT and error < SIMPLER * than
 
 
 def _columns(cores: Array) -> Array:
@@ -160,43 +168,3 @@ def _missed(cores: Array, rps: Array, spread: Array, count: int) -> float | None
         g, a, b = _fitted(cores[kept], rps[kept], spread[kept], count)
         errors += list(np.log(throughput(size, g, a, b) / rps[~kept]))
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def _draws(cores: Array, rps: Array, spread: Array, seed: int) -> Array:
-    """Return shape (3, DRAWS): g, a and b from their distribution given the points.
-
-    log X = log g - log(1 + a (N - 1) + b N (N - 1)) + noise, normal, whose size follows from spreads and residuals (a
-    conjugate inverse gamma, so that log g has Student's t; A. Gelman et al., Bayesian Data Analysis, 3rd ed., ch. 14).
-    a and b are on a grid; each law is as probable as the others before the points are seen.
-    """
-    random = np.random.default_rng([seed, _STREAM])
-    contention, coherence, prior = _grid()
-    slowed = 1 + contention[:, None] * (cores - 1) + coherence[:, None] * cores * (cores - 1)
-    levels = np.log(rps / cores) + np.log(slowed)  # (cells, points): log g by each point alone
-    precision = 1 / spread**2
-    centre = levels @ precision / precision.sum()
-    misfit = np.square(levels - centre[:, None]) @ precision
-    freedom = PRIOR_POINTS + len(cores) - 1
-    logs = np.log(prior) - 0.5 * freedom * np.log(PRIOR_POINTS + misfit)
-    weights = np.exp(logs - logs.max())
-    cells = random.choice(len(weights), size=DRAWS, p=weights / weights.sum())
-    # Within its cell of the grid, a parameter may have any value.
-    half = np.log(_CONTENTION[1] / _CONTENTION[0]) / 2
-    a = np.minimum(1.0, contention[cells] * np.exp(random.uniform(-half, half, DRAWS)))
-    half = np.log(_COHERENCE[1] / _COHERENCE[0]) / 2
-    b = coherence[cells] * np.exp(random.uniform(-half, half, DRAWS))
-    scale = np.sqrt((PRIOR_POINTS + misfit[cells]) / freedom / precision.sum())
-    # log g follows a and b within the cell, so that the curve goes through the points as before.
-    slowed = 1 + a[:, None] * (cores - 1) + b[:, None] * cores * (cores - 1)
-    centre = (np.log(rps / cores) + np.log(slowed)) @ precision / precision.sum()
-    g = np.exp(centre + scale * random.standard_t(freedom, DRAWS))
-    return np.stack([g, a, b])
-
-
-def _grid() -> tuple[Array, Array, Array]:
-    """Return contention, coherence and probability of every cell: one linear, then Amdahl's, then both."""
-    both_a, both_b = (part.ravel() for part in np.meshgrid(_CONTENTION, _COHERENCE))
-    a = np.concatenate([[0.0], _CONTENTION, both_a])
-    b = np.concatenate([[0.0], np.zeros_like(_CONTENTION), both_b])
-    shares = (1.0, len(_CONTENTION), len(both_a))
-    return a, b, np.repeat([1 / share / len(LAWS) for share in shares], [int(share) for share in shares])

@@ -7,40 +7,19 @@ operations of a disk, and its time counts towards the limit of a request's mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from framework.capacity.plan import Plan, Request, plan
+from framework.capacity.answers import MediaComparison, MediaCosts
+from framework.capacity.counting import Request
+from framework.capacity.plan import plan
 from framework.errors import FieldError
 from framework.model.capacity import Interval, MachineType
 
 SIZES = (1e12, 2e12, 5e12, 1e13, 2e13, 5e13, 1e14)  # bytes: 1 to 100 TB
 DRAWS = 200
 _BISECTIONS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class MediaCosts:
-    """Cheapest plans for so many bytes of records; None where there is none."""
-
-    stored: float
-    memory: Plan | None
-    disk: Plan | None
-
-    @property
-    def disk_is_cheaper(self) -> bool:
-        if self.disk is None:
-            return False
-        return self.memory is None or self.disk.cost_per_hour < self.memory.cost_per_hour
-
-
-@dataclass(frozen=True, slots=True)
-class MediaComparison:
-    """Costs by size.  ``crossover``: bytes from which disks are cheaper up to the largest size; None: they are not."""
-
-    rows: tuple[MediaCosts, ...]
-    crossover: float | None
 
 
 def compare_media(

@@ -9,14 +9,14 @@ queue is its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import reduce
 
 import numpy as np
 
 from framework.capacity.demand import Array, Demand, drawn
-from framework.capacity.laws import MOST_TIMES, ScalingLaw, throughput
+from framework.capacity.laws import MOST_TIMES, ScalingLaw
 from framework.model.capacity import Interval, MachineType, Need
 
 Q = 1.76
@@ -28,6 +28,14 @@ _BISECTIONS = 24
 _ROUNDING = 1e-9  # nodes that are a fraction of a fraction too few
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes per request that a node receives and sends; 0 where that was not measured."""
+
+    received: float = 0.0
+    sent: float = 0.0
+
+
 @dataclass(frozen=True)
 class MeasuredNode:
     """A node that was measured: throughput of reads and of writes against cores.
@@ -35,6 +43,10 @@ class MeasuredNode:
     ``writes``: None where a write is taken to cost as much as a read.  ``speeds``: pattern of a processor's name (with
     ``*``) -> its speed by core, the measured one's being 1; the first that fits counts, and without one the speed is 1.
     ``extrapolate``: whether the laws are asked beyond ``most_times`` the measured cores.
+
+    ``software_bytes``: memory that the software takes on each node.  ``traffic``, ``services``: "reads" and "writes"
+    (where they were measured apart) -> bytes, and CPU seconds of each service, per request.  ``narrow``: likewise, the
+    service whose limit of cores is the law's ceiling.
     """
 
     reads: ScalingLaw
@@ -42,6 +54,14 @@ class MeasuredNode:
     speeds: Mapping[str, Interval] | None = None
     most_times: float = MOST_TIMES
     extrapolate: bool = False
+    software_bytes: float = 0.0
+    narrow: Mapping[str, str] = field(default_factory=dict)
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    services: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def traffic_of(self, kind: str) -> Traffic:
+        """Return the bytes of a read or a write; a write's are a read's where it was not measured."""
+        return self.traffic.get(kind) or self.traffic.get("reads") or Traffic()
 
     def laws(self) -> tuple[ScalingLaw, ScalingLaw]:
         return self.reads, self.writes or self.reads
@@ -98,12 +118,17 @@ def counted(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode,
 
     network = column([machine.network_gbps for machine in machines]) * GIGABIT_BYTES * survivors
     memory = column([machine.ram_gib for machine in machines]) * GIB - demand.clients * demand.connection
+    memory = memory - node.software_bytes
+    reads, writes = node.traffic_of("reads"), node.traffic_of("writes")
+    # What was measured has headers and acknowledgements too, but only the copies and sizes of the measurement.
+    out = np.maximum(demand.bytes_out, demand.reads * reads.sent + demand.writes * writes.sent)
+    into = np.maximum(demand.bytes_in, demand.reads * reads.received + demand.writes * writes.received)
     cached = 1.0 if need.on_disk is None else need.on_disk.cached
     nodes = {
         "cpu": _cpu_nodes(machines, demand, node, seed) / free / survivors,
         "memory": _quotient(demand.data * cached / need.load_factor, memory),
-        "network out": demand.bytes_out / network,
-        "network in": demand.bytes_in / network,
+        "network out": out / network,
+        "network in": into / network,
     }
     on_disk, written = np.zeros(demand.cases), np.zeros(demand.cases)
     if need.snapshots is not None:
@@ -179,9 +204,7 @@ def _cpu_nodes(machines: Sequence[MachineType], demand: Demand, node: MeasuredNo
 
 def _throughputs(law: ScalingLaw, cores: Array, cases: int) -> Array:
     """Return requests/s of shape (sizes, cases): by the chosen law first, then by the law's draws."""
-    draws = law.draws[:, np.arange(cases - 1) % law.draws.shape[1]]
-    g, a, b = np.concatenate([[[law.g], [law.a], [law.b]], draws], axis=1)
-    return throughput(cores, g, a, b)
+    return np.concatenate([law.rps(cores), law.rps_of_draws(cores, cases - 1)], axis=1)
 
 
 def _speeds(machines: Sequence[MachineType], node: MeasuredNode, cases: int, seed: int) -> dict[int, Array]:

@@ -13,6 +13,7 @@ FLAGS: Mapping[str, str] = {
     "count": "--replications",
     "directory": "--output",
     "for_s": "--for",
+    "from_study": "--from",
     "limit_ms": "--sweep",
     "peak_rps": "--peak",
     "seconds": "--duration",

@@ -112,7 +112,7 @@ def sweep(
     def watch(event: Event) -> None:
         match event:
             case RateMeasured(step):
-                messages.print(_rate_line(step), soft_wrap=True)
+                messages.print(rate_line(step), soft_wrap=True)
 
     finished = sweeps.run(
         application,
@@ -138,7 +138,7 @@ def sweep(
         raise typer.Exit(130)
 
 
-def _rate_line(step: Step) -> str:
+def rate_line(step: Step) -> str:
     p95 = [f"p95 {step.p95.value:.2f} ms"] if step.p95 is not None else []
     reason = [step.reason.removeprefix("p95 ") if p95 else step.reason] if step.reason else []
     return f"{step.rate_rps:7g} requests/s: {', '.join([*p95, *reason])}"

@@ -33,6 +33,29 @@ def with_options(command: Command) -> Command:
     return command
 
 
+def with_table(table: Mapping[str, tuple[Any, Any, Any]]) -> Callable[[Command], Command]:
+    """Decorate a command: in place of its ``**given`` stand the options of a table, name -> (type, default, option)."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        of_table = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+            for name, (kind, default, option) in table.items()
+        ]
+        required = [parameter for parameter in own if parameter.default is inspect.Parameter.empty]
+        last = [parameter for parameter in own if parameter not in required]
+        described: Any = command  # a signature is no attribute of every callable's type
+        described.__signature__ = signature.replace(parameters=[*required, *of_table, *last])
+        return command
+
+    return decorate
+
+
 def request_of(application: Path, given: Mapping[str, Any], named: Collection[str] = ()) -> TuneRequest:
     """Return the request of what was typed.  ``named``: the options that were.  Raises InputError."""
     known = options_of(TuneRequest)

@@ -2,27 +2,90 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from framework.capacity.counting import CONFIDENCE, DRAWS
 from framework.capacity.laws import MOST_TIMES
-from framework.capacity.media import MediaComparison, MediaCosts
-from framework.capacity.plan import CONFIDENCE, DRAWS, Plan, Plans
-from framework.cli import terminal
-from framework.cli.session import messages, output, print_json
-from framework.errors import FieldError
+from framework.cli import options, terminal
+from framework.cli.machine import rate_line
+from framework.cli.plan_output import show
+from framework.cli.session import messages, opened, output, print_json
+from framework.config.node_file import load_node
+from framework.errors import FieldError, FieldName, InputError
 from framework.model.capacity import Interval, ScalingPoint
-from framework.use_cases.capacity import Law, PlanAnswer, PlanRequest, plan_machines
+from framework.model.documents import encode
+from framework.model.events import Event, ProfileStepStarted, RateMeasured
+from framework.model.measurement import Estimate
+from framework.model.node_measurement import NodeMeasurement, NodeRequest
+from framework.use_cases.capacity import PlanRequest
 
+if TYPE_CHECKING:
+    from framework.bootstrap.adapters import Opened
+
+MOST_CORES = 4096
 POINTS = "CORES:RPS or CORES:RPS:SPREAD, with commas between, such as 1:90000,4:340000,16:1123453:20000"
 SPEED = "PATTERN=SPEED or PATTERN=LOW,LIKELY,HIGH, above 0, such as '*Graviton*=0.8,0.9,1.1'"
-_MOST_REASONS = 8
+CORES = "whole numbers with commas between, such as 1,2,4"
+_OF_NODE = ("node", "node_from", "measure")
+_OF_MEASURING = (
+    "quick", "again", "cores", "runs", "duration", "start_rps", "limit", "read_request", "write_request", "node_file",
+    "testbed", "limits",
+)  # fmt: skip
+
+Need = Annotated[Path, typer.Argument(metavar="NEED", help="A need.yaml.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Texts, Files, File, Number = list[str] | None, list[Path] | None, Path | None, float | None
+_SHIPPED = "Machine types with prices (repeatable) [default: EC2's of 2023, which come with Tailor]."
+_MEASURE = "Sweep this application on 1 to all cores, each up to its knee; goes on where it was stopped."
+_FROM = (
+    "Plan with a study's best configuration, and tell its gain in money: swept beside the default with --measure, else "
+    "by the CPU time in its verdict."
+)
+_READ = "A request of the workload that counts as a read (repeatable) [default: all count as both]."
+
+
+def _option(*flags: str, **about: Any) -> Any:
+    return typer.Option(*flags, **about)
+
+
+OPTIONS: Mapping[str, tuple[Any, Any, Any]] = {
+    "catalogue": (Files, None, _option(help=_SHIPPED)),
+    "node": (str | None, None, _option(metavar="POINTS", help=f"Reads/s that one node gave: {POINTS}.")),
+    "node_writes": (str | None, None, _option(metavar="POINTS", help="Writes/s of one node [default: as reads].")),
+    "node_from": (File, None, _option(metavar="FILE", help="Sweeps of a node that --measure has kept.")),
+    "measure": (File, None, _option(metavar="APP", help=_MEASURE)),
+    "from_study": (str, "", _option("--from", metavar="STUDY", help=_FROM)),
+    "quick": (bool, False, _option("--quick", help="Sweep fewer sizes, shorter and coarser: a first look.")),
+    "again": (bool, False, _option("--again", help="Sweep anew; what was measured is lost.")),
+    "cores": (str, "", _option(metavar="CORES", help=f"Sizes to sweep: {CORES} [default: up to all].")),
+    "runs": (int, 1, _option(min=1, help="Sweeps of each size.")),
+    "duration": (str, "10s", _option(help="Measured window of a sweep.")),
+    "start_rps": (Number, None, _option("--start", help="First rate of the first sweep, requests per second.")),
+    "limit": (str, "500ms", _option(help="Of p95; passed where a node no longer keeps up, it ends a sweep.")),
+    "read_request": (Texts, None, _option(metavar="NAME", help=_READ)),
+    "write_request": (Texts, None, _option(metavar="NAME", help="One that counts as a write; swept apart.")),
+    "node_file": (File, None, _option(metavar="FILE", help="Where sweeps are kept [default: below TAILOR_HOME].")),
+    "testbed": (str, "auto", options.option_of("testbed")),
+    "limits": (Texts, None, options.option_of("limits")),
+    "speed": (Texts, None, _option(metavar="PATTERN=SPEED", help=f"Speed of other CPUs' cores: {SPEED}.")),
+    "region": (Texts, None, _option(help="Only these regions (repeatable).")),
+    "currency": (str, "", _option(help="Where the catalogues have several; prices are not converted.")),
+    "confidence": (float, CONFIDENCE, _option(help="Share of the cases in which the machines are enough.")),
+    "draws": (int, DRAWS, _option(help="Cases drawn from the need's intervals and the laws.")),
+    "seed": (int, 0, _option(help="Of the cases.")),
+    "most_nodes": (int, 1_000, _option(help="Most machines of a plan.")),
+    "top": (int, 10, _option(min=1, help="Plans to show.")),
+    "most_times": (float, MOST_TIMES, _option(help="Most times the measured cores that a law is asked for.")),
+    "extrapolate": (bool, False, _option("--extrapolate", help="Ask the laws beyond that; plans are marked.")),
+    "media": (bool, False, _option("--media", help="Compare memory with disks, 1 to 100 TB.")),
+    "page": (File, None, _option(metavar="FILE", help="The HTML page [default: below TAILOR_HOME].")),
+}
+"""Name -> (type, default, flag and help)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,64 +93,107 @@ def register(app: typer.Typer) -> None:
     app.command()(plan)
 
 
-def plan(
-    need: Annotated[Path, typer.Argument(metavar="NEED", help="A need.yaml.")],
-    catalogue: Annotated[list[Path], typer.Option(help="Machine types with prices (repeatable).")],
-    node: Annotated[str, typer.Option(metavar="POINTS", help=f"Measured reads/s of one node: {POINTS}.")],
-    node_writes: Annotated[
-        str | None, typer.Option(metavar="POINTS", help="Measured writes/s of one node [default: as reads].")
-    ] = None,
-    speed: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN=SPEED", help=f"Speed of other CPUs' cores, the measured being 1: {SPEED}."),
-    ] = None,
-    region: Annotated[list[str] | None, typer.Option(help="Only these regions (repeatable).")] = None,
-    currency: Annotated[str, typer.Option(help="Where the catalogues have several; prices are not converted.")] = "",
-    confidence: Annotated[
-        float, typer.Option(help="Share of the cases in which the machines are enough.")
-    ] = CONFIDENCE,
-    draws: Annotated[int, typer.Option(help="Cases drawn from the need's intervals and the laws.")] = DRAWS,
-    seed: Annotated[int, typer.Option(help="Of the cases.")] = 0,
-    most_nodes: Annotated[int, typer.Option(help="Most machines of a plan.")] = 1_000,
-    top: Annotated[int, typer.Option(min=1, help="Plans to show.")] = 10,
-    most_times: Annotated[
-        float, typer.Option(help="Most times the measured cores that a law is asked for.")
-    ] = MOST_TIMES,
-    extrapolate: Annotated[
-        bool, typer.Option("--extrapolate", help="Ask the laws beyond that; plans are marked.")
-    ] = False,
-    media: Annotated[bool, typer.Option("--media", help="Compare memory with disks, 1 to 100 TB.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
-) -> None:
+@options.with_table(OPTIONS)
+def plan(context: typer.Context, need: Need, as_json: Json = False, **given: Any) -> None:
     """Plan machines for a stated need: how many of which type, what they cost, what binds.  Exits 1 without a plan."""
-    request = PlanRequest(
-        need=need,
-        catalogues=catalogue,
-        reads=_points("node", node),
-        writes=_points("node_writes", node_writes) if node_writes is not None else (),
-        speeds=dict(_speed(text) for text in speed or []),
-        regions=region or (),
-        currency=currency,
-        confidence=confidence,
-        draws=draws,
-        seed=seed,
-        most_nodes=most_nodes,
-        most_plans=top,
-        most_times=most_times,
-        extrapolate=extrapolate,
-        media=media,
-    )
+    _check_node(given, options.typed_in(context))
+    tailor = opened()
+    study = tailor.store.get(given["from_study"]).id if given["from_study"] else ""
+    node = _node(tailor, {**given, "from_study": study})
+    swept = node is not None and node.study == study
+    ratio = tailor.results.cpu_ratio(study) if study and not swept else None
     with messages.status("planning"):
-        answer = plan_machines(request)
+        made = tailor.plans.make(_request(need, {**given, "from_study": study}, node, ratio), given["page"])
     if as_json:
-        print_json(answer)
+        print_json({"plan": made.id, "page": made.page, **encode(made.answer)})
     else:
-        _show(answer, confidence)
-    if not answer.plans.plans:
+        show(output, made.answer)
+        output.print(f"page: {made.page}", soft_wrap=True)
+    if not made.answer.plans.plans:
         raise typer.Exit(1)
 
 
-def _points(field: str, text: str) -> list[ScalingPoint]:
+def _check_node(given: Mapping[str, Any], typed: Collection[str]) -> None:
+    """Check that a node is given in one way, and options of measuring only where it is measured.  Raises InputError."""
+    if sum(given[name] is not None for name in _OF_NODE) != 1:
+        named = [f"--{name.replace('_', '-')}" for name in _OF_NODE if given[name] is not None]
+        raise InputError(
+            f"the node: found {' and '.join(named) or 'nothing'}; allowed: one of ", FieldName("node"), ", ",
+            FieldName("node_from"), " and ", FieldName("measure"),
+        )  # fmt: skip
+    if given["node_writes"] is not None and given["node"] is None:
+        raise InputError(FieldName("node_writes"), ": allowed with ", FieldName("node"))
+    for name in _OF_MEASURING:
+        if name in typed and given["measure"] is None:
+            raise InputError(FieldName(name), ": allowed with ", FieldName("measure"))
+
+
+def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
+    """Return the sweeps of a node, measured now or before; None where points are given."""
+    if given["node_from"] is not None:
+        return load_node(given["node_from"])
+    if given["measure"] is None:
+        return None
+
+    def watch(event: Event) -> None:
+        match event:
+            case ProfileStepStarted(step):
+                messages.print(step)
+            case RateMeasured(step):
+                messages.print(f"  {rate_line(step)}", soft_wrap=True)
+
+    request = NodeRequest(
+        given["measure"],
+        study=given["from_study"],
+        reads=tuple(given["read_request"] or ()),
+        writes=tuple(given["write_request"] or ()),
+        cores=_cores(given["cores"]),
+        runs=given["runs"],
+        window_s=terminal.seconds("--duration", given["duration"]),
+        start_rps=given["start_rps"],
+        limit_ms=1e3 * terminal.seconds("--limit", given["limit"]),
+        seed=given["seed"] + 1,
+        limits=terminal.limits(given["limits"] or []),
+        testbed=given["testbed"],
+        quick=given["quick"],
+    )
+    node, path = tailor.nodes.measure(request, watch, given["node_file"], again=given["again"])
+    messages.print(f"sweeps: {path}", soft_wrap=True)
+    return node
+
+
+def _request(need: Path, given: Mapping[str, Any], node: NodeMeasurement | None, ratio: Estimate | None) -> PlanRequest:
+    points = {name: _points(name, given[name]) for name in ("node", "node_writes") if given[name] is not None}
+    return PlanRequest(
+        need=need,
+        catalogues=given["catalogue"] or (),
+        node=node,
+        reads=points.get("node", ()),
+        writes=points.get("node_writes", ()),
+        speeds=dict(_speed(text) for text in given["speed"] or []),
+        regions=given["region"] or (),
+        currency=given["currency"],
+        confidence=given["confidence"],
+        draws=given["draws"],
+        seed=given["seed"],
+        most_nodes=given["most_nodes"],
+        most_plans=given["top"],
+        most_times=given["most_times"],
+        extrapolate=given["extrapolate"],
+        media=given["media"],
+        study=given["from_study"],
+        cpu_ratio=ratio,
+    )
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    parts = text.split(",") if text else []
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= MOST_CORES for part in parts):
+        raise FieldError("cores", text, f"{CORES}; 1 to {MOST_CORES}")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _points(field: str, text: str) -> Sequence[ScalingPoint]:
     points = []
     for part in text.split(","):
         try:
@@ -112,115 +218,3 @@ def _speed(text: str) -> tuple[str, Interval]:
     if not pattern or not values or min(values) <= 0 or values != sorted(values):
         raise FieldError("speed", text, SPEED)
     return pattern, Interval(values[0], values[len(values) // 2], values[-1])
-
-
-def _show(answer: PlanAnswer, confidence: float) -> None:
-    plans = answer.plans
-    _show_law("reads", answer.reads)
-    if answer.writes is None:
-        output.print("writes: not measured; taken to cost as much as reads")
-    else:
-        _show_law("writes", answer.writes)
-    if plans.plans:
-        output.print(_table(plans))
-        output.print(
-            f"{len(plans.plans)} of {plans.count} plans, the cheapest first; nodes are enough in {confidence:.0%} of "
-            "the cases, costs have the interval of 90 %; needed: in the likely case",
-            soft_wrap=True,
-        )
-        _show_cheapest(plans.plans[0], plans.currency)
-        _show_notes(plans)
-        _show_sensitivity(plans)
-        _show_years(plans.plans[0], plans.currency)
-    if answer.media is not None:
-        _show_media(answer.media, plans.currency)
-    reasons = Counter(refused.reason for refused in plans.refused)
-    for reason, count in reasons.most_common(_MOST_REASONS):
-        output.print(terminal.escape(f"refused: {count} types: {reason}"), soft_wrap=True)
-    if len(reasons) > _MOST_REASONS:
-        output.print(f"and {len(reasons) - _MOST_REASONS} more reasons (--json has every type's)")
-    if not plans.plans:
-        output.print("[red]no machine type of the catalogue meets the need[/]")
-
-
-def _show_law(kind: str, law: Law) -> None:
-    rps = law.largest.rps
-    output.print(
-        f"{kind}: {law.name} law of {len(law.points)} points; on {law.largest.cores:g} cores {rps.likely:,.0f}/s, "
-        f"95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
-        soft_wrap=True,
-    )
-
-
-def _table(plans: Plans) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("machine type", overflow="fold")
-    for column in ("nodes", "needed", "binds", f"{plans.currency}/hour", "90 % of cases"):
-        table.add_column(column, overflow="fold", justify="left" if column == "binds" else "right")
-    for entry in plans.plans:
-        high = f"{entry.cost_range.high:,.2f}" if math.isfinite(entry.cost_range.high) else "no end"
-        table.add_row(
-            terminal.escape(_name(entry)),
-            str(entry.nodes),
-            f"{entry.needed.likely:.0f}",
-            entry.binding,
-            f"{entry.cost_per_hour:,.2f}",
-            f"{entry.cost_range.low:,.2f} to {high}",
-        )
-    return table
-
-
-def _name(entry: Plan) -> str:
-    mark = " (extrapolated)" if entry.extrapolated else ""
-    return f"{entry.machine.name} {entry.machine.region}".rstrip() + mark
-
-
-def _show_cheapest(cheapest: Plan, currency: str) -> None:
-    resources = ", ".join(f"{name} {nodes}" for name, nodes in cheapest.by_resource.items())
-    text = (
-        f"cheapest: {cheapest.nodes} x {_name(cheapest)}: {cheapest.cost_per_hour:,.2f} {currency}/hour, "
-        f"{cheapest.cost_per_year:,.0f} {currency}/year, {cheapest.cost_per_million_requests:.3g} {currency} per "
-        f"million requests; nodes that each resource takes: {resources}"
-    )
-    output.print(terminal.escape(text), soft_wrap=True)
-
-
-def _show_notes(plans: Plans) -> None:
-    for source, priced_on in sorted({(entry.machine.source, entry.machine.priced_on) for entry in plans.plans}):
-        output.print(terminal.escape(f"prices of {priced_on}: {source}"), soft_wrap=True)
-    if any(entry.speed is None for entry in plans.plans):
-        output.print("a core counts as fast as a measured one, where --speed says nothing of its processor")
-    if any(entry.machine.cores is None for entry in plans.plans):
-        output.print("two hardware threads count as one core, where the catalogue has no physical cores")
-
-
-def _show_sensitivity(plans: Plans) -> None:
-    for row in plans.sensitivity:
-        what = row.amount if "/" in row.amount else f"20 % more {row.amount}"
-        cost = "no plan" if row.cost_per_hour is None else f"{row.cost_per_hour:,.2f} {plans.currency}/hour"
-        change = "" if row.change is None else f" ({row.change:+.0%}, {row.machine})"
-        output.print(terminal.escape(f"{what}: {cost}{change}"), soft_wrap=True)
-
-
-def _show_years(cheapest: Plan, currency: str) -> None:
-    for year in cheapest.years:
-        nodes = "no number of nodes is enough" if year.nodes is None else f"{year.nodes} nodes"
-        cost = "" if year.cost_per_year is None else f", {year.cost_per_year:,.0f} {currency}/year"
-        output.print(terminal.escape(f"year {year.year}: {cheapest.machine.name}, {nodes}{cost}"), soft_wrap=True)
-
-
-def _show_media(media: MediaComparison, currency: str) -> None:
-    def cell(chosen: Plan | None) -> str:
-        return "no plan" if chosen is None else f"{chosen.cost_per_hour:,.2f} ({chosen.nodes} x {chosen.machine.name})"
-
-    def row(costs: MediaCosts) -> tuple[str, str, str]:
-        return f"{costs.stored / 1e12:g} TB", cell(costs.memory), cell(costs.disk)
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("stored", f"memory, {currency}/hour", f"disks, {currency}/hour"):
-        table.add_column(column, overflow="fold")
-    for costs in media.rows:
-        table.add_row(*map(terminal.escape, row(costs)))
-    output.print(table)
-    crossover = media.crossover
-    output.print("disks are not cheaper" if crossover is None else f"disks are cheaper from {crossover / 1e12:.3g} TB")

@@ -22,6 +22,7 @@ from framework.model.capacity import HOURS_PER_YEAR, MachineType
 
 _HOURS = {"hour": 1.0, "month": HOURS_PER_YEAR / 12, "year": float(HOURS_PER_YEAR)}
 _PART_OF_DATE = re.compile(r"[0-9]{4}(-[0-9]{2})?")
+SHIPPED = Path(__file__).parents[1] / "capacity" / "data"
 _GZIP = 16 + zlib.MAX_WBITS
 
 Price = Annotated[float, Field(gt=0, le=1e9)]
@@ -118,6 +119,11 @@ class MachineCatalogueFile(Strict):
 _SIZES = (
     "processor", "vcpus", "cores", "clock_ghz", "ram_gib", "network_gbps", "disk_gib", "disk_mb_s", "iops",
 )  # fmt: skip
+
+
+def shipped() -> dict[str, Path]:
+    """Return name -> file of the catalogues that come with Tailor."""
+    return {path.name.removesuffix("".join(path.suffixes)): path for path in sorted(SHIPPED.glob("*.json.gz"))}
 
 
 def load_catalogue(path: Path) -> list[MachineType]:

@@ -18,8 +18,9 @@ from framework.config.amounts import (
     Time,
     TimeAmount,
 )
-from framework.config.checked import Strict, load, refuse
-from framework.model.capacity import NONE, Interval, Need, OnDisk, Snapshots
+from framework.config.checked import Strict, Text, load, refuse
+from framework.config.machine_catalogue import Price
+from framework.model.capacity import NONE, Current, Interval, Need, OnDisk, Snapshots
 
 
 def _given(value: Any) -> Any:
@@ -77,6 +78,16 @@ class DiskEntry(Strict):
         return self
 
 
+class CurrentEntry(Strict):
+    """The machines that run now; the plan says whether they are enough, and what others would cost."""
+
+    machine: Text = Field(description="a machine type of the catalogue")
+    nodes: int = Field(ge=1, le=100_000)
+    region: str = Field("", description="where the catalogue has the type in several")
+    purchase: str = Field("", description="where the catalogue has several purchase options of it")
+    price_per_hour: Price | None = Field(None, description="of one machine, where it is not the catalogue's")
+
+
 class NeedFile(Strict):
     """``need.yaml``: each amount is one value, or an interval of low, likely and high."""
 
@@ -105,6 +116,7 @@ class NeedFile(Strict):
     disk: Annotated[DiskEntry | None, GIVEN] = Field(
         None, description="where records stay on disks; otherwise memory has all of them"
     )
+    current: Annotated[CurrentEntry | None, GIVEN] = Field(None, description="what runs now")
 
     @model_validator(mode="after")
     def _whole(self) -> NeedFile:
@@ -138,6 +150,7 @@ class NeedFile(Strict):
             headroom=self.headroom,
             snapshots=None if self.snapshots is None else Snapshots(self.snapshots.kept, self.snapshots.every),
             on_disk=None if self.disk is None else OnDisk(self.disk.cached, self.disk.hits, self.disk.read),
+            current=None if self.current is None else Current(**self.current.model_dump()),
         )
 
 

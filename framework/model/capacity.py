@@ -53,6 +53,20 @@ class Snapshots:
 
 
 @dataclass(frozen=True, slots=True)
+class Current:
+    """Machines that somebody runs now.  ``region``, ``purchase``: empty where the catalogue has the type once.
+
+    ``price_per_hour``: of one machine, where another price than the catalogue's is paid.
+    """
+
+    machine: str
+    nodes: int
+    region: str = ""
+    purchase: str = ""
+    price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """A stated demand.
 
@@ -61,6 +75,7 @@ class Need:
     which rates, bytes and clients grow in a year.  ``replicas``: copies of each record.  ``failure_domains``: groups of
     machines that fail at once; with two or more, the others carry the load of one that is lost.  ``load_factor``: share
     of the memory in use that records and keys fill.  ``headroom``: share of every resource that stays free.
+    ``current``: what runs now, to be compared with.
     """
 
     name: str
@@ -80,6 +95,7 @@ class Need:
     headroom: float = 0.0
     snapshots: Snapshots | None = None
     on_disk: OnDisk | None = None
+    current: Current | None = None
 
 
 @dataclass(frozen=True, slots=True)

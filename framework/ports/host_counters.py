@@ -19,6 +19,9 @@ class HostCounters(Protocol):
     def memory_mib(self, running: Running) -> Mapping[str, float]:
         """Return service -> its memory, without caches that the kernel could drop [MiB]; without unknown services."""
 
+    def network_bytes(self, running: Running) -> Mapping[str, tuple[float, float]]:
+        """Return service -> bytes (received, sent) since it started, all networks; without unknown services."""
+
     def without_hardware(self) -> str:
         """Return why there are no hardware counters; empty where there are."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from framework.errors import InputError
-from framework.model import Measurement, Study, Trial, TrialState
+from framework.model import Estimate, Measurement, Study, Trial, TrialState, cpu_us_per_request
+from framework.objective.verdict import hodges_lehmann
 from framework.study.verdict import FULL, SMALL, WITHOUT
 
 
@@ -49,6 +51,25 @@ def repetitions(study: Study, trials: Sequence[Trial], label: str) -> list[Measu
 def chosen(study: Study, trials: Sequence[Trial]) -> Trial | None:
     """Return the trial of the study's best configuration; None before one is chosen."""
     return next((t for t in trials if t.number == study.best), None)
+
+
+def cpu_ratio(study: Study, trials: Sequence[Trial], without: Collection[str] = ()) -> Estimate | None:
+    """Return CPU time per request with the best configuration to that with the default, from the verdict's pairs.
+
+    ``without``: services that do not count.  None without a pair whose CPU time is known.
+    """
+    taken: dict[str, dict[int, float]] = {"default": {}, "best": {}}
+    for trial in fresh(trials, chosen(study, trials)):
+        of_service = cpu_us_per_request(_valid([trial]))
+        spent_us = math.fsum(us for name, us in of_service.items() if name not in without)
+        if trial.label in taken and trial.pair is not None and spent_us > 0:
+            taken[trial.label][trial.pair] = spent_us
+    default, best = taken["default"], taken["best"]
+    ratios = [math.log(best[pair] / default[pair]) for pair in sorted(default.keys() & best.keys())]
+    if not ratios:
+        return None
+    logs = hodges_lehmann(ratios)
+    return Estimate(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.count)
 
 
 def _valid(trials: Iterable[Trial]) -> list[Measurement]:

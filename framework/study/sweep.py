@@ -48,10 +48,10 @@ def sweep(
         nonlocal limit_ms
         controller = Controller(bench, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(TrialSpec(default, "probe", plan.repetitions, label=f"{rate_rps:g}/s"))
-        p95 = _p95(trial)
+        p95 = p95_of(trial)
         if limit_ms is None and p95 is not None:
             limit_ms = max(LEAST_LIMIT_MS, round(LIMIT_OVER_FIRST * p95.value))
-        step = _step(rate_rps, trial, p95, limit_ms or LEAST_LIMIT_MS)
+        step = step_of(rate_rps, trial, p95, limit_ms or LEAST_LIMIT_MS)
         bench.watch(RateMeasured(step))
         return step
 
@@ -69,12 +69,19 @@ def sweep(
 
 
 def rising_steps(
-    measure: Callable[[float], Step], *, start_rps: float, factor: float, maximum_rps: float, confirm: bool = False
+    measure: Callable[[float], Step],
+    *,
+    start_rps: float,
+    factor: float,
+    maximum_rps: float,
+    confirm: bool = False,
+    refinements: int = REFINEMENTS,
 ) -> Iterator[Step]:
     """Yield steps at rising rates until one does not hold, then between it and the last that held.
 
     ``confirm``: a rate that does not hold is measured again, and the second time counts, unless it is disturbed: one
     bad window of a shared machine is no knee.  Where the first rate does not hold, lower ones are tried.
+    ``refinements``: bisections between a rate that held and one that did not.
     """
 
     def measured(rate_rps: float) -> Step:
@@ -89,14 +96,17 @@ def rising_steps(
         step = measured(rate)
         yield step
         if step.holds is False:
-            yield from _falling(measured, rate) if highest is None else _between(measured, highest, rate)
+            if highest is None:
+                yield from _falling(measured, rate, refinements)
+            else:
+                yield from _between(measured, highest, rate, refinements)
             return
         disturbed = disturbed + 1 if step.holds is None else 0
         highest = rate if step.holds else highest
         rate = round(rate * factor, 1)
 
 
-def _falling(measure: Callable[[float], Step], above: float) -> Iterator[Step]:
+def _falling(measure: Callable[[float], Step], above: float, refinements: int) -> Iterator[Step]:
     """Yield steps at halves of a rate that did not hold until one holds, then between the two.
 
     A disturbed one says nothing: it is halved too.
@@ -108,14 +118,14 @@ def _falling(measure: Callable[[float], Step], above: float) -> Iterator[Step]:
         step = measure(rate)
         yield step
         if step.holds:
-            yield from _between(measure, rate, above)
+            yield from _between(measure, rate, above, refinements)
             return
         above = rate
 
 
-def _between(measure: Callable[[float], Step], below: float, above: float) -> Iterator[Step]:
+def _between(measure: Callable[[float], Step], below: float, above: float, refinements: int) -> Iterator[Step]:
     """Yield bisections between a rate that held and one that did not."""
-    for _ in range(REFINEMENTS):
+    for _ in range(refinements):
         middle = round((below + above) / 2, 1)
         step = measure(middle)
         yield step
@@ -124,13 +134,14 @@ def _between(measure: Callable[[float], Step], below: float, above: float) -> It
         below, above = (middle, above) if step.holds else (below, middle)
 
 
-def _p95(trial: Trial) -> Estimate | None:
+def p95_of(trial: Trial) -> Estimate | None:
     """Return the highest p95 of a trial's repetitions; None where it has none that counts."""
     measured = [m.quantities["p95"] for m in trial.measurements if not m.invalid and "p95" in m.quantities]
     return None if trial.value is None else max(measured, key=lambda estimate: estimate.value, default=None)
 
 
-def _step(rate_rps: float, trial: Trial, p95: Estimate | None, limit_ms: float) -> Step:
+def step_of(rate_rps: float, trial: Trial, p95: Estimate | None, limit_ms: float) -> Step:
+    """Return the step that a trial at a rate is; ``p95``: of the trial."""
     if p95 is None:
         overloaded = any(m.infeasible for m in trial.measurements)
         return Step(rate_rps, None, False if overloaded else None, trial.reason)

@@ -20,7 +20,8 @@ QUANTILES = (0.5, 0.95, 0.99)
 @dataclass(frozen=True, slots=True)
 class Replication:
     """Results of one simulated window.  ``failed``: fraction of requests that were rejected, timed out or did not end;
-    their latency counts as infinite.  ``cores``: mean number of busy cores.
+    their latency counts as infinite.  ``cores``: mean number of busy cores.  ``cpu_s``: CPU seconds per request, by
+    service in the program's order.  ``wanted_rps``: the rate of the window's requests.
     """
 
     p50_ms: float
@@ -29,6 +30,8 @@ class Replication:
     throughput_rps: float
     failed: float
     cores: float
+    cpu_s: tuple[float, ...] = ()
+    wanted_rps: float = 0.0
 
 
 def replication(program: Program, rate_rps: float, seconds: float, seed: int) -> Replication:
@@ -50,8 +53,9 @@ def replication(program: Program, rate_rps: float, seconds: float, seed: int) ->
     inside = (ended >= WARMUP_S) & (ended < whole)
     busy = float(outcome.cpu_s.sum()) / max(whole, float(ended[np.isfinite(ended)].max(initial=whole)))
     return Replication(
-        float(p50), float(p95), float(p99), float(inside.sum()) / seconds, float(failed[counted].mean()), busy
-    )
+        float(p50), float(p95), float(p99), float(inside.sum()) / seconds, float(failed[counted].mean()), busy,
+        tuple((outcome.cpu_s / len(due)).tolist()), float(counted.sum()) / seconds,
+    )  # fmt: skip
 
 
 def replications(program: Program, rate_rps: float, seconds: float, seeds: Sequence[int]) -> list[Replication]:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from framework.capacity.laws import MOST_TIMES, Prediction, ScalingLaw, fit
-from framework.capacity.media import MediaComparison, compare_media
+import numpy as np
+
+from framework.capacity.answers import Law, PlanAnswer, Plans, TuningGain
+from framework.capacity.counting import CONFIDENCE, DRAWS, Request
+from framework.capacity.demand import demand
+from framework.capacity.laws import MOST_TIMES, ScalingLaw, fit
+from framework.capacity.measured import node_of, notes, with_cpu_ratio
+from framework.capacity.media import compare_media
 from framework.capacity.nodes import MeasuredNode
-from framework.capacity.plan import CONFIDENCE, DRAWS, Plans, Request, plan
-from framework.config.machine_catalogue import load_catalogue
+from framework.capacity.plan import plan
+from framework.capacity.questions import tuning_gain
+from framework.capacity.records import PlanRecords
+from framework.config.machine_catalogue import load_catalogue, shipped
 from framework.config.need_file import load_need
-from framework.errors import FieldError, UnknownName
-from framework.model.capacity import Interval, MachineType, ScalingPoint
+from framework.config.writing import write_text
+from framework.errors import FieldError, FieldName, InputError, UnknownName
+from framework.model.capacity import Interval, MachineType, Need, ScalingPoint
+from framework.model.measurement import Estimate
+from framework.model.node_measurement import READS, WRITES, NodeMeasurement
+from framework.report.plan_page import plan_page
+
+CURVE = 25  # points of a law's curve, up to the most times the measured cores
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """A question for machines.
 
-    ``reads``, ``writes``: measurements of one node; without ``writes``, a write is taken to cost as much as a read.
-    ``speeds``: pattern of a processor's name -> speed of its cores, the measured ones' being 1.  ``regions``: empty for
-    all.  ``media``: compare memory with disks too.
+    ``catalogues``: empty for those that come with Tailor.  One of ``node``, sweeps of an application, and ``reads``,
+    points given by hand; without ``writes``, a write is taken to cost as much as a read.  ``speeds``: pattern of a
+    processor's name -> speed of its cores, the measured ones' being 1.  ``regions``: empty for all.  ``media``: compare
+    memory with disks too.  ``study``: whose tuned configuration the gain is told of; ``cpu_ratio``: of its CPU time per
+    request to the default's, for points by hand.
     """
 
-    need: Path
-    catalogues: Sequence[Path]
-    reads: Sequence[ScalingPoint]
+    need: Path | Need
+    catalogues: Sequence[Path] = ()
+    node: NodeMeasurement | None = None
+    reads: Sequence[ScalingPoint] = ()
     writes: Sequence[ScalingPoint] = ()
     speeds: Mapping[str, Interval] = field(default_factory=dict)
     regions: Sequence[str] = ()
@@ -40,58 +59,115 @@ class PlanRequest:
     most_times: float = MOST_TIMES
     extrapolate: bool = False
     media: bool = False
+    study: str = ""
+    cpu_ratio: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """A fitted law in an answer: its name and parameters, and what it says at the largest measured size."""
+class MadePlan:
+    """A plan that is kept, and its page."""
 
-    name: str
-    g: float
-    a: float
-    b: float
-    missed: Mapping[str, float | None]
-    points: Sequence[ScalingPoint]
-    largest: Prediction
+    id: str
+    answer: PlanAnswer
+    page: Path
 
 
-@dataclass(frozen=True, slots=True)
-class PlanAnswer:
-    """Plans, and what they rest on.  ``writes``: None where writes are taken to cost as much as reads."""
+class MachinePlans:
+    """Plans of machines, kept below TAILOR_HOME."""
 
-    plans: Plans
-    reads: Law
-    writes: Law | None
-    media: MediaComparison | None
+    def __init__(self, home: Path) -> None:
+        self.records = PlanRecords(home)
+
+    def make(self, request: PlanRequest, page: Path | None = None) -> MadePlan:
+        """Plan, keep the answer, and write its page; by default beside it.  Raises InputError, StoreError."""
+        answer = plan_machines(request)
+        name = self.records.add(answer)
+        path = write_text(page or self.records.page_path(name), plan_page(answer))
+        return MadePlan(name, answer, path)
 
 
 def plan_machines(request: PlanRequest) -> PlanAnswer:
     """Read the files, fit the laws, rank the plans.  Raises InputError."""
-    need = load_need(request.need)
-    reads = fit(request.reads, request.seed)
-    # Another seed: what is unknown about writes does not follow from what is unknown about reads.
-    writes = fit(request.writes, request.seed + 1) if request.writes else None
     if request.most_times < 1:
         raise FieldError("most_times", request.most_times, "at least 1")
-    node = MeasuredNode(reads, writes, request.speeds, request.most_times, request.extrapolate)
-    machines = _machines(request)
+    need = load_need(request.need) if isinstance(request.need, Path) else request.need
+    default, tuned = _nodes(request)
+    known = [machine for path in request.catalogues or shipped().values() for machine in load_catalogue(path)]
+    machines = _in_regions(known, request.regions)
     asked = Request(
-        need, node, request.draws, request.seed, request.confidence, request.currency, request.most_nodes,
+        need, tuned or default, request.draws, request.seed, request.confidence, request.currency, request.most_nodes,
         request.most_plans,
     )  # fmt: skip
-    plans = plan(asked, machines)
-    media = compare_media(asked, machines) if request.media else None
-    return PlanAnswer(plans, _law(reads), None if writes is None else _law(writes), media)
+    plans = plan(asked, machines, known)
+    gain = None if tuned is None else _gain(request, asked, default, plans, machines)
+    measured = request.node
+    return PlanAnswer(
+        plans=plans,
+        reads=law_of(asked.node, asked.node.reads, READS),
+        writes=None if asked.node.writes is None else law_of(asked.node, asked.node.writes, WRITES),
+        media=compare_media(asked, machines) if request.media else None,
+        gain=gain,
+        application="" if measured is None else measured.application,
+        modelled=measured is not None and measured.modelled,
+        arm="default" if tuned is None else "tuned",
+        notes=() if measured is None else tuple(notes(measured)),
+        confidence=request.confidence,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
-def _machines(request: PlanRequest) -> list[MachineType]:
-    machines = [machine for path in request.catalogues for machine in load_catalogue(path)]
+def law_of(node: MeasuredNode, law: ScalingLaw, kind: str) -> Law:
+    """Return a law of a node for an answer, with its curve from one core to the most that it is asked about."""
+    most = node.most_times * law.measured_cores
+    curve = tuple(law.predict(float(cores), extrapolate=True) for cores in np.geomspace(1, most, CURVE))
+    ceiling = law.ceiling if math.isfinite(law.ceiling) else None
+    return Law(
+        law.name, law.g, law.a, law.b, dict(law.missed), law.points, law.predict(law.measured_cores), curve,
+        ceiling, node.narrow.get(kind, ""),
+    )  # fmt: skip
+
+
+def _nodes(request: PlanRequest) -> tuple[MeasuredNode, MeasuredNode | None]:
+    """Return the node with the default configuration, and with the tuned one where there is one.  Raises InputError."""
+    if (request.node is None) == (not request.reads):
+        raise InputError("found both points and sweeps of a node, or neither; allowed: one of ", FieldName("node"),
+                         ", ", FieldName("node_from"), ", ", FieldName("measure"))  # fmt: skip
+    if request.node is not None:
+        default = _asked(request, node_of(request.node, seed=request.seed))
+        if request.study and request.node.study == request.study:
+            return default, _asked(request, node_of(request.node, "tuned", request.seed + 10))
+    else:
+        reads = fit(request.reads, request.seed)
+        # Another seed: what is unknown about writes does not follow from what is unknown about reads.
+        writes = fit(request.writes, request.seed + 1) if request.writes else None
+        default = _asked(request, MeasuredNode(reads, writes))
+    if request.cpu_ratio is None:
+        return default, None
+    ratio, seed = request.cpu_ratio, request.seed + 10
+    slower = None if default.writes is None else with_cpu_ratio(default.writes, ratio, seed)
+    return default, replace(default, reads=with_cpu_ratio(default.reads, ratio, seed), writes=slower)
+
+
+def _asked(request: PlanRequest, node: MeasuredNode) -> MeasuredNode:
+    """Return a node with what the request says of other machines."""
+    return replace(node, speeds=request.speeds, most_times=request.most_times, extrapolate=request.extrapolate)
+
+
+def _gain(
+    request: PlanRequest, asked: Request, default: MeasuredNode, plans: Plans, machines: Sequence[MachineType]
+) -> TuningGain | None:
+    """Return the gain of tuning, where there is a plan with each configuration."""
+    untuned = replace(asked, node=default)
+    before = plan(replace(untuned, most_plans=1), machines).plans
+    if not before or not plans.plans:
+        return None
+    wanted = demand(asked.need, asked.draws, asked.seed)
+    return tuning_gain(request.study, (untuned, asked), (before[0], plans.plans[0]), wanted, ratio=request.cpu_ratio)
+
+
+def _in_regions(machines: Sequence[MachineType], regions: Sequence[str]) -> list[MachineType]:
     known = {machine.region for machine in machines}
-    for region in request.regions:
+    for region in regions:
         if region not in known:
             raise UnknownName("region", region, known, field="region")
-    return [machine for machine in machines if not request.regions or machine.region in request.regions]
-
-
-def _law(law: ScalingLaw) -> Law:
-    return Law(law.name, law.g, law.a, law.b, law.missed, law.points, law.predict(law.measured_cores))
+    return [machine for machine in machines if not regions or machine.region in regions]

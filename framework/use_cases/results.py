@@ -7,9 +7,10 @@ from pathlib import Path
 
 from framework.bench import Backends
 from framework.config.writing import write_text
-from framework.errors import InputError
-from framework.model import EXTERNAL, Study, Trial
+from framework.errors import FieldError, InputError
+from framework.model import EXTERNAL, Estimate, Study, Trial
 from framework.model.study import display_name
+from framework.report.arms import cpu_ratio
 from framework.report.export import export
 from framework.report.page import page
 from framework.report.recommendation import lines_as_text
@@ -44,6 +45,18 @@ class Results:
             for study in studies
             if study.testbed != EXTERNAL and study.directory.exists()
         ]
+
+    def cpu_ratio(self, study_id: str) -> Estimate:
+        """Return the CPU time per request with the best configuration to that with the default, from fresh pairs.
+
+        Raises InputError where the study has none, NotFound.
+        """
+        study = self._store.get(study_id)
+        tracing = self._backends.application(study.directory).tracing
+        ratio = cpu_ratio(study, self._store.trials(study.id), () if tracing is None else (tracing.service,))
+        if ratio is None:
+            raise FieldError("from_study", study_id, "a study with a verdict, whose pairs tell what requests take")
+        return ratio
 
     def page(self, study: Study) -> str:
         """Return the study's report, HTML.  Raises InputError without its application."""

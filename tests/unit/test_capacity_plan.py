@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.capacity.answers import Plan, Plans
+from framework.capacity.counting import Request
 from framework.capacity.demand import demand, drawn
-from framework.capacity.laws import fit, throughput
+from framework.capacity.law_draws import throughput
+from framework.capacity.laws import fit
 from framework.capacity.media import compare_media
 from framework.capacity.nodes import MeasuredNode, mean_wait, most_busy, pooled_cores
-from framework.capacity.plan import Plan, Plans, Request, plan
+from framework.capacity.plan import plan
 from framework.config.machine_catalogue import load_catalogue
 from framework.config.need_file import load_need
 from framework.errors import FieldError

@@ -20,6 +20,13 @@ COMMAND = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TAILOR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    return tmp_path / "home"
+
+
 def run(*words: str, command: list[str] = COMMAND) -> tuple[int, str]:
     result = CliRunner().invoke(app, [*command, *words])
     if isinstance(result.exception, TailorError):

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from framework.cli.machine import _rate_line
+from framework.cli.machine import rate_line
 from framework.cli.placement import _watching as profile_watch
 from framework.cli.progress import SILENT, StudyProgress
 from framework.model import Estimate, Step, StudyState, Sweep, Trial, TrialState, events
@@ -241,9 +241,9 @@ def test_the_lines_of_a_profile_in_a_log() -> None:
 
 
 def test_the_lines_of_a_sweep() -> None:
-    assert _rate_line(STEP) == "     50 requests/s: too slow"
+    assert rate_line(STEP) == "     50 requests/s: too slow"
     held = replace(STEP, p95=Estimate(12.346, 12.0, 13.0, 9), holds=True, reason="")
-    assert _rate_line(held) == "     50 requests/s: p95 12.35 ms"
+    assert rate_line(held) == "     50 requests/s: p95 12.35 ms"
 
 
 @pytest.mark.parametrize(("event", "kind", "payload"), STORED, ids=[kind for _, kind, _ in STORED])

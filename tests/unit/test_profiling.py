@@ -78,6 +78,9 @@ class PretendColocation:
     def memory_mib(self, running: Running) -> Mapping[str, float]:
         return {"cache": 64.0}
 
+    def network_bytes(self, running: Running) -> Mapping[str, tuple[float, float]]:
+        return {}
+
     def without_hardware(self) -> str:
         return "" if self.counters else "none here"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from framework.model import Running
 from framework.model.stressors import Threads
@@ -14,6 +15,8 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.host.perf import Perf
 from framework.testbeds.host.toplev import Toplev
 from framework.testbeds.host.usage import PROC, counter_file
+
+Number = TypeVar("Number")
 
 
 class DockerHostCounters:
@@ -46,9 +49,28 @@ class DockerHostCounters:
 
     def memory_mib(self, running: Running) -> Mapping[str, float]:
         """Return service -> memory [MiB] as `docker stats` shows it: without the inactive file cache."""
-        containers = running.containers
-        read = in_parallel(lambda name: _memory_mib(self._engine.stats(containers[name].id)), containers)
-        return {name: memory for name, memory in zip(containers, read, strict=True) if memory is not None}
+        read = self._of_replicas(running, _memory_mib)
+        return {name: math.fsum(parts) for name, parts in read.items()}
+
+    def network_bytes(self, running: Running) -> Mapping[str, tuple[float, float]]:
+        """Return service -> bytes (received, sent) on all its networks, as the engine counts them."""
+        read = self._of_replicas(running, _network_bytes)
+        return {name: (math.fsum(p[0] for p in parts), math.fsum(p[1] for p in parts)) for name, parts in read.items()}
+
+    def _of_replicas(
+        self, running: Running, number: Callable[[Mapping[str, Any]], Number | None]
+    ) -> Mapping[str, list[Number]]:
+        """Return service -> a number in the engine's statistics of each replica; without services that lack one."""
+
+        def read(name: str) -> list[Number | None]:
+            return [number(self._engine.stats(replica.id) or {}) for replica in running.containers[name].replicas]
+
+        counted = in_parallel(read, running.containers)
+        known = {
+            name: [entry for entry in numbers if entry is not None]
+            for name, numbers in zip(running.containers, counted, strict=True)
+        }
+        return {name: known[name] for name in known if len(known[name]) == len(running.containers[name].replicas)}
 
     def without_hardware(self) -> str:
         """Say why there are no hardware counters; empty where there are."""
@@ -75,13 +97,20 @@ class DockerHostCounters:
         return self._toplev.counted([int(process) for process in (file.parent / "cgroup.procs").read_text().split()])
 
 
-def _memory_mib(stats: Mapping[str, Any] | None) -> float | None:
-    about = (stats or {}).get("memory_stats") or {}
+def _memory_mib(stats: Mapping[str, Any]) -> float | None:
+    about = stats.get("memory_stats") or {}
     if "usage" not in about:
         return None
     details = about.get("stats") or {}
     files = details.get("total_inactive_file", details.get("inactive_file", 0))  # cgroup v1, v2
     return float(max(0, about["usage"] - files)) / 2**20
+
+
+def _network_bytes(stats: Mapping[str, Any]) -> tuple[float, float] | None:
+    networks = (stats.get("networks") or {}).values()
+    if not networks:
+        return None
+    return sum(about["rx_bytes"] for about in networks), sum(about["tx_bytes"] for about in networks)
 
 
 def _switches(status: str) -> int:

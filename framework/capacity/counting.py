@@ -1,0 +1,85 @@
+"""Nodes of each machine type for a demand, in every case: as many as are planned, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framework.capacity.demand import Array, Demand
+from framework.capacity.nodes import MeasuredNode, counted, total
+from framework.model.capacity import MachineType, Need
+
+DRAWS = 2_000
+CONFIDENCE = 0.9
+"""Share of the cases in which a plan's machines are enough."""
+LOW, HIGH = 0.05, 0.95  # of the cases: the ends of the intervals of machines and costs
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question for plans.  ``currency``: by default the only one of the catalogue.  ``most_nodes``: of one plan."""
+
+    need: Need
+    node: MeasuredNode
+    draws: int = DRAWS
+    seed: int = 0
+    confidence: float = CONFIDENCE
+    currency: str = ""
+    most_nodes: int = 1_000
+    most_plans: int = 10
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Types with their nodes: planned, and at both ends and in the likely case; arrays of shape (types,).
+
+    ``by_resource``: resource -> nodes that it alone would take, not rounded, shape (types, cases).
+    """
+
+    machines: Sequence[MachineType]
+    nodes: Array
+    low: Array
+    likely: Array
+    high: Array
+    by_resource: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def costs(self) -> Array:
+        """Cost per hour of each type's plan."""
+        prices = [machine.price_per_hour or math.nan for machine in self.machines]
+        result: Array = self.nodes * np.array(prices, np.float64)
+        return result
+
+    def alone(self, row: int, confidence: float) -> dict[str, float]:
+        """Return resource -> nodes that it alone would take, where enough has the plan's meaning."""
+        nodes = {name: array[row : row + 1] for name, array in self.by_resource.items()}
+        return {name: float(max(_at(array, confidence)[1][0], array[0, 0])) for name, array in nodes.items()}
+
+    def of_cases(self, row: int, need: Need) -> Array:
+        """Return the whole nodes that a type takes in the likely case and in every draw; shape (cases,)."""
+        cases: Array = total({name: array[row : row + 1] for name, array in self.by_resource.items()}, need)[0]
+        return cases
+
+
+def count(request: Request, machines: Sequence[MachineType], wanted: Demand) -> Counted:
+    """Count nodes of machines that ``nodes.refusal`` does not refuse."""
+    nodes = counted(machines, wanted, request.node, request.seed)
+    low, planned, high = _at(total(nodes, wanted.need), request.confidence)
+    likely = total({name: array[:, :1] for name, array in nodes.items()}, wanted.need)[:, 0]
+    shape = (len(machines), wanted.cases)
+    alone = {name: np.broadcast_to(array, shape) for name, array in nodes.items()}
+    return Counted(
+        machines, np.maximum(planned, likely), np.minimum(low, likely), likely, np.maximum(high, likely), alone
+    )
+
+
+def _at(nodes: Array, confidence: float) -> tuple[Array, Array, Array]:
+    """Return nodes at both ends of the interval and at the confidence asked for: values that draws have."""
+    draws = nodes.shape[1] - 1
+    ranks = [max(0, math.ceil(share * draws - 1e-9) - 1) for share in (LOW, confidence, HIGH)]
+    ordered = np.partition(nodes[:, 1:], sorted(set(ranks)), axis=1)
+    low, planned, high = (ordered[:, rank] for rank in ranks)
+    return low, planned, high

@@ -1,0 +1,155 @@
+"""From sweeps of a node to what plans are made of: points of a scaling law, CPU time by service, memory and network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import numpy as np
+
+from framework.capacity.laws import USUAL_SPREAD, ScalingLaw, fit
+from framework.capacity.nodes import MeasuredNode, Traffic
+from framework.errors import FieldError
+from framework.model.capacity import ScalingPoint
+from framework.model.measurement import Estimate
+from framework.model.node_measurement import MIX, READS, WRITES, Arm, Kind, NodeMeasurement, NodePoint
+
+_STREAM = 4  # of the seed, for ratios of CPU time
+
+
+def node_of(node: NodeMeasurement, arm: Arm = "default", seed: int = 0) -> MeasuredNode:
+    """Return a measured node with its laws.  Raises FieldError where no sweep of reads or of all requests has a knee.
+
+    Where the whole mix was measured, a request of the need is one of the mix, whichever its kind.
+    """
+    reads_kind: Kind = READS if node.of(arm, READS) else MIX
+    reads = node.of(arm, reads_kind)
+    writes = node.of(arm, WRITES) if reads_kind == READS else ()
+    known = {READS: reads, **({WRITES: writes} if writes else {})}
+    for kind, points in known.items():
+        if not any(point.knee_rps for point in points):
+            why = points[0].statement if points else f"it was not measured with the {arm} configuration"
+            raise FieldError("node", f"no knee of {kind}", f"a node with at least one size at its knee ({why})")
+    ceilings = {kind: ceiling_of(points, node.most_cores.get(arm, {})) for kind, points in known.items()}
+
+    def law(points: Sequence[NodePoint], kind: Kind, seed: int) -> ScalingLaw:
+        return fit(scaling_points(points, modelled=node.modelled), seed, ceilings[kind][0])
+
+    return MeasuredNode(
+        reads=law(reads, READS, seed),
+        # Another seed: what is unknown about writes does not follow from what is unknown about reads.
+        writes=law(writes, WRITES, seed + 1) if writes else None,
+        narrow={kind: service for kind, (_, service) in ceilings.items() if service},
+        software_bytes=max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0),
+        traffic={kind: _traffic(points) for kind, points in known.items()},
+        services={kind: service_cpu_s(points) for kind, points in known.items()},
+    )
+
+
+def scaling_points(points: Sequence[NodePoint], *, modelled: bool = False) -> list[ScalingPoint]:
+    """Return a point for each size that has a knee: its throughput lies between what held and what did not.
+
+    Cores that the load generator kept busy are taken off.  The spread has the distance of these rates, that of equal
+    sweeps, and, for measured ones, what two sweeps usually differ by.
+    """
+    sizes = sorted({point.cores for point in points})
+    merged = [_merged([point for point in points if point.cores == size], modelled=modelled) for size in sizes]
+    return [point for point in merged if point is not None]
+
+
+def _merged(points: Sequence[NodePoint], *, modelled: bool) -> ScalingPoint | None:
+    values, variances, left = [], [], []
+    for point in points:
+        if point.knee_rps is None:
+            continue
+        above = point.above_rps or point.knee_rps
+        cores = point.cores - point.generator_cores
+        middle = math.sqrt(point.knee_rps * above)
+        left.append(max(1.0, cores))
+        values.append(middle / min(1.0, cores))  # less than a core was left: as if a whole one had been
+        variances.append(((above - point.knee_rps) / middle) ** 2 / 12 + (0.0 if modelled else USUAL_SPREAD**2))
+    if not values:
+        return None
+    rps = math.exp(fmean(math.log(value) for value in values))
+    spread = math.sqrt(fmean(variances) / len(values))
+    if len(values) > 1:
+        spread = max(spread, stdev(math.log(value) for value in values) / math.sqrt(len(values)))
+    return ScalingPoint(fmean(left), rps, spread * rps)
+
+
+def ceiling_of(points: Sequence[NodePoint], most_cores: Mapping[str, float]) -> tuple[float, str]:
+    """Return the most requests/s of any size, and the service that sets it; infinite and empty where none does.
+
+    ``most_cores``: service -> cores that it can use at most.  CPU time is that of the largest size, which is most like
+    those where it matters.
+    """
+    known = [point for point in points if point.cpu_s]
+    largest = max((point.cores for point in known), default=0)
+    taken = service_cpu_s([point for point in known if point.cores == largest])
+    ceilings = {name: cores / taken[name] for name, cores in most_cores.items() if taken.get(name)}
+    narrow = min(ceilings, key=lambda name: ceilings[name], default="")
+    return ceilings.get(narrow, math.inf), narrow
+
+
+def service_cpu_s(points: Sequence[NodePoint]) -> dict[str, float]:
+    """Return service -> CPU seconds per request: the mean over the sweeps that have a knee; the largest first."""
+    known = [point.cpu_s for point in points if point.cpu_s]
+    names = dict.fromkeys(name for cpu_s in known for name in cpu_s)
+    means = {name: fmean(cpu_s.get(name, 0.0) for cpu_s in known) for name in names}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _traffic(points: Sequence[NodePoint]) -> Traffic:
+    """Return bytes per request, the most of all sweeps; 0 where they are not known."""
+    received = [point.received_bytes for point in points if point.received_bytes is not None]
+    sent = [point.sent_bytes for point in points if point.sent_bytes is not None]
+    return Traffic(max(received, default=0.0), max(sent, default=0.0))
+
+
+def with_cpu_ratio(law: ScalingLaw, ratio: Estimate, seed: int) -> ScalingLaw:
+    """Return the law of a node whose requests take ``ratio`` of the CPU time, an estimate with its 95 % interval.
+
+    The ratio is one for all sizes, so that its error moves each draw as a whole.
+    """
+    bounded = ratio.low > 0 and math.isfinite(ratio.high)
+    error = math.log(ratio.high / ratio.low) / (2 * 1.96) if bounded else 1.0
+    draws = law.draws.copy()
+    random = np.random.default_rng([seed, _STREAM])
+    draws[0] /= ratio.value * np.exp(error * random.standard_normal(draws.shape[1]))
+    points = tuple(
+        ScalingPoint(point.cores, point.throughput_rps / ratio.value, point.spread / ratio.value)
+        for point in law.points
+    )
+    draws[3] /= ratio.value
+    ceiling = law.ceiling / ratio.value
+    return replace(law, points=points, g=law.g / ratio.value, draws=draws, ceiling=ceiling)
+
+
+def notes(node: NodeMeasurement) -> list[str]:
+    """Return what a reader of these sweeps has to know, in sentences."""
+    said = []
+    if node.modelled:
+        said.append(f"modelled by the twin of {node.application}, not measured")
+    shared = [point for point in node.points if point.generator_cores > 0]
+    if shared:
+        sizes = ", ".join(str(size) for size in sorted({point.cores for point in shared}))
+        most = max(point.generator_cores for point in shared)
+        said.append(
+            f"the load generator shared the cores of size {sizes}: the cores that it kept busy (up to {most:.2f}) are "
+            "taken off"
+        )
+    known = [point for point in node.points if point.knee_rps is not None]
+    open_ended = sorted({point.cores for point in known if point.above_rps is None})
+    if open_ended:
+        said.append(f"no rate was too high on {', '.join(map(str, open_ended))} cores: more may be possible there")
+    failed = [point for point in node.points if point.knee_rps is None]
+    said += [f"{point.arm}, {point.kind} on {point.cores} cores: {point.statement}" for point in failed]
+    memory = max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0)
+    if memory:
+        said.append(
+            f"the software took {memory / 2**20:,.0f} MiB with the data of the measurement; each node has that beside "
+            "its records"
+        )
+    return said

@@ -1,0 +1,63 @@
+"""Plans of a TAILOR_HOME: a directory for each, with its answer as JSON and its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from framework.capacity.answers import PlanAnswer
+from framework.errors import NotFound, StoreError
+from framework.model.documents import conform, decode, encode
+
+ANSWER, PAGE = "plan.json", "plan.html"
+
+
+class PlanRecords:
+    """The plans that were made; an id is the time at which one was."""
+
+    def __init__(self, home: Path) -> None:
+        self._root = home / "plans"
+
+    def add(self, answer: PlanAnswer) -> str:
+        """Keep an answer; return its id.  Raises StoreError where it cannot be written."""
+        name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        number = 1
+        try:
+            while True:
+                directory = self._root / (name if number == 1 else f"{name}-{number}")
+                try:
+                    directory.mkdir(parents=True)
+                    break
+                except FileExistsError:
+                    number += 1
+            (directory / ANSWER).write_text(json.dumps({"kind": "plan", "version": 1, **encode(answer)}) + "\n")
+        except OSError as error:
+            raise StoreError(f"the plan cannot be kept in {self._root}: {error.strerror or error}") from error
+        return directory.name
+
+    def ids(self) -> Sequence[str]:
+        """Return the ids of the plans, the newest first."""
+        return sorted((path.parent.name for path in self._root.glob(f"*/{ANSWER}")), key=_by_time, reverse=True)
+
+    def page_path(self, plan: str) -> Path:
+        """Return where the page of a plan is."""
+        return self._root / plan / PAGE
+
+    def read(self, plan: str) -> PlanAnswer:
+        """Return the answer of a plan.  Raises NotFound, also for one that cannot be read."""
+        if plan not in self.ids():
+            raise NotFound(f"no plan {plan!r}")
+        try:
+            answer = decode(PlanAnswer, json.loads((self._root / plan / ANSWER).read_text()))
+            conform(PlanAnswer, answer)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise NotFound(f"the plan {plan} cannot be read: {error}") from error
+        return answer
+
+
+def _by_time(plan: str) -> tuple[str, int]:
+    """Return the sort key of an id such as 20260101-120000-2."""
+    date, time, *number = plan.split("-")
+    return f"{date}-{time}", int(number[0]) if number else 1

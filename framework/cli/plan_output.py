@@ -1,0 +1,201 @@
+"""Plans of machines on the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from framework.capacity.answers import (
+    CurrentState,
+    Law,
+    MediaComparison,
+    MediaCosts,
+    Plan,
+    PlanAnswer,
+    Plans,
+    ServiceShare,
+    TuningGain,
+)
+from framework.cli import terminal
+from framework.report.plan_words import ceiling_in_words, plan_name, refusals, state_in_words
+
+MOST_REASONS = 8
+MOST_SERVICES = 8
+
+
+def show(output: Console, answer: PlanAnswer) -> None:
+    """Show plans with what they rest on, what binds, and why other types were refused."""
+    plans = answer.plans
+    if answer.modelled:
+        output.print(terminal.MODELLED.format("a queueing model (twin.json)"))
+    _show_law(output, "reads", answer.reads)
+    if answer.writes is None:
+        output.print("writes: not measured; taken to cost as much as reads")
+    else:
+        _show_law(output, "writes", answer.writes)
+    for note in answer.notes:
+        output.print(terminal.escape(note), soft_wrap=True)
+    if plans.plans:
+        output.print(_table(plans))
+        output.print(
+            f"{len(plans.plans)} of {plans.count} plans, the cheapest first; nodes are enough in "
+            f"{answer.confidence:.0%} of the cases, costs have the interval of 90 %; needed: in the likely case",
+            soft_wrap=True,
+        )
+        _show_cheapest(output, plans.plans[0], plans.currency)
+        _show_services(output, plans.plans[0].services)
+        _show_notes(output, plans)
+    if plans.current is not None:
+        _show_current(output, plans.current, plans.currency)
+    if answer.gain is not None:
+        _show_gain(output, answer.gain, plans.currency)
+    if plans.plans:
+        _show_sensitivity(output, plans)
+        _show_availability(output, plans)
+        _show_years(output, plans)
+    if answer.media is not None:
+        _show_media(output, answer.media, plans.currency)
+    _show_refused(output, plans)
+
+
+def _show_law(output: Console, kind: str, law: Law) -> None:
+    rps = law.largest.rps
+    output.print(
+        f"{kind}: {law.name} law of {len(law.points)} points; on {law.largest.cores:.3g} cores {rps.likely:,.0f}/s, "
+        f"95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
+        soft_wrap=True,
+    )
+    if law.ceiling is not None:
+        output.print(terminal.escape(ceiling_in_words(kind, law)), soft_wrap=True)
+
+
+def _table(plans: Plans) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("machine type", overflow="fold")
+    for column in ("nodes", "needed", "binds", f"{plans.currency}/hour", "90 % of cases"):
+        table.add_column(column, overflow="fold", justify="left" if column == "binds" else "right")
+    for entry in plans.plans:
+        high = f"{entry.cost_range.high:,.2f}" if math.isfinite(entry.cost_range.high) else "no end"
+        table.add_row(
+            terminal.escape(plan_name(entry)),
+            str(entry.nodes),
+            f"{entry.needed.likely:.0f}",
+            entry.binding,
+            f"{entry.cost_per_hour:,.2f}",
+            f"{entry.cost_range.low:,.2f} to {high}",
+        )
+    return table
+
+
+def _show_cheapest(output: Console, cheapest: Plan, currency: str) -> None:
+    resources = ", ".join(f"{name} {nodes}" for name, nodes in cheapest.by_resource.items())
+    text = (
+        f"cheapest: {cheapest.nodes} x {plan_name(cheapest)}: {cheapest.cost_per_hour:,.2f} {currency}/hour, "
+        f"{cheapest.cost_per_year:,.0f} {currency}/year, {cheapest.cost_per_million_requests:.3g} {currency} per "
+        f"million requests; nodes that each resource takes: {resources}"
+    )
+    output.print(terminal.escape(text), soft_wrap=True)
+
+
+def _show_services(output: Console, services: Sequence[ServiceShare]) -> None:
+    if len(services) < 2:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("service", "of the CPU time", "busy cores", "nodes, apart"):
+        table.add_column(column, justify="left" if column == "service" else "right")
+    for service in services[:MOST_SERVICES]:
+        row = (f"{service.share:.1%}", f"{service.busy_cores:.1f}", str(service.nodes_apart))
+        table.add_row(terminal.escape(service.service), *row)
+    output.print(table)
+    rest = len(services) - MOST_SERVICES
+    more = f" ({rest} more services in --json)" if rest > 0 else ""
+    apart = sum(service.nodes_apart for service in services)
+    output.print(f"each service on nodes of its own would take {apart} nodes for the CPU{more}", soft_wrap=True)
+
+
+def _show_notes(output: Console, plans: Plans) -> None:
+    for source, priced_on in sorted({(entry.machine.source, entry.machine.priced_on) for entry in plans.plans}):
+        output.print(terminal.escape(f"prices of {priced_on}: {source}"), soft_wrap=True)
+    if any(entry.speed is None for entry in plans.plans):
+        output.print("a core counts as fast as a measured one, where --speed says nothing of its processor")
+    if any(entry.machine.cores is None for entry in plans.plans):
+        output.print("two hardware threads count as one core, where the catalogue has no physical cores")
+
+
+def _show_current(output: Console, state: CurrentState, currency: str) -> None:
+    for line in state_in_words(state, currency):
+        output.print(terminal.escape(line), soft_wrap=True)
+
+
+def _show_gain(output: Console, gain: TuningGain, currency: str) -> None:
+    saving = gain.saving_per_hour
+    output.print(
+        terminal.escape(
+            f"tuning (study {gain.study}): {gain.tuned.nodes} x {plan_name(gain.tuned)} for "
+            f"{gain.tuned.cost_per_hour:,.2f} in place of {gain.default.nodes} x {plan_name(gain.default)} for "
+            f"{gain.default.cost_per_hour:,.2f} {currency}/hour: {saving.likely:,.2f} saved "
+            f"({saving.low:,.2f} to {saving.high:,.2f} in 90 % of the cases), {gain.saving_per_year:,.0f} "
+            f"{currency}/year" + ("" if gain.shown else "; no saving shown")
+        ),
+        soft_wrap=True,
+    )
+
+
+def _show_sensitivity(output: Console, plans: Plans) -> None:
+    for row in plans.sensitivity:
+        what = row.amount if "/" in row.amount else f"20 % more {row.amount}"
+        cost = "no plan" if row.cost_per_hour is None else f"{row.cost_per_hour:,.2f} {plans.currency}/hour"
+        change = "" if row.change is None else f" ({row.change:+.0%}, {row.machine})"
+        output.print(terminal.escape(f"{what}: {cost}{change}"), soft_wrap=True)
+
+
+def _show_availability(output: Console, plans: Plans) -> None:
+    for row in plans.availability:
+        copies = "1 copy" if row.replicas == 1 else f"{row.replicas} copies"
+        domains = "1 failure domain" if row.failure_domains == 1 else f"{row.failure_domains} failure domains"
+        cost = "no plan" if row.cost_per_hour is None else f"{row.cost_per_hour:,.2f} {plans.currency}/hour"
+        asked = (row.replicas, row.failure_domains) == (plans.need.replicas, plans.need.failure_domains)
+        output.print(f"{copies} in {domains}: {cost}{' (as asked)' if asked else ''}", soft_wrap=True)
+
+
+def _show_years(output: Console, plans: Plans) -> None:
+    cheapest = plans.plans[0]
+    for year, best in zip(cheapest.years, plans.by_year, strict=True):
+        nodes = "no number of nodes is enough" if year.nodes is None else f"{year.nodes} nodes"
+        cost = "" if year.cost_per_year is None else f", {year.cost_per_year:,.0f} {plans.currency}/year"
+        other = ""
+        if best.machine != cheapest.machine.name and best.cost_per_year is not None:
+            other = f"; cheapest then: {best.nodes} x {best.machine}, {best.cost_per_year:,.0f} {plans.currency}/year"
+        text = f"year {year.year}: {cheapest.machine.name}, {nodes}{cost}{other}"
+        output.print(terminal.escape(text), soft_wrap=True)
+
+
+def _show_media(output: Console, media: MediaComparison, currency: str) -> None:
+    def cell(chosen: Plan | None) -> str:
+        return "no plan" if chosen is None else f"{chosen.cost_per_hour:,.2f} ({chosen.nodes} x {chosen.machine.name})"
+
+    def row(costs: MediaCosts) -> tuple[str, str, str]:
+        return f"{costs.stored / 1e12:g} TB", cell(costs.memory), cell(costs.disk)
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("stored", f"memory, {currency}/hour", f"disks, {currency}/hour"):
+        table.add_column(column, overflow="fold")
+    for costs in media.rows:
+        table.add_row(*map(terminal.escape, row(costs)))
+    output.print(table)
+    crossover = media.crossover
+    output.print("disks are not cheaper" if crossover is None else f"disks are cheaper from {crossover / 1e12:.3g} TB")
+
+
+def _show_refused(output: Console, plans: Plans) -> None:
+    reasons: Counter[str] = refusals(plans)
+    for reason, count in reasons.most_common(MOST_REASONS):
+        output.print(terminal.escape(f"refused: {count} types: {reason}"), soft_wrap=True)
+    if len(reasons) > MOST_REASONS:
+        output.print(f"and {len(reasons) - MOST_REASONS} more reasons (--json has every type's)")
+    if not plans.plans:
+        output.print("[red]no machine type of the catalogue meets the need[/]")

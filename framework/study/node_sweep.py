@@ -1,0 +1,245 @@
+"""Measurement of a node: rate sweeps of an application on rising numbers of cores, each up to its knee.
+
+The first sweep starts at a low rate.  What a request takes of the CPUs there tells about where the knee is, so that
+most windows are near it; each further size starts from the knee of the size before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from framework.bench import Bench
+from framework.controller import Controller
+from framework.model import LoadPlan, LoadResult, Running, Step, StudyPlan, Sweep, Trial, Usage, Workload
+from framework.model.events import RateMeasured
+from framework.model.measurement import cpu_us_per_request
+from framework.model.node_measurement import Arm, Kind, NodeMeasurement, NodePoint
+from framework.model.study import TrialSpec
+from framework.ports.host_counters import HostCounters
+from framework.ports.load import LoadGenerator
+from framework.ports.testbed import Progress
+from framework.study.sweep import ATTEMPTS, conclude, p95_of, rising_steps, step_of
+from optimizer.space import Configuration
+
+BELOW_KNEE = 0.6  # of the expected knee: the first rate of a sweep
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCase:
+    """One sweep to make."""
+
+    arm: Arm
+    kind: Kind
+    cores: int
+    run: int
+
+    def is_of(self, point: NodePoint) -> bool:
+        return (point.arm, point.kind, point.cores, point.run) == (self.arm, self.kind, self.cores, self.run)
+
+    def __str__(self) -> str:
+        arm = "" if self.arm == "default" else f"{self.arm}, "
+        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        return f"{arm}{self.kind} on {cores}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A window at one rate, and what a request took in it; see NodePoint.  ``generator_cores``: kept busy by it, of
+    those that the services may use."""
+
+    step: Step
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    generator_s: float | None = None
+    generator_cores: float = 0.0
+    memory_bytes: dict[str, float] = field(default_factory=dict)
+    received_bytes: float | None = None
+    sent_bytes: float | None = None
+
+
+Probe = Callable[[float], Reading]
+"""Rate [requests/s] -> the window there."""
+
+
+def cases(node: NodeMeasurement, cores: Sequence[int], runs: int) -> list[NodeCase]:
+    """Return the sweeps that a measurement lacks: size by size, the arms of each in turn first."""
+    arms: list[Arm] = ["default"] if "tuned" not in node.configurations else ["default", "tuned"]
+    kinds: list[Kind] = [kind for kind in ("requests", "reads", "writes") if kind in node.kinds]
+    wanted = [
+        NodeCase(arm, kind, size, run)
+        for run in range(runs)
+        for place, size in enumerate(sorted(set(cores)))
+        for kind in kinds
+        for arm in (arms if (place + run) % 2 == 0 else arms[::-1])
+    ]
+    return [case for case in wanted if not any(map(case.is_of, node.points))]
+
+
+def measured_node(
+    node: NodeMeasurement,
+    wanted: Sequence[NodeCase],
+    probe_of: Callable[[NodeCase], Probe],
+    *,
+    start_rps: float,
+    maximum_rps: float,
+    keep: Callable[[NodeMeasurement], None],
+    begin: Callable[[NodeCase], None] = lambda case: None,
+) -> NodeMeasurement:
+    """Make the sweeps, one after the other; ``keep`` is given all points after each, so that none is made twice."""
+    for case in wanted:
+        begin(case)
+        expected = _expected_rps(node.points, case)
+        point = swept(node, case, probe_of(case), start_rps, expected, maximum_rps)
+        node = replace(node, points=(*node.points, point))
+        keep(node)
+    return node
+
+
+def swept(
+    node: NodeMeasurement,
+    case: NodeCase,
+    probe: Probe,
+    start_rps: float,
+    expected_rps: float | None,
+    maximum_rps: float,
+) -> NodePoint:
+    """Raise the rate to the knee of one size; return its point."""
+    readings: list[Reading] = []
+
+    def measure(rate_rps: float) -> Step:
+        readings.append(probe(rate_rps))
+        return readings[-1].step
+
+    def rising(first_rps: float) -> Iterator[Step]:
+        return rising_steps(
+            measure, start_rps=first_rps, factor=node.factor, maximum_rps=maximum_rps,
+            confirm=not node.modelled, refinements=node.refinements,
+        )  # fmt: skip
+
+    steps: list[Step] = []
+    if expected_rps is None:
+        steps.append(measure(start_rps))
+        busy_s = sum(readings[0].cpu_s.values())
+        expected_rps = case.cores / busy_s if steps[0].holds and busy_s > 0 else None
+        start_rps *= node.factor if steps[0].holds else 0.5
+    first_rps = start_rps if expected_rps is None else BELOW_KNEE * expected_rps
+    first_rps = max(1.0, round(first_rps, 1))
+    steps += rising(first_rps)
+    sweep = conclude(node.application, node.limit_ms, steps, modelled=node.modelled)
+    return _point(case, sweep, readings)
+
+
+def _expected_rps(points: Sequence[NodePoint], case: NodeCase) -> float | None:
+    """Return where the knee may be: from that of the nearest size of this kind, whichever the arm; None without one."""
+    known = [point for point in points if point.kind == case.kind and point.knee_rps is not None]
+    near = min(known, key=lambda point: (abs(point.cores - case.cores), point.arm != case.arm), default=None)
+    return None if near is None or near.knee_rps is None else near.knee_rps * case.cores / near.cores
+
+
+def _point(case: NodeCase, sweep: Sweep, readings: Sequence[Reading]) -> NodePoint:
+    knee = sweep.knee_rps
+    if knee is None:
+        return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=sweep.statement)
+    above = min((step.rate_rps for step in sweep.steps if step.holds is False and step.rate_rps > knee), default=None)
+    at = next(reading for reading in readings if reading.step.rate_rps == knee and reading.step.holds)
+    return NodePoint(
+        arm=case.arm,
+        kind=case.kind,
+        cores=case.cores,
+        run=case.run,
+        knee_rps=knee,
+        above_rps=above,
+        generator_cores=at.generator_cores,
+        cpu_s=at.cpu_s,
+        generator_s=at.generator_s,
+        memory_bytes=at.memory_bytes,
+        received_bytes=at.received_bytes,
+        sent_bytes=at.sent_bytes,
+        statement=sweep.statement,
+    )
+
+
+# ---------------------------------------------------------------------- on a testbed
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """CPUs of one size: lists for the services and for the load generator, and whether these are the services' too."""
+
+    services: str
+    generator: str
+    shared: bool
+
+
+class CountedLoad:
+    """A load generator on stated CPUs, with what it used itself, and the services' memory and network in its run.
+
+    ``generator_cores``: kept busy in the window; None where that is not known.
+    """
+
+    def __init__(self, load: LoadGenerator, counters: HostCounters | None, cpus: str) -> None:
+        self._load, self._counters, self._cpus = load, counters, cpus
+        self.generator_cores: float | None = None
+        self.memory_bytes: dict[str, float] = {}
+        self.received_bytes: dict[str, float] = {}
+        self.sent_bytes: dict[str, float] = {}
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        """Drive the load; afterwards the attributes have memory, and bytes per request of the whole run."""
+        counters = self._counters
+        before = counters.network_bytes(running) if counters is not None else {}
+        result = self._load.run(replace(plan, cpus=self._cpus), running, usage, progress)
+        self.generator_cores = None if result.cpu_s is None else result.cpu_s / result.window_s
+        if counters is not None:
+            requests = max(1, len(result.due_ns))
+            after = counters.network_bytes(running)
+            both = [name for name in after if name in before]
+            self.received_bytes = {name: (after[name][0] - before[name][0]) / requests for name in both}
+            self.sent_bytes = {name: (after[name][1] - before[name][1]) / requests for name in both}
+            self.memory_bytes = {name: mib * MIB for name, mib in counters.memory_mib(running).items()}
+        return result
+
+
+def bench_probe(
+    bench: Bench,
+    study: str,
+    plan: StudyPlan,
+    case: NodeCase,
+    place: NodePlace,
+    configuration: Configuration,
+    counters: HostCounters | None,
+    workload: Workload,
+    limit_ms: float,
+) -> Probe:
+    """Return the probe that deploys the application on the CPUs of one size, and drives ``workload``."""
+    application = replace(bench.application, workload=workload)
+    tracing = application.tracing.service if application.tracing is not None else ""
+    load = CountedLoad(bench.load, counters, place.generator)
+    counted = replace(bench, application=application, load=load)
+
+    def probe(rate_rps: float) -> Reading:
+        controller = Controller(counted, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
+        trial = controller.run(TrialSpec(configuration, "probe", plan.repetitions, label=f"{case}, {rate_rps:g}/s"))
+        step = step_of(rate_rps, trial, p95_of(trial), limit_ms)
+        bench.watch(RateMeasured(step))
+        return _reading(step, trial, load, tracing, application.entry, place.shared)
+
+    return probe
+
+
+def _reading(step: Step, trial: Trial, load: CountedLoad, tracing: str, entry: str, shared: bool) -> Reading:
+    windows = [window for window in trial.measurements if not window.invalid and window.requests]
+    if not windows:
+        return Reading(step)
+    taken = {name: us / 1e6 for name, us in cpu_us_per_request(windows).items() if name != tracing}
+    busy = load.generator_cores
+    return Reading(
+        step=step,
+        cpu_s=taken,
+        generator_s=None if busy is None else busy / step.rate_rps,
+        generator_cores=busy or 0.0 if shared else 0.0,
+        memory_bytes={name: size for name, size in load.memory_bytes.items() if name != tracing},
+        received_bytes=load.received_bytes.get(entry),
+        sent_bytes=load.sent_bytes.get(entry),
+    )

@@ -1,0 +1,325 @@
+"""Measurements of nodes: an application swept on rising numbers of cores, kept in a file and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from framework.bench import Backends, Bench, Watch
+from framework.compose.fitted import fitted
+from framework.compose.placed import CPUSET
+from framework.config.knowledge import load_service_types, resolved
+from framework.config.node_file import load_node, write_node
+from framework.config.space import parameters_of
+from framework.config.twin_file import load_twin, twin_path
+from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, UnknownName
+from framework.model import TWIN, Application, ServiceType, TuneRequest, Workload
+from framework.model.cpus import read_cpus, write_cpus
+from framework.model.events import ProfileStepStarted, RateMeasured
+from framework.model.node_measurement import MIX, QUICK_NODE, READS, WRITES, NodeMeasurement, NodeRequest
+from framework.model.topology import Topology
+from framework.study.node_sweep import NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
+from framework.study.node_twin import on_cores, twin_probe, with_requests
+from framework.study.planning import QUICK_LIMITS
+from framework.study.runner import StudyRunner
+from framework.use_cases.studies import Studies
+from optimizer.space import Configuration, SearchSpace, Value
+
+UNLIMITED = 4096  # cores
+FEW = 4  # cores: with more, the generator always has one of its own
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+QUICK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+MODELLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
+NEAR_THE_KNEE = {"stationarity_change": 1e6}
+"""Near the knee, latency moves in every window; the rate that is answered tells whether the application keeps up."""
+SAME = (
+    "application", "content_hash", "testbed", "processor", "machine_cores", "warmup_s", "window_s", "factor",
+    "refinements", "seed", "limit_ms",
+)  # fmt: skip
+
+
+class Nodes:
+    """Measurements of nodes, kept below TAILOR_HOME; each is recorded as a study of its own too."""
+
+    def __init__(self, backends: Backends, studies: Studies, runner: StudyRunner) -> None:
+        self._backends, self._studies, self._runner = backends, studies, runner
+
+    def path(self, application: Application) -> Path:
+        """Return the path where an application's measurements are kept by default."""
+        return self._backends.home / "nodes" / f"{application.name}.json"
+
+    def measure(
+        self, request: NodeRequest, watch: Watch, path: Path | None = None, *, again: bool = False
+    ) -> tuple[NodeMeasurement, Path]:
+        """Measure the sweeps that are not in the file yet; ``again``: begin a new one.  Returns all, and the file.
+
+        Raises InputError, MissingPrerequisite; Interrupted, and the sweeps that were finished are kept.
+        """
+        request = replace(request, **QUICK_NODE) if request.quick else request
+        application = self._backends.application(request.application)
+        if application.loop == "closed":
+            raise InputError(
+                f"{application.generator} sends requests when replies came, at no rate that could be raised; allowed: "
+                "a generator that keeps a rate"
+            )
+        kind = self._backends.choose(request.testbed, application)
+        target = path or self.path(application)
+        asked = self._asked(request, application, kind.name)
+        node = asked if again or not target.exists() else continued(load_node(target), asked, target)
+        sizes = request.cores or sizes_of(asked, quick=request.quick)
+        wanted = cases(node, sizes, request.runs)
+        if not wanted:
+            return node, target
+        write_node(node, target)  # it can be written, which is better known now than after the first sweep
+        run = self._on_twin if kind.name == TWIN else self._on_bench
+        try:
+            return run(request, application, node, wanted, watch, lambda now: _keep(now, target)), target
+        except LeaseLost:
+            raise
+        except Interrupted as error:
+            kept = len(load_node(target).points)
+            raise Interrupted(f"stopped; {kept} sweeps are kept in {target}, and the same command goes on") from error
+
+    def _asked(self, request: NodeRequest, application: Application, testbed: str) -> NodeMeasurement:
+        """Return the measurement that a request asks for, without points.  Raises InputError, NotFound."""
+        _check(request)
+        configurations: dict[str, Mapping[str, Value]] = {"default": {}}
+        if request.study:
+            configurations["tuned"] = self._tuned(request.study, application)
+        machine = self._backends.machine_of(testbed, application)
+        named: dict[str, tuple[str, ...]] = {READS: request.reads, WRITES: request.writes}
+        kinds = {kind: names for kind, names in named.items() if names} or {str(MIX): ()}
+        return NodeMeasurement(
+            application=application.name,
+            content_hash=application.content_hash,
+            testbed=testbed,
+            modelled=self._backends.kind(testbed).modelled,
+            processor=machine.cpu,
+            machine_cores=len(self._backends.kind(testbed).topology(application).groups("core")),
+            warmup_s=request.warmup_s,
+            window_s=request.window_s,
+            factor=request.factor,
+            refinements=request.refinements,
+            seed=request.seed,
+            limit_ms=request.limit_ms,
+            kinds=kinds,
+            configurations=configurations,
+            most_cores={
+                arm: most_cores(application, self._types(UNLIMITED, machine.memory_mib), changes)
+                for arm, changes in configurations.items()
+            },
+            study=request.study,
+            at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
+        )
+
+    def _tuned(self, study_id: str, application: Application) -> dict[str, Value]:
+        """Return what the best configuration of a study changes, but for CPU sets.  Raises InputError, NotFound."""
+        study = self._backends.store.get(study_id)
+        if study.directory.resolve() != application.directory.resolve():
+            raise FieldError("from_study", study_id, f"a study of {application.name}, not of {study.application_name}")
+        best = next((trial for trial in self._backends.store.trials(study.id) if trial.number == study.best), None)
+        if best is None:
+            raise FieldError("from_study", study_id, "a study that has found a best configuration")
+        default = SearchSpace.from_dict(study.space).default()
+        changed = {name: value for name, value in best.configuration.items() if value != default.get(name)}
+        return {name: value for name, value in changed.items() if not name.endswith(f".{CPUSET}")}
+
+    def _on_twin(
+        self,
+        request: NodeRequest,
+        application: Application,
+        node: NodeMeasurement,
+        wanted: Sequence[NodeCase],
+        watch: Watch,
+        keep: Callable[[NodeMeasurement], None],
+    ) -> NodeMeasurement:
+        twin = load_twin(twin_path(application.directory))
+
+        def probe_of(case: NodeCase) -> Probe:
+            types = self._types(case.cores, twin.hosts[0].memory_mib)
+            hosted = with_requests(on_cores(twin, case.cores), node.kinds[case.kind])
+            changes = node.configurations[case.arm]
+            return twin_probe(
+                hosted, application, types, changes, limit_ms=node.limit_ms, seed=1_000 * (node.seed + case.run),
+                watch=lambda step: watch(RateMeasured(step)),
+            )  # fmt: skip
+
+        try:
+            return measured_node(
+                node, wanted, probe_of, start_rps=_start_rps(request, application, node, wanted[0]),
+                maximum_rps=request.maximum_rps, keep=keep, begin=lambda case: watch(ProfileStepStarted(str(case))),
+            )  # fmt: skip
+        except KeyboardInterrupt as error:
+            raise Interrupted("stopped") from error
+
+    def _on_bench(
+        self,
+        request: NodeRequest,
+        application: Application,
+        node: NodeMeasurement,
+        wanted: Sequence[NodeCase],
+        watch: Watch,
+        keep: Callable[[NodeMeasurement], None],
+    ) -> NodeMeasurement:
+        kind = self._backends.kind(node.testbed)
+        topology = kind.topology(application)
+        places = {case.cores: place_of(topology, case.cores) for case in wanted}
+        workloads = {name: selected(application.workload, names) for name, names in node.kinds.items()}
+        counters = kind.colocation().counters if kind.colocation is not None else None
+        start_rps = _start_rps(request, application, node, wanted[0])
+        study = self._studies.create(_study_request(request, node, start_rps))
+
+        def sweeps(bench: Bench, space: SearchSpace) -> NodeMeasurement:
+            def probe_of(case: NodeCase) -> Probe:
+                place = places[case.cores]
+                types = self._types(len(read_cpus(place.services)), bench.testbed.machine().memory_mib)
+                configuration = Configuration({**cpu_sets(application, place), **node.configurations[case.arm]})
+                plan = replace(study.effective_plan, seed=node.seed + case.run)
+                return bench_probe(
+                    replace(bench, types=types), study.id, plan, case, place, configuration, counters,
+                    workloads[case.kind], node.limit_ms,
+                )  # fmt: skip
+
+            return measured_node(
+                node, wanted, probe_of, start_rps=start_rps, maximum_rps=request.maximum_rps, keep=keep,
+                begin=lambda case: watch(ProfileStepStarted(str(case))),
+            )  # fmt: skip
+
+        return self._runner.on_bench(study, watch, sweeps)
+
+    def _types(self, cpus: int, memory_mib: int) -> Mapping[str, ServiceType]:
+        """Return the knowledge base with the defaults of a machine with so many CPUs."""
+        return resolved(load_service_types(self._backends.spaces), cores=cpus, memory_mib=memory_mib)
+
+
+def continued(kept: NodeMeasurement, asked: NodeMeasurement, path: Path) -> NodeMeasurement:
+    """Return a kept measurement with what is asked for beyond it.  Raises InputError where their conditions differ."""
+    differ = [name for name in SAME if getattr(kept, name) != getattr(asked, name)]
+    for name in ("kinds", "configurations"):
+        before, now = getattr(kept, name), getattr(asked, name)
+        differ += [f"{name} ({key})" for key in now if key in before and before[key] != now[key]]
+    if kept.study and asked.study and kept.study != asked.study:
+        differ.append("study")
+    if differ:
+        raise InputError(
+            f"{path}: measured under other conditions ({', '.join(differ)}); allowed: ", FieldName("again"),
+            ", or another ", FieldName("node_file"),
+        )  # fmt: skip
+    return replace(
+        kept,
+        kinds={**kept.kinds, **asked.kinds},
+        configurations={**kept.configurations, **asked.configurations},
+        most_cores={**kept.most_cores, **asked.most_cores},
+        study=kept.study or asked.study,
+    )
+
+
+def sizes_of(node: NodeMeasurement, *, quick: bool) -> tuple[int, ...]:
+    """Return the numbers of cores to sweep; a machine with enough of them leaves one to the load generator."""
+    if node.testbed == TWIN:
+        return tuple(size for size in MODELLED_SIZES if not quick or size in QUICK_SIZES)
+    most = node.machine_cores - 1 if node.machine_cores >= FEW else node.machine_cores
+    return tuple(sorted({size for size in (QUICK_SIZES if quick else SIZES) if size < most} | {most}))
+
+
+def place_of(topology: Topology, cores: int) -> NodePlace:
+    """Return the CPUs of so many physical cores for the services, one socket after the other, the rest for the load.
+
+    Where no core is left, the load generator shares all.  Raises FieldError.
+    """
+    of_core = topology.groups("core")
+    first = {cpu.number: (cpu.package, cpu.node, cpu.core) for cpu in topology.cpus}
+    ordered = sorted(of_core.values(), key=lambda cpus: first[cpus[0]])
+    if not 1 <= cores <= len(ordered):
+        raise FieldError("cores", cores, f"1 to {len(ordered)}, the cores of this machine")
+    services = [cpu for core in ordered[:cores] for cpu in core]
+    rest = [cpu for core in ordered[cores:] for cpu in core]
+    return NodePlace(write_cpus(services), write_cpus(rest or services), shared=not rest)
+
+
+def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
+    """Return the CPU set of every service as values of a configuration; what takes the traces is beside the load."""
+    tracing = application.tracing.service if application.tracing is not None else ""
+    return {
+        f"{service.name}.{CPUSET}": place.generator if service.name == tracing else place.services
+        for service in application.services
+    }
+
+
+def most_cores(
+    application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
+) -> dict[str, float]:
+    """Return service -> cores that it can use on a machine with UNLIMITED of them, for which ``types`` are resolved.
+
+    Known from parameters with the role "cores"; without the services that can use all.
+    """
+    limits: dict[str, float] = {}
+    for service in application.services:
+        for parameter in parameters_of(*fitted(application, types, service)):
+            fixed = service.fixed.get(parameter.name, parameter.default)
+            value = configuration.get(f"{service.name}.{parameter.name}", fixed)
+            if parameter.role == "cores" and isinstance(value, int | float) and 1 <= value < UNLIMITED:
+                limits[service.name] = float(value) * _replicas(application, service.name)
+    return limits
+
+
+def _replicas(application: Application, service: str) -> int:
+    deploy = application.compose["services"].get(service, {}).get("deploy") or {}
+    return int(deploy.get("replicas") or 1)
+
+
+def selected(workload: Workload, names: Sequence[str]) -> Workload:
+    """Return a workload with these requests of its mix alone; all where none is named.  Raises UnknownName."""
+    requests = workload.document.get("requests", ())
+    known = [request["name"] for request in requests]
+    for name in names:
+        if name not in known:
+            raise UnknownName("request", name, known)
+    if not names:
+        return workload
+    return replace(
+        workload,
+        document={**workload.document, "requests": [request for request in requests if request["name"] in names]},
+    )
+
+
+def _check(request: NodeRequest) -> None:
+    if request.writes and not request.reads:
+        raise InputError(FieldName("write_request"), ": allowed with ", FieldName("read_request"))
+    for field, value, least in (
+        ("runs", request.runs, 1), ("window_s", request.window_s, 1), ("warmup_s", request.warmup_s, 0),
+        ("start_rps", request.start_rps or 1, 1), ("factor", request.factor, 1.01),
+        ("cores", min(request.cores, default=1), 1),
+    ):  # fmt: skip
+        if not value >= least:
+            raise FieldError(field, value, f"at least {least:g}")
+
+
+def _keep(node: NodeMeasurement, path: Path) -> None:
+    write_node(node, path)
+
+
+def _start_rps(request: NodeRequest, application: Application, node: NodeMeasurement, first: NodeCase) -> float:
+    """Return the first rate of a first sweep: the application's own in proportion to the cores, and half of that."""
+    own = application.workload.rate_rps * first.cores / max(first.cores, node.machine_cores)
+    return request.start_rps or max(1.0, round(own / 2, 1))
+
+
+def _study_request(request: NodeRequest, node: NodeMeasurement, start_rps: float) -> TuneRequest:
+    return TuneRequest(
+        request.application,
+        optimizer="random",
+        iterations=1,
+        repetitions=1,
+        warmup_s=node.warmup_s,
+        window_s=node.window_s,
+        rate_rps=start_rps,
+        pairs=2,
+        minimal=0,
+        seed=node.seed,
+        limits={**NEAR_THE_KNEE, **(QUICK_LIMITS if request.quick else {}), **request.limits},
+        testbed=node.testbed,
+        trace=False,
+    )
