@@ -56,6 +56,11 @@ class Jobs:
         One that ends badly all the same may have been broken off, which is no failure of its own.
         """
         self.seen = self.runner.look()
+        if any(not seen.pid and seen.status is None for seen in self.seen):
+            # An engine may still be starting it, in a group that stands still: removed now, it would begin and could
+            # end well first, and be done twice.
+            self.end_work()
+            self.seen = self.runner.look()
         jobs = {job.container: job for job in self.queue.all() if job.state in LIVE}
         good = [seen for seen in self.seen if seen.pid or seen.status == 0]
         here = {seen.container for seen in good if seen.container in jobs}
