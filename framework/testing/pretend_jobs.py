@@ -90,6 +90,8 @@ class PretendJobs:
         self.refuse("remove")
         self._reap()
         for name in containers:
+            if name in self._begins:  # what held it up is lifted for the removal, and it is faster
+                self.start(self._begins[name][0])
             if name in self._here:
                 pid = self._here[name][1]
                 assert self._mortal(pid), "one that stands still, or waits for a disk, cannot be ended"

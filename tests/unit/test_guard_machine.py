@@ -307,9 +307,10 @@ def test_an_attempt_that_was_made_and_never_started_waits_again(tmp_path: Path) 
     assert (job.state, job.attempt, job.failures) == (JobState.FINISHED, 2, 0)
 
 
+@pytest.mark.parametrize("keeper", [True, False], ids=["keeper", "next guard"])
 @pytest.mark.parametrize(("needs_s", "attempts"), [(0.0, 1), (1e9, 2)], ids=["ends well", "is killed"])
 def test_an_attempt_that_the_engine_still_starts_for_a_killed_guard_is_not_done_twice(
-    needs_s: float, attempts: int, tmp_path: Path
+    needs_s: float, attempts: int, keeper: bool, tmp_path: Path
 ) -> None:
     here, queue = plant_machine(load=0.2), queue_of([])
     killed = Run(here, tmp_path, queue, Static(cores=2, period_s=1.0))
@@ -318,10 +319,13 @@ def test_an_attempt_that_the_engine_still_starts_for_a_killed_guard_is_not_done_
     made = queue.move(1, JobState.RUNNING, attempt=1)
     here.jobs.needs_s = needs_s
     here.jobs.make_only(made, begins_after=2)
-    assert list(here.machine(tmp_path).restore()) == []
-    assert here.jobs.began == [made.container]
+    if keeper:
+        assert list(here.machine(tmp_path).restore()) == []
+        assert here.jobs.began == [made.container]
+    following = Run(here, tmp_path, queue, Static(cores=2, period_s=1.0))
+    following.guard.jobs.recover()
     here.jobs.needs_s = 4.0
-    Run(here, tmp_path, queue, Static(cores=2, period_s=1.0)).run(30)
+    following.run(30)
     [job] = queue.all()
     assert (job.state, job.attempt, job.failures) == (JobState.FINISHED, attempts, 0)
     assert len(here.jobs.well) == 1
