@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from framework.errors import KnobRefused
@@ -13,6 +14,8 @@ from framework.ports.kernel_files import KernelFiles
 Spoil = Callable[[str], str]
 """What a file shows instead of its text; raises KnobRefused where it cannot be read."""
 
+PEOPLE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+READ_S = 12  # seconds of readings, one a second
 NUMBERS = (
     "-1", "-9223372036854775808", "18446744073709551616", "9" * 400, "9" * 5000, "1_000", "٣", "0x10", "1e3", "nan",
     "inf", "1.5", "+7", "00", "5 5", "",

@@ -52,8 +52,9 @@ class Jobs:
     def recover(self) -> list[JobEvent]:
         """Take over what an earlier guard left: attempts that still run or ended well go on, others wait again.
 
-        Where an engine may still be starting one, all that run are ended first, and wait again.  One whose guard was killed after its container was made and before it was started would never begin: it goes.
-        One that ends badly all the same may have been broken off, which is no failure of its own.
+        Where an engine may still be starting one, all that run are ended first, and wait again.  One whose guard was
+        killed after its container was made and before it was started would never begin: it goes.  One that ends badly
+        all the same may have been broken off, which is no failure of its own.
         """
         self.seen = self.runner.look()
         if any(not seen.pid and seen.status is None for seen in self.seen):

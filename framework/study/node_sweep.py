@@ -83,7 +83,7 @@ def measured_node(
     *,
     start_rps: float,
     maximum_rps: float,
-    keep: Callable[[NodeMeasurement], None],
+    keep: Callable[[NodeMeasurement], object],
     begin: Callable[[NodeCase], None] = lambda case: None,
 ) -> NodeMeasurement:
     """Make the sweeps, one after the other; ``keep`` is given all points after each, so that none is made twice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,6 +40,32 @@ SAME = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Sweeps:
+    """The sweeps that a measurement lacks; ``path``: where each is kept once it is made."""
+
+    request: NodeRequest
+    application: Application
+    node: NodeMeasurement
+    wanted: Sequence[NodeCase]
+    watch: Watch
+    path: Path
+
+    @property
+    def start_rps(self) -> float:
+        """First rate of the first sweep: the application's own in proportion to the cores, and half of that."""
+        first = self.wanted[0]
+        own = self.application.workload.rate_rps * first.cores / max(first.cores, self.node.machine_cores)
+        return self.request.start_rps or max(1.0, round(own / 2, 1))
+
+    def made(self, probe_of: Callable[[NodeCase], Probe]) -> NodeMeasurement:
+        """Make them, and keep each."""
+        return measured_node(
+            self.node, self.wanted, probe_of, start_rps=self.start_rps, maximum_rps=self.request.maximum_rps,
+            keep=lambda node: write_node(node, self.path), begin=lambda case: self.watch(ProfileStepStarted(str(case))),
+        )  # fmt: skip
+
+
 class Nodes:
     """Measurements of nodes, kept below TAILOR_HOME; each is recorded as a study of its own too."""
 
@@ -73,9 +99,9 @@ class Nodes:
         if not wanted:
             return node, target
         write_node(node, target)  # it can be written, which is better known now than after the first sweep
-        run = self._on_twin if kind.name == TWIN else self._on_bench
+        sweeps = _Sweeps(request, application, node, wanted, watch, target)
         try:
-            return run(request, application, node, wanted, watch, lambda now: _keep(now, target)), target
+            return self._on_twin(sweeps) if kind.name == TWIN else self._on_bench(sweeps), target
         except LeaseLost:
             raise
         except Interrupted as error:
@@ -126,15 +152,8 @@ class Nodes:
         changed = {name: value for name, value in best.configuration.items() if value != default.get(name)}
         return {name: value for name, value in changed.items() if not name.endswith(f".{CPUSET}")}
 
-    def _on_twin(
-        self,
-        request: NodeRequest,
-        application: Application,
-        node: NodeMeasurement,
-        wanted: Sequence[NodeCase],
-        watch: Watch,
-        keep: Callable[[NodeMeasurement], None],
-    ) -> NodeMeasurement:
+    def _on_twin(self, sweeps: _Sweeps) -> NodeMeasurement:
+        application, node = sweeps.application, sweeps.node
         twin = load_twin(twin_path(application.directory))
 
         def probe_of(case: NodeCase) -> Probe:
@@ -143,35 +162,24 @@ class Nodes:
             changes = node.configurations[case.arm]
             return twin_probe(
                 hosted, application, types, changes, limit_ms=node.limit_ms, seed=1_000 * (node.seed + case.run),
-                watch=lambda step: watch(RateMeasured(step)),
+                watch=lambda step: sweeps.watch(RateMeasured(step)),
             )  # fmt: skip
 
         try:
-            return measured_node(
-                node, wanted, probe_of, start_rps=_start_rps(request, application, node, wanted[0]),
-                maximum_rps=request.maximum_rps, keep=keep, begin=lambda case: watch(ProfileStepStarted(str(case))),
-            )  # fmt: skip
+            return sweeps.made(probe_of)
         except KeyboardInterrupt as error:
             raise Interrupted("stopped") from error
 
-    def _on_bench(
-        self,
-        request: NodeRequest,
-        application: Application,
-        node: NodeMeasurement,
-        wanted: Sequence[NodeCase],
-        watch: Watch,
-        keep: Callable[[NodeMeasurement], None],
-    ) -> NodeMeasurement:
+    def _on_bench(self, sweeps: _Sweeps) -> NodeMeasurement:
+        application, node = sweeps.application, sweeps.node
         kind = self._backends.kind(node.testbed)
         topology = kind.topology(application)
-        places = {case.cores: place_of(topology, case.cores) for case in wanted}
+        places = {case.cores: place_of(topology, case.cores) for case in sweeps.wanted}
         workloads = {name: selected(application.workload, names) for name, names in node.kinds.items()}
         counters = kind.colocation().counters if kind.colocation is not None else None
-        start_rps = _start_rps(request, application, node, wanted[0])
-        study = self._studies.create(_study_request(request, node, start_rps))
+        study = self._studies.create(_study_request(sweeps.request, node, sweeps.start_rps))
 
-        def sweeps(bench: Bench, space: SearchSpace) -> NodeMeasurement:
+        def measured(bench: Bench, space: SearchSpace) -> NodeMeasurement:
             def probe_of(case: NodeCase) -> Probe:
                 place = places[case.cores]
                 types = self._types(len(read_cpus(place.services)), bench.testbed.machine().memory_mib)
@@ -182,12 +190,9 @@ class Nodes:
                     workloads[case.kind], node.limit_ms,
                 )  # fmt: skip
 
-            return measured_node(
-                node, wanted, probe_of, start_rps=start_rps, maximum_rps=request.maximum_rps, keep=keep,
-                begin=lambda case: watch(ProfileStepStarted(str(case))),
-            )  # fmt: skip
+            return sweeps.made(probe_of)
 
-        return self._runner.on_bench(study, watch, sweeps)
+        return self._runner.on_bench(study, sweeps.watch, measured)
 
     def _types(self, cpus: int, memory_mib: int) -> Mapping[str, ServiceType]:
         """Return the knowledge base with the defaults of a machine with so many CPUs."""
@@ -295,16 +300,6 @@ def _check(request: NodeRequest) -> None:
     ):  # fmt: skip
         if not value >= least:
             raise FieldError(field, value, f"at least {least:g}")
-
-
-def _keep(node: NodeMeasurement, path: Path) -> None:
-    write_node(node, path)
-
-
-def _start_rps(request: NodeRequest, application: Application, node: NodeMeasurement, first: NodeCase) -> float:
-    """Return the first rate of a first sweep: the application's own in proportion to the cores, and half of that."""
-    own = application.workload.rate_rps * first.cores / max(first.cores, node.machine_cores)
-    return request.start_rps or max(1.0, round(own / 2, 1))
 
 
 def _study_request(request: NodeRequest, node: NodeMeasurement, start_rps: float) -> TuneRequest:

@@ -159,8 +159,8 @@ def nothing_is_left(home: Path) -> bool:
 
 
 def kill_keeper(home: Path) -> None:
-    found = subprocess.run(["pgrep", "-f", f"guard_keeper {home}"], capture_output=True, text=True, check=True)
-    for pid in found.stdout.split():
+    keepers = subprocess.run(["pgrep", "-f", f"guard_keeper {home}"], capture_output=True, text=True, check=True)
+    for pid in keepers.stdout.split():
         os.kill(int(pid), signal.SIGKILL)
 
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"tailor/apps/key-value/internal/disk"
 	"tailor/apps/key-value/internal/record"
@@ -21,18 +19,7 @@ const readAtOnce = 256 << 10
 func FileName(generation uint64) string { return fmt.Sprintf("log-%d", generation) }
 
 // Generations are those of the log files among names, in their order.
-func Generations(names []string) []uint64 {
-	var found []uint64
-	for _, name := range names {
-		if digits, isLog := strings.CutPrefix(name, "log-"); isLog {
-			if generation, err := strconv.ParseUint(digits, 10, 64); err == nil {
-				found = append(found, generation)
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
-}
+func Generations(names []string) []uint64 { return disk.Generations(names, "log-") }
 
 // DamageError says that a log lost puts that were durable. Starting without them would hide it: restore a copy of the
 // directory, or remove the file named here and those after it and lose what they hold.

@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tailor/apps/key-value/internal/disk"
@@ -44,18 +43,7 @@ const readAtOnce = 256 << 10
 func FileName(generation uint64) string { return fmt.Sprintf("snapshot-%d", generation) }
 
 // Generations are those of the snapshots among names, in their order.
-func Generations(names []string) []uint64 {
-	var found []uint64
-	for _, name := range names {
-		if digits, isSnapshot := strings.CutPrefix(name, "snapshot-"); isSnapshot {
-			if generation, err := strconv.ParseUint(digits, 10, 64); err == nil {
-				found = append(found, generation)
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
-}
+func Generations(names []string) []uint64 { return disk.Generations(names, "snapshot-") }
 
 // Partial are the names of files whose writing was not finished.
 func Partial(names []string) []string {

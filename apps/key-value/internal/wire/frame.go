@@ -30,7 +30,7 @@ const (
 // Op is what a request asks for.
 type Op uint8
 
-// What can be asked for.
+// Kinds of requests.
 const (
 	Get   Op = 1 // values of keys
 	Put   Op = 2 // values to be stored under keys
