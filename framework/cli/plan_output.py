@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,7 +20,7 @@ from framework.capacity.answers import (
     TuningGain,
 )
 from framework.cli import terminal
-from framework.report.plan_words import ceiling_in_words, plan_name, refusals, state_in_words
+from framework.report.plan_words import ceiling_in_words, plan_name, range_in_words, refusals, state_in_words
 
 MOST_REASONS = 8
 MOST_SERVICES = 8
@@ -79,14 +78,13 @@ def _table(plans: Plans) -> Table:
     for column in ("nodes", "needed", "binds", f"{plans.currency}/hour", "90 % of cases"):
         table.add_column(column, overflow="fold", justify="left" if column == "binds" else "right")
     for entry in plans.plans:
-        high = f"{entry.cost_range.high:,.2f}" if math.isfinite(entry.cost_range.high) else "no end"
         table.add_row(
             terminal.escape(plan_name(entry)),
             str(entry.nodes),
             f"{entry.needed.likely:.0f}",
             entry.binding,
             f"{entry.cost_per_hour:,.2f}",
-            f"{entry.cost_range.low:,.2f} to {high}",
+            range_in_words(entry.cost_range),
         )
     return table
 

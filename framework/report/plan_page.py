@@ -10,7 +10,7 @@ from framework.capacity.answers import Law, PlanAnswer
 from framework.report import plan_plots
 from framework.report.figure import labelled
 from framework.report.page import ENVIRONMENT
-from framework.report.plan_words import ceiling_in_words, plan_name, refusals, state_in_words
+from framework.report.plan_words import ceiling_in_words, plan_name, range_in_words, refusals, state_in_words
 
 
 def plan_page(answer: PlanAnswer) -> str:
@@ -31,6 +31,7 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "refusals": refusals(plans).most_common(),
         "prices": sorted({(plan.machine.priced_on, plan.machine.source) for plan in plans.plans}),
         "plan_name": plan_name,
+        "range_in_words": range_in_words,
         "ceilings": [ceiling_in_words(kind, law) for kind, law in laws_of(answer).items() if law.ceiling is not None],
     }
 
@@ -47,7 +48,7 @@ def _figures(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     figures = [
         (
             "One node",
-            "Points: measured, with 95 % of their spread. Band: where 95 % of all laws that fit them lead.",
+            "Points: measured, with 95 % of their spread. Band: 95 % of where laws that fit them lead, with what no law has.",
             labelled(law) if answer.modelled else law,
         )
     ]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from framework.capacity.answers import CurrentState, Law, Plan, Plans
+from framework.model.capacity import Interval
 
 
 def plan_name(plan: Plan) -> str:
     """Return the machine type and region of a plan, marked where its law was asked beyond its bound."""
     mark = " (extrapolated)" if plan.extrapolated else ""
     return f"{plan.machine.name} {plan.machine.region}".rstrip() + mark
+
+
+def range_in_words(costs: Interval) -> str:
+    """Return the ends of an interval of costs; a law that may break down has none above."""
+    return f"{costs.low:,.2f} to " + (f"{costs.high:,.2f}" if math.isfinite(costs.high) else "no end")
 
 
 def ceiling_in_words(kind: str, law: Law) -> str:

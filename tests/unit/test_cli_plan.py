@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shlex
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from typer.testing import CliRunner
 
 from framework.cli.main import app
 from framework.errors import FieldError, TailorError, UnknownName
+from framework.model.capacity import Interval
+from framework.report.plan_words import range_in_words
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = [
@@ -127,3 +131,22 @@ def test_the_guide_shows_what_the_command_says(monkeypatch: pytest.MonkeyPatch) 
     assert [status for status, _ in answers] == [0, 0]
     assert promised
     assert all(promise in answers[0][1] for promise in promised)
+
+
+def test_each_plan_has_a_page_that_loads_nothing(home: Path, tmp_path: Path) -> None:
+    _, text = run("--json")
+    document = json.loads(text)
+    page = Path(document["page"])
+    assert page == home / "plans" / document["plan"] / "plan.html"
+    html = page.read_text()
+    cheapest = document["plans"]["plans"][0]
+    assert f"{cheapest['nodes']} x {cheapest['machine']['name']}" in html
+    assert html.count("<svg") >= 4
+    assert not re.search(r'(src|href)="(https?:)?//', html)
+    run("--page", str(tmp_path / "mine.html"))
+    assert "<h1>" in (tmp_path / "mine.html").read_text()
+
+
+def test_costs_without_an_upper_end_are_said_so() -> None:
+    assert range_in_words(Interval(1_000.0, 2_000.0, 3_000.0)) == "1,000.00 to 3,000.00"
+    assert range_in_words(Interval(1.0, 2.0, math.inf)) == "1.00 to no end"
