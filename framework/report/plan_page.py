@@ -48,7 +48,8 @@ def _figures(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     figures = [
         (
             "One node",
-            "Points: measured, with 95 % of their spread. Band: 95 % of where laws that fit them lead, with what no law has.",
+            "Points: measured, with 95 % of their spread. Band: 95 % of where laws that fit them lead, "
+            "with what no law has.",
             labelled(law) if answer.modelled else law,
         )
     ]
