@@ -20,7 +20,7 @@ import (
 // Name is that of the role, and of its spans' service.
 const Name = "key-value"
 
-// recordsPerSpan: one in so many requests of the binary protocol has a span, so that Jaeger gets some hundred in a second
+// requestsPerSpan: one in so many requests of the binary protocol has a span, so that Jaeger gets some hundred in a second
 // at most.
 const requestsPerSpan = 10_000
 
@@ -50,6 +50,7 @@ func New(ctx context.Context, s *service.Service) error {
 	}
 	state.watch(answering)
 	s.Parameters().Watch(threadsName, func() int64 { return int64(answering.Threads()) })
+	slog.Info("answering the binary protocol", "address", answering.Address())
 	web.Register(s, engine)
 	s.HandleAdmin("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

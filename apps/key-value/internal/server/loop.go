@@ -16,7 +16,7 @@ import (
 const (
 	eventsPerRound = 256 // of a thread; as many buffers may wait for a commit
 	acceptsAtOnce  = 64
-	idleBuffers    = 8 // kept between rounds
+	idleBuffers    = 64 // kept between rounds
 )
 
 // loop is a thread with its connections.
@@ -29,6 +29,7 @@ type loop struct {
 	connections []*connection // by descriptor
 	input       []byte        // what the connection whose turn it is has sent
 	buffers     [][]byte      // for output, at rest
+	partials    [][]byte      // for partial input, at rest
 	large       []byte        // for a reply that is longer than one of these, if one was needed yet
 	waiting     []*connection // that have replies to puts
 	turn        turn

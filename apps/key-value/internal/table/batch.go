@@ -25,6 +25,16 @@ func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
 	}
 }
 
+// Fetch brings what a put of each of the keys needs into the cache, side by side.
+func (t *Table) Fetch(keys []uint64) {
+	var numbers [batch]uint32
+	for len(keys) > 0 {
+		count := min(len(keys), batch)
+		t.find(keys[:count], &numbers)
+		keys = keys[count:]
+	}
+}
+
 // batch is how many keys are looked up before their values are copied.
 const batch = 16
 
