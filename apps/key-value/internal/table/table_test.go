@@ -283,6 +283,8 @@ func BenchmarkTable(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
 			start := processorTime()
 			for b.Loop() {
 				for i := range keys {
