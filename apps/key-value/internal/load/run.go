@@ -11,6 +11,7 @@ import (
 
 	"tailor/apps/key-value/internal/client"
 	"tailor/apps/key-value/internal/dialect"
+	"tailor/apps/key-value/internal/socket"
 )
 
 // usageTimeout bounds how long a server may take to tell its state.
@@ -21,7 +22,7 @@ func Run(plan Plan) (Result, error) {
 	if err := plan.Check(); err != nil {
 		return Result{}, err
 	}
-	if err := allowDescriptors(plan.Connections + 100); err != nil {
+	if err := socket.AllowDescriptors(plan.Connections + 100); err != nil {
 		return Result{}, err
 	}
 	control, err := client.Dial(plan.Address, plan.dialect(), usageTimeout)
@@ -145,22 +146,6 @@ func collect(workers []*worker, result *Result) {
 	result.GetLatency, result.PutLatency = summary(gets.external.histogram), summary(puts.external.histogram)
 	result.GetInternalLatency = summary(gets.internal.histogram)
 	result.PutInternalLatency = summary(puts.internal.histogram)
-}
-
-// allowDescriptors raises the limit of open files to what the connections need.
-func allowDescriptors(needed int) error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return err
-	}
-	if limit.Cur >= uint64(needed) {
-		return nil
-	}
-	wanted := unix.Rlimit{Cur: uint64(needed), Max: max(limit.Max, uint64(needed))}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &wanted); err != nil {
-		return fmt.Errorf("%d connections need as many open files, and the limit is %d (ulimit -n): %w", needed, limit.Max, err)
-	}
-	return nil
 }
 
 func (w *worker) close() {

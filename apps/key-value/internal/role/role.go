@@ -14,6 +14,7 @@ import (
 	"tailor/apps/common/service"
 	"tailor/apps/key-value/internal/engines"
 	"tailor/apps/key-value/internal/server"
+	"tailor/apps/key-value/internal/socket"
 	"tailor/apps/key-value/internal/web"
 )
 
@@ -24,11 +25,17 @@ const Name = "key-value"
 // at most.
 const requestsPerSpan = 10_000
 
+// mostConnections is how many the service would like to have; the operating system may allow fewer.
+const mostConnections = 120_000
+
 // New opens the engine and starts to answer.
 func New(ctx context.Context, s *service.Service) error {
 	settings, err := read(s.Parameters())
 	if err != nil {
 		return err
+	}
+	if err := socket.AllowDescriptors(mostConnections); err != nil {
+		slog.Info("fewer connections than wished for", "reason", err)
 	}
 	begin := time.Now()
 	engine, err := engines.Open(ctx, settings.engine, settings.engineOptions)
