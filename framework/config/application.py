@@ -84,6 +84,7 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         prepare_requests=_by_requests(file),
         dataset=dataset,
         guard=_guard(document, file, root),
+        closed_loop=_closed_loop(document, file, root),
         limits=Limits(**file.limits.model_dump(exclude_none=True)),
         constraints=tuple(Predicate(text) for text in file.constraints),
         derived=_derived(document, file),
@@ -94,6 +95,13 @@ def load_application(directory: Path, reader: ComposeReader | None = None) -> Ap
         content_hash=content_hash(root, written | copied, _elsewhere(source, compose, root)),
     )
     return with_tracing(application)
+
+
+def _closed_loop(document: Document, file: ApplicationFile, root: Path) -> Path | None:
+    """Return the directory that ``closed_loop`` names.  Raises FileError where it has no application.yaml."""
+    if file.closed_loop is None:
+        return None
+    return _existing(document, ("closed_loop",), root, f"{file.closed_loop}/application.yaml").parent
 
 
 def is_application(path: Path) -> bool:

@@ -111,7 +111,7 @@ class LoadEntry(Strict):
 
     generator: Name = Field(
         "tailor",
-        description="name of a load generator: tailor, h2load, jmeter, k6, locust, vegeta, wrk2, or one of a package",
+        description="name of a load generator: tailor, h2load, jmeter, k6, key-value, locust, vegeta, wrk2, or one of a package",
     )
     image: Text | None = Field(
         default=None, description="image that has the generator; default: a command of this machine"
@@ -354,6 +354,11 @@ class ApplicationFile(Strict):
         None, description="source of the data that every repetition starts from; default: hooks.seed, else first-start"
     )
     guard: GuardEntry | None = Field(None, description="defaults of `tailor guard`")
+    closed_loop: InsidePath | None = Field(
+        None,
+        description="directory of another application.yaml that drives the same services as fast as they answer: what "
+        "`tailor tune --objective throughput` tunes",
+    )
     limits: LimitsEntry = LimitsEntry()
 
     @model_validator(mode="after")

@@ -7,14 +7,12 @@ reply [us].
 
 from __future__ import annotations
 
-from framework.errors import LoadFailed
 from framework.load.external import registered
 from framework.load.invocation import TAIL_S, Finished, Invocation, Reported, Task, number, whole_seconds
-from framework.load.request_rows import RequestRows
+from framework.load.timed_lines import read_timed_lines
 from framework.model import EXTERNAL_GENERATORS
 
 LOG = "h2load.tsv"
-FIELDS = 3  # of a line; later versions may add some
 
 
 @registered
@@ -39,20 +37,4 @@ class H2load:
 
     def read(self, task: Task, finished: Finished) -> Reported:
         """Read the log."""
-        rows = RequestRows()
-        path = finished.results / LOG
-        try:
-            with path.open("rb") as file:
-                for at, line in enumerate(file, 1):
-                    fields = line.split(b"\t")
-                    if len(fields) < FIELDS:
-                        raise LoadFailed(f"{LOG}, line {at}: {len(fields)} fields; at least {FIELDS} are expected")
-                    start_us, status, took_us = (int(field) for field in fields[:FIELDS])
-                    answered = status > 0
-                    rows.add(
-                        start_us * 1000, (start_us + took_us) * 1000 if answered else 0, status,
-                        ok=200 <= status < 400, reason="" if answered else "no reply",
-                    )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise LoadFailed(f"the log of h2load cannot be read: {error}") from error
-        return Reported(rows, "sent")
+        return Reported(read_timed_lines(finished.results / LOG, self.name), "sent")

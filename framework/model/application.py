@@ -254,6 +254,7 @@ class Application:
     prepare_requests: bool = False  # repetitions are prepared by the workload's own requests, without a hook
     content_hash: str = ""  # of every file in the application's directory; names the seeded data
     guard: GuardDefaults = field(default_factory=GuardDefaults)
+    closed_loop: Path | None = None  # directory of the same application, driven as fast as it answers
     dataset: DatasetSource | None = None  # as the application's file says; see ``data_source``
 
     def environment_of(self, service: str) -> Mapping[str, str]:

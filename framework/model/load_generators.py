@@ -27,6 +27,7 @@ EXTERNAL_GENERATORS: Mapping[str, ExternalGenerator] = {
     "h2load": ExternalGenerator("paced", ("h2load", "--h1"), needs_script=False),
     "jmeter": ExternalGenerator("closed", ("jmeter",)),
     "k6": ExternalGenerator("open", ("k6", "run")),
+    "key-value": ExternalGenerator("closed", ("key-value-load",), needs_script=False),
     "locust": ExternalGenerator("closed", ("locust",)),
     "vegeta": ExternalGenerator("open", ("vegeta", "attack"), needs_script=False),
     "wrk2": ExternalGenerator("open", ("wrk",), needs_script=False),

@@ -153,6 +153,7 @@ class StudyPlan:
     weights: tuple[float, ...] = ()  # of the rates in the mean; empty: all equal
     loop: Loop = "open"  # how the load generator sends requests
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
+    objective: str = ""  # a quantity in the place of the application's objective; empty: none
     prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 
     @property

@@ -244,6 +244,15 @@ class TuneRequest:
         Mapping[str, float],
         Option("Thresholds of the reduction: share, path_ms, cv, importance", "space", flag="--threshold"),
     ] = field(default_factory=dict)
+    objective: Annotated[
+        str | None,
+        Option(
+            "Quantity to make small in the place of the application's objective; throughput is made large",
+            "search",
+            written="such as p99 or throughput",
+            absent="the application's",
+        ),
+    ] = None
     subject_to: Annotated[
         tuple[str, ...],
         Option(

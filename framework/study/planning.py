@@ -26,6 +26,7 @@ from framework.model import (
     Study,
     StudyPlan,
     StudyState,
+    Term,
     TuneRequest,
 )
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
@@ -146,6 +147,8 @@ def check_request(request: TuneRequest, application: Application) -> None:
         raise InputError(
             FieldName("transfer"), ": found ", FieldName("prior"), f" {request.prior} too; allowed: one of them"
         )
+    _check_objective(request, application)
+    application = with_objective(application, request.objective or "")
     objective = application.objective
     if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
         raise InputError(
@@ -155,6 +158,28 @@ def check_request(request: TuneRequest, application: Application) -> None:
     _check_ranges(request)
     _check_auto(request, objective)
     _check_rates(request, application)
+
+
+def _check_objective(request: TuneRequest, application: Application) -> None:
+    """Raise InputError for an objective that is no quantity, or that no configuration can change."""
+    if request.objective is None:
+        return
+    if not is_quantity(request.objective):
+        raise FieldError("objective", request.objective, QUANTITIES)
+    if request.objective == "throughput" and application.loop != "closed":
+        raise InputError(
+            FieldName("objective"), f" throughput: {application.generator} sends requests at the workload's rate, whatever "
+            "the configuration; allowed: with a load generator in a closed loop (key-value, locust, jmeter), which "
+            "application.yaml names, or one that closed_loop there leads to",
+        )  # fmt: skip
+
+
+def with_objective(application: Application, name: str) -> Application:
+    """Return the application with a quantity as its objective; with an empty name as it is."""
+    if not name:
+        return application
+    term = Term(quantity(name), -1.0 if name == "throughput" else 1.0)
+    return replace(application, objective=replace(application.objective, terms=(term,)))
 
 
 def _check_auto(request: TuneRequest, objective: Objective) -> None:
@@ -270,6 +295,7 @@ def study_plan(
         subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
         also=_quantities(request.also) or application.objective.also,
         minimal=request.minimal,
+        objective=quantity(request.objective or ""),
         prior=request.prior,
         rates=request.rates,
         over=request.over,
@@ -319,6 +345,7 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
 
 def planned(application: Application, plan: StudyPlan) -> Application:
     """Return the application as a study measures it: with the plan's limits on disturbance and on the outcome."""
+    application = with_objective(application, plan.objective)
     objective = replace(
         application.objective,
         subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),

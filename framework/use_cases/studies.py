@@ -12,7 +12,15 @@ from framework.model.events import SpaceEdited
 from framework.model.job import ENGINE
 from framework.study.imported import remove_description
 from framework.study.new_optimizer import new_optimizer
-from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
+from framework.study.planning import (
+    check_request,
+    edited,
+    first_decisions,
+    quick_on_model,
+    study_plan,
+    versions,
+    with_objective,
+)
 from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
 from framework.study.transferred import transferred
@@ -38,13 +46,18 @@ class Studies:
     def prepared(self, request: TuneRequest) -> Study:
         """Return a new study, checked and not recorded yet.  Raises InputError, MissingPrerequisite."""
         application = self._backends.application(request.application)
+        if request.objective == "throughput" and application.loop != "closed" and application.closed_loop is not None:
+            request = replace(request, application=application.closed_loop)
+            application = self._backends.application(request.application)
         check_request(request, application)
+        application = with_objective(application, request.objective or "")
         kind = self._backends.choose(request.testbed, application)
         if request.quick and kind.modelled:
             request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
         application = self._backends.application(request.application)  # its images are here now, and say more
+        application = with_objective(application, request.objective or "")
         space = self._catalogue.space(application, request, kind.name)
         known = history(request.history, application.objective, space, self._store)
         transfer = transferred(request.transfer, application, space, self._store, self._backends.application)

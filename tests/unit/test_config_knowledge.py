@@ -27,7 +27,7 @@ PARAMETERS = [(name, parameter) for name, loaded in TYPES.items() for parameter 
 RUNTIMES = {"jvm", "spring-boot", "node", "go", "python-gunicorn", "python-uvicorn", "celery", "puma", "dotnet"}
 """Types of programs that people write: the tag of such an image is the program's version, not the runtime's."""
 
-OURS = {"go-service", "xapian-search"}
+OURS = {"go-service", "key-value", "xapian-search"}
 """Types of servers of this repository, which have no versions."""
 
 ENVIRONMENT_LIST = """
@@ -49,7 +49,7 @@ parameters:
 """
 
 
-MEASURED = {"nginx", "memcached", "redis", "postgresql", "go-service", "jaeger", "xapian-search"}
+MEASURED = {"nginx", "memcached", "redis", "postgresql", "go-service", "jaeger", "key-value", "xapian-search"}
 NOT_MEASURED = {
     "mongodb", "mysql", "mariadb", "pgbouncer", "valkey", "haproxy", "envoy", "traefik", "httpd", "php-fpm",
     "openresty", "rabbitmq", "kafka", "elasticsearch", "opensearch",

@@ -20,6 +20,7 @@ from framework.load.h2load import H2load
 from framework.load.invocation import Finished, Invocation, Task, Tool
 from framework.load.jmeter import JMeter, samples_of
 from framework.load.k6 import K6
+from framework.load.key_value import KeyValue
 from framework.load.locust import Locust
 from framework.load.request_rows import MOST_NAMES, OTHER, RequestRows
 from framework.load.runners import Tail
@@ -41,7 +42,7 @@ from framework.model import (
 from framework.model.side_container import Ended, SideContainer
 from optimizer.space import Configuration
 
-TOOLS: tuple[Tool, ...] = (H2load(), JMeter(), K6(), Locust(), Vegeta(), Wrk2())
+TOOLS: tuple[Tool, ...] = (H2load(), JMeter(), K6(), KeyValue(), Locust(), Vegeta(), Wrk2())
 WORKLOAD = Workload(50, "constant", "http://web:8080", {})
 PLAN = LoadPlan(WORKLOAD, 50, 1.0, 2.0, seed=3)
 APPLICATION = Application(
@@ -200,6 +201,21 @@ def test_what_goes_wrong_in_a_container_is_said() -> None:
         in_container(Containers({"h2load.tsv": b"1\t2\n"}))
 
 
+def test_the_key_value_client_is_asked_for_bursts(tmp_path: Path) -> None:
+    load = ExternalLoad(image="tools:1", command=("/program", "-depth", "16"), users=7)
+    asked = replace(task(load, text=b""), target="http://store:8080")
+    words = list(KeyValue().invocation(asked).command)
+    assert words[:3] == ["/program", "-depth", "16"]
+    told = dict(zip(words[3::2], words[4::2], strict=True))
+    assert (told["-address"], told["-connections"], told["-window"]) == ("store:7070", "7", "8s")
+    (tmp_path / "bursts.tsv").write_bytes(b"1000000\t200\t50\n1000100\t404\t60\n1000200\t-1\t0\n")
+    rows = KeyValue().read(asked, Finished(b"", tmp_path, time.time_ns())).rows
+    result = rows.result(rows.origin_ns(), 0.0, 1.0)
+    assert result.ok.tolist() == [True, False, False]
+    assert result.errors == {"status 404": 1, "no reply": 1}
+    assert (result.end_ns - result.due_ns)[:2].tolist() == [50_000, 60_000]
+
+
 def test_a_service_that_ended_is_named_and_not_the_generator() -> None:
     def ended() -> Usage:
         raise DeploymentFailed("its container is exited with 137", "db")
@@ -326,6 +342,7 @@ def test_counters_far_from_any_reading_are_unknown() -> None:
         (Vegeta(), "vegeta.csv", b"1,x,3,4,5,,,,0\n"),
         (H2load(), "h2load.tsv", b"a\tb\tc\n"),
         (H2load(), "h2load.tsv", b"-5\t200\t1\n"),
+        (KeyValue(), "bursts.tsv", b"1\t200\n"),
         (K6(), "k6.json", b'{"type":"Point","metric":"http_req_duration","data":{}}\n{"metric":"http_req_blocked"\n'),
         (Locust(), "locust.csv", b"1,2\n"),
         (Locust(), "locust.csv", b"inf,2,GET /,200,\n"),

@@ -12,12 +12,16 @@ from framework.compose.gate import Gate
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types
 from framework.config.space import search_space
-from framework.errors import InputError
+from framework.errors import FieldError, InputError
 from framework.load.registry import GENERATORS
-from framework.model import EXTERNAL_GENERATORS, Application, ExternalLoad, TuneRequest
-from framework.study.planning import check_request, study_plan
+from framework.model import EXTERNAL_GENERATORS, Application, ExternalLoad, Term, TuneRequest
+from framework.study.planning import check_request, planned, study_plan
 from framework.testbeds.docker.generators import GENERATOR, external_loads, generator_images, loop_notes
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
+KEY_VALUE = Path(__file__).parents[2] / "apps" / "key-value"
 SCRIPTED = load_application(Path(__file__).parents[1] / "cases" / "good" / "k6")
 LOCUST = replace(SCRIPTED, generator="locust", external=ExternalLoad("locustio/locust:2.47.0", "load/load.js"))
 COMMAND = replace(SCRIPTED, external=ExternalLoad("", "load/load.js", ("no-such-program-of-tailor",)))
@@ -72,3 +76,27 @@ def test_without_root_spans_there_is_no_critical_path() -> None:
         "k6": (False, "open"), "locust": (False, "closed"),
     }  # fmt: skip
     assert study_plan(request(OWN), OWN, space).trace
+
+
+def test_an_objective_of_the_request_goes_before_the_applications() -> None:
+    space = search_space(LOCUST, load_service_types(), cores=2, memory_mib=4096)
+    for name, term in (("throughput", Term("throughput", -1.0)), ("median", Term("p50")), ("p99.9", Term("p99.9"))):
+        check_request(request(LOCUST, objective=name), LOCUST)
+        plan = study_plan(request(LOCUST, objective=name), LOCUST, space)
+        assert planned(LOCUST, plan).objective.terms == (term,)
+    assert planned(LOCUST, study_plan(request(LOCUST), LOCUST, space)).objective == LOCUST.objective
+    with pytest.raises(FieldError, match=r"found 'speed'; allowed: mean, median"):
+        check_request(request(LOCUST, objective="speed"), LOCUST)
+    with pytest.raises(InputError, match=r"throughput: k6 sends requests at the workload's rate"):
+        check_request(request(SCRIPTED, objective="throughput"), SCRIPTED)
+    falling = replace(SCRIPTED, objective=replace(SCRIPTED.objective, terms=(Term("throughput", -1.0),)))
+    check_request(request(falling, rates=(10.0, 20.0), objective="p99"), falling)
+
+
+def test_throughput_is_that_of_the_closed_loop_which_an_application_names(tmp_path: Path) -> None:
+    tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 5.0))
+    asked = TuneRequest(KEY_VALUE, objective="throughput")
+    study = tailor.studies.prepared(asked)
+    assert (study.directory, study.plan.loop, study.plan.objective) == (KEY_VALUE / "throughput", "closed", "throughput")
+    assert tailor.studies.prepared(replace(asked, objective="p99")).directory == KEY_VALUE
+    tailor.close()

@@ -316,6 +316,7 @@ MOST_DEFAULTS = 3
 OTHERS = {
     "framework/model/tune_request.py:TuneRequest": "the declaration",
     "framework/model/study.py:StudyPlan": "the frozen plan; defaults are of old stores",
+    "framework/config/application_file.py:ApplicationFile": "what holds where the request says nothing",
     "framework/model/decisions.py:StudyDecisions": "what became of the options; undecided at first",
     "framework/model/study.py:Study": "what a study is",
     "framework/api/requests.py:NewExternal": "a study that clients measure",

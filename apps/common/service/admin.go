@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// adminRoutes is what the controller asks: never traced, never behind the worker pool, so that a service that is
+// AdminRoutes is what the controller asks: never traced, never behind the worker pool, so that a service that is
 // busy still answers it.
-func (s *Service) adminRoutes() http.Handler {
+func (s *Service) AdminRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.admin)
 	mux.HandleFunc("GET /health", s.health)

@@ -141,7 +141,7 @@ func TestBodyIsBounded(t *testing.T) {
 func TestHealthFollowsItsChecks(t *testing.T) {
 	s, _ := bare(1)
 	defer func() { _ = s.Close(t.Context()) }()
-	admin := httptest.NewServer(s.adminRoutes())
+	admin := httptest.NewServer(s.AdminRoutes())
 	defer admin.Close()
 	status := func() int {
 		answer, err := http.Get(admin.URL + "/health")

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Ports that every role listens on, inside its own network namespace.
+// Ports that every role listens on, inside its own network namespace; API_ADDRESS and ADMIN_ADDRESS name others where
+// there is none.
 const (
 	APIAddress   = ":8080"
 	AdminAddress = ":9100"
@@ -89,10 +90,17 @@ func (s *Service) OnClose(closing func()) {
 	s.closes = append(s.closes, closing)
 }
 
+// Routes is what the API port serves.
+func (s *Service) Routes() http.Handler { return s.mux }
+
 // Run serves until ctx ends, then finishes the requests under way and exports the last spans.
 func (s *Service) Run(ctx context.Context) error {
-	api := &http.Server{Addr: APIAddress, Handler: s.mux, ReadHeaderTimeout: s.timeout}
-	admin := &http.Server{Addr: AdminAddress, Handler: s.adminRoutes(), ReadHeaderTimeout: s.timeout}
+	api := &http.Server{
+		Addr: s.parameters.Text("API_ADDRESS", APIAddress), Handler: s.mux, ReadHeaderTimeout: s.timeout,
+	}
+	admin := &http.Server{
+		Addr: s.parameters.Text("ADMIN_ADDRESS", AdminAddress), Handler: s.AdminRoutes(), ReadHeaderTimeout: s.timeout,
+	}
 	failed := make(chan error, 2)
 	for _, server := range []*http.Server{api, admin} {
 		go func() { failed <- server.ListenAndServe() }()

@@ -67,7 +67,7 @@ func TestCountersOnTheAdminPort(t *testing.T) {
 	s.Handle("GET /", nothing)
 	send(t, s, "/", sampled, "tailor=m")
 	answer := httptest.NewRecorder()
-	s.adminRoutes().ServeHTTP(answer, httptest.NewRequest("POST", "/flush", nil))
+	s.AdminRoutes().ServeHTTP(answer, httptest.NewRequest("POST", "/flush", nil))
 	var got map[string]any
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ func main() {
 	flag.DurationVar(&plan.Warmup, "warmup", time.Second, "before what is measured")
 	flag.DurationVar(&plan.Window, "window", 5*time.Second, "that is measured; 0: none")
 	flag.Uint64Var(&plan.Seed, "seed", 1, "of the requests")
+	flag.StringVar(&plan.Log, "log", "", "file that gets a line for each burst: start, status, time, as h2load's")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fail(fmt.Errorf("unknown argument %q", flag.Arg(0)))

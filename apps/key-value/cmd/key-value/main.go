@@ -7,5 +7,5 @@ import (
 )
 
 func main() {
-	service.Main("key-value", map[string]service.Role{role.Name: role.New}, map[string]service.Task{})
+	service.Main("key-value", map[string]service.Role{role.Name: role.New}, role.Tasks())
 }

@@ -236,17 +236,19 @@ func (t *Table) snapshotRegularly() {
 	defer regular.Stop()
 	look := time.NewTicker(min(lookEvery, t.options.SnapshotInterval))
 	defer look.Stop()
+	mayBeEarly := true // not after a failure, which would be repeated all the time
 	for {
 		select {
 		case <-t.stop:
 			return
 		case <-look.C:
-			if !t.isLogLong() {
+			if !mayBeEarly || !t.isLogLong() {
 				continue
 			}
 		case <-regular.C:
 		}
-		if err := t.Snapshot(); err != nil {
+		err := t.Snapshot()
+		if mayBeEarly = err == nil; !mayBeEarly {
 			slog.Error("the snapshot before stays", "error", err)
 		}
 	}

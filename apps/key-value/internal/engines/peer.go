@@ -3,12 +3,11 @@ package engines
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
+	"tailor/apps/key-value/internal/client"
 	"tailor/apps/key-value/internal/dialect"
-	"tailor/apps/key-value/internal/record"
 )
 
 // peerTimeout bounds connecting to a server that is the engine, and each exchange with it.
@@ -20,23 +19,17 @@ type peer struct {
 	dialect     dialect.Dialect
 	address     string
 	isFull      func(refusal error) bool
-	connections chan *peerConnection // at rest; one that failed is connected anew when it is used
+	connections chan *client.Connection // at rest; nil: to be made when it is used
 }
 
-type peerConnection struct {
-	net.Conn // nil: not connected
-	buffer   []byte
-	unread   []byte // of buffer
-}
-
-// newPeer connects once, so that a server that is not there is noticed at the start; compose may start it a little later.
+// newPeer waits until the server answers: compose may start it a little later.
 func newPeer(ctx context.Context, name string, speaks dialect.Dialect, options Options, isFull func(error) bool) (Engine, error) {
 	p := &peer{
 		name: name, dialect: speaks, address: options.Address, isFull: isFull,
-		connections: make(chan *peerConnection, options.Connections),
+		connections: make(chan *client.Connection, options.Connections),
 	}
 	for range options.Connections {
-		p.connections <- &peerConnection{}
+		p.connections <- nil
 	}
 	for {
 		_, err := p.usage()
@@ -51,84 +44,32 @@ func newPeer(ctx context.Context, name string, speaks dialect.Dialect, options O
 	}
 }
 
-// exchange sends a request and lets receive read the replies to it.
-func (p *peer) exchange(request []byte, receive func(c *peerConnection) error) (err error) {
+// with lends a connection, and lets go of one that failed.
+func (p *peer) with(use func(c *client.Connection) error) (err error) {
 	c := <-p.connections
-	defer func() {
-		if err != nil && c.Conn != nil {
-			_ = c.Conn.Close()
-			c.Conn = nil
-		}
-		p.connections <- c
-	}()
-	if c.Conn == nil {
-		c.unread = nil
-		if c.Conn, err = net.DialTimeout("tcp", p.address, peerTimeout); err != nil {
+	if c == nil {
+		if c, err = client.Dial(p.address, p.dialect, peerTimeout); err != nil {
+			p.connections <- nil
 			return err
 		}
 	}
-	if err := c.SetDeadline(time.Now().Add(peerTimeout)); err != nil {
-		return err
+	if err = use(c); err != nil {
+		c.Close()
+		c = nil
 	}
-	if _, err := c.Write(request); err != nil {
-		return err
-	}
-	return receive(c)
-}
-
-// reply reads until decode finds a reply.
-func (c *peerConnection) reply(decode func(input []byte) (size int, err error)) error {
-	for {
-		if len(c.unread) > 0 {
-			size, err := decode(c.unread)
-			if err != nil {
-				return err
-			}
-			if size > 0 {
-				c.unread = c.unread[size:]
-				return nil
-			}
-		}
-		kept := copy(c.buffer, c.unread)
-		if len(c.buffer)-kept < record.Size {
-			c.buffer = append(c.buffer, make([]byte, len(c.buffer)+4*record.PairSize)...)
-			copy(c.buffer, c.unread)
-		}
-		count, err := c.Read(c.buffer[kept:])
-		if err != nil {
-			return err
-		}
-		c.unread = c.buffer[:kept+count]
-	}
+	p.connections <- c
+	return err
 }
 
 func (p *peer) Get(keys []uint64, into [][]byte, found []bool) error {
-	return p.exchange(p.dialect.Get(nil, keys), func(c *peerConnection) error {
-		return c.reply(func(input []byte) (int, error) { return p.dialect.GetReply(input, keys, into, found) })
-	})
+	return p.with(func(c *client.Connection) error { return c.Get(keys, into, found) })
 }
 
 func (p *peer) Put(keys []uint64, values [][]byte) (stored int, err error) {
 	var refusal error
-	replies := p.dialect.Puts(len(keys))
-	err = p.exchange(p.dialect.Put(nil, keys, values), func(c *peerConnection) error {
-		for range replies {
-			err := c.reply(func(input []byte) (int, error) {
-				size, refused, err := p.dialect.PutReply(input)
-				switch {
-				case err != nil || size == 0 || refusal != nil:
-				case refused != nil:
-					refusal = refused
-				default:
-					stored += len(keys) / replies
-				}
-				return size, err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	err = p.with(func(c *client.Connection) (err error) {
+		stored, refusal, err = c.Put(keys, values)
+		return err
 	})
 	if err == nil && refusal != nil {
 		err = refusal
@@ -143,11 +84,9 @@ func (p *peer) Put(keys []uint64, values [][]byte) (stored int, err error) {
 func (p *peer) Commit() error { return nil }
 
 func (p *peer) usage() (usage dialect.Usage, err error) {
-	err = p.exchange(p.dialect.Usage(nil), func(c *peerConnection) error {
-		return c.reply(func(input []byte) (size int, err error) {
-			usage, size, err = p.dialect.UsageReply(input)
-			return size, err
-		})
+	err = p.with(func(c *client.Connection) (err error) {
+		usage, err = c.Usage()
+		return err
 	})
 	return usage, err
 }
@@ -163,8 +102,8 @@ func (p *peer) Stats() Stats {
 
 func (p *peer) Close() error {
 	for range cap(p.connections) {
-		if c := <-p.connections; c.Conn != nil {
-			_ = c.Conn.Close()
+		if c := <-p.connections; c != nil {
+			c.Close()
 		}
 	}
 	return nil

@@ -60,6 +60,9 @@ func (e *tableEngine) Get(keys []uint64, into [][]byte, found []bool) error {
 }
 
 func (e *tableEngine) Put(keys []uint64, values [][]byte) (int, error) {
+	if len(keys) > 1 {
+		e.records.Fetch(keys)
+	}
 	for i, key := range keys {
 		var err error
 		if e.kept != nil {

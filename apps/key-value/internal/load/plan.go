@@ -30,6 +30,7 @@ type Plan struct {
 	Warmup      time.Duration // before the window
 	Window      time.Duration // that is measured
 	Seed        uint64
+	Log         string // file that gets a line for each burst; empty: none
 }
 
 // Check says what of a plan cannot be done.

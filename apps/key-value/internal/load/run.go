@@ -3,15 +3,15 @@ package load
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"tailor/apps/key-value/internal/client"
 	"tailor/apps/key-value/internal/dialect"
+	"tailor/apps/key-value/internal/socket"
 )
 
 // usageTimeout bounds how long a server may take to tell its state.
@@ -22,14 +22,14 @@ func Run(plan Plan) (Result, error) {
 	if err := plan.Check(); err != nil {
 		return Result{}, err
 	}
-	if err := allowDescriptors(plan.Connections + 100); err != nil {
+	if err := socket.AllowDescriptors(plan.Connections + 100); err != nil {
 		return Result{}, err
 	}
-	control, err := openControl(&plan)
+	control, err := client.Dial(plan.Address, plan.dialect(), usageTimeout)
 	if err != nil {
 		return Result{}, err
 	}
-	defer control.close()
+	defer control.Close()
 	workers := make([]*worker, plan.Threads)
 	for number := range workers {
 		share := plan.Connections*(number+1)/plan.Threads - plan.Connections*number/plan.Threads
@@ -55,6 +55,9 @@ func Run(plan Plan) (Result, error) {
 	if plan.Window > 0 {
 		err = measure(&plan, workers, control, &result)
 	}
+	if err == nil && plan.Log != "" {
+		err = writeLog(plan.Log, workers)
+	}
 	return result, err
 }
 
@@ -74,8 +77,8 @@ type moment struct {
 	counts [4]int64
 }
 
-func look(workers []*worker, control *control) (m moment, err error) {
-	if m.server, err = control.usage(); err != nil {
+func look(workers []*worker, control *client.Connection) (m moment, err error) {
+	if m.server, err = control.Usage(); err != nil {
 		return m, err
 	}
 	m.at = time.Now()
@@ -93,8 +96,8 @@ func look(workers []*worker, control *control) (m moment, err error) {
 }
 
 // measure drives the load, and looks at it when the window begins and ends.
-func measure(plan *Plan, workers []*worker, control *control, result *Result) error {
-	// The load goes on until the end of the window has been looked at, however long the server takes to answer.
+func measure(plan *Plan, workers []*worker, control *client.Connection, result *Result) error {
+	// The load goes on a little, so that the end of the window is looked at under load.
 	p := &phase{start: time.Now(), length: plan.Warmup + plan.Window + time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- drive(workers, p) }()
@@ -145,22 +148,6 @@ func collect(workers []*worker, result *Result) {
 	result.PutInternalLatency = summary(puts.internal.histogram)
 }
 
-// allowDescriptors raises the limit of open files to what the connections need.
-func allowDescriptors(needed int) error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return err
-	}
-	if limit.Cur >= uint64(needed) {
-		return nil
-	}
-	wanted := unix.Rlimit{Cur: uint64(needed), Max: max(limit.Max, uint64(needed))}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &wanted); err != nil {
-		return fmt.Errorf("%d connections need as many open files, and the limit is %d (ulimit -n): %w", needed, limit.Max, err)
-	}
-	return nil
-}
-
 func (w *worker) close() {
 	for _, s := range w.sessions {
 		_ = unix.Close(s.descriptor)
@@ -168,44 +155,3 @@ func (w *worker) close() {
 	_ = unix.Close(w.epoll)
 	_ = unix.Close(w.timer)
 }
-
-// control is a connection for questions about the server.
-type control struct {
-	dialect    dialect.Dialect
-	connection net.Conn
-	buffer     []byte
-}
-
-func openControl(plan *Plan) (*control, error) {
-	network, address := "tcp", plan.Address
-	if path, isUnix := strings.CutPrefix(plan.Address, "unix:"); isUnix {
-		network, address = "unix", path
-	}
-	connection, err := net.DialTimeout(network, address, usageTimeout)
-	if err != nil {
-		return nil, err
-	}
-	return &control{dialect: plan.dialect(), connection: connection, buffer: make([]byte, 1<<20)}, nil
-}
-
-func (c *control) usage() (dialect.Usage, error) {
-	if err := c.connection.SetDeadline(time.Now().Add(usageTimeout)); err != nil {
-		return dialect.Usage{}, err
-	}
-	if _, err := c.connection.Write(c.dialect.Usage(nil)); err != nil {
-		return dialect.Usage{}, fmt.Errorf("state of the server: %w", err)
-	}
-	for filled := 0; ; {
-		count, err := c.connection.Read(c.buffer[filled:])
-		if err != nil {
-			return dialect.Usage{}, fmt.Errorf("state of the server: %w", err)
-		}
-		filled += count
-		usage, size, err := c.dialect.UsageReply(c.buffer[:filled])
-		if err != nil || size > 0 {
-			return usage, err
-		}
-	}
-}
-
-func (c *control) close() { _ = c.connection.Close() }

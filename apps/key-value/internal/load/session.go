@@ -20,6 +20,7 @@ type session struct {
 	first      int // of queue
 	keys       []uint64
 	firstKey   int
+	status     int // the worst of the burst
 }
 
 // waiting is a request without a reply.
@@ -132,6 +133,7 @@ func (w *worker) reply(s *session, input []byte, now time.Duration) (size int, e
 		return 0, err
 	}
 	if refused != nil {
+		s.status = someRefused
 		w.result.refuse(refused)
 	}
 	if request.replies--; request.replies > 0 {
@@ -140,17 +142,22 @@ func (w *worker) reply(s *session, input []byte, now time.Duration) (size int, e
 	s.first++
 	s.firstKey += request.count
 	w.outstanding--
-	w.note(request, keys, input[:size], now)
+	w.note(s, request, keys, input[:size], now)
+	if w.plan.Log != "" && !w.phase.fill && (w.isOpen() || s.first == len(s.queue)) {
+		w.lines.add(w.phase.start.Add(request.due), s.status, now-request.due)
+		s.status = allGood
+	}
 	return size, nil
 }
 
-func (w *worker) note(request *waiting, keys []uint64, reply []byte, now time.Duration) {
+func (w *worker) note(s *session, request *waiting, keys []uint64, reply []byte, now time.Duration) {
 	into := &w.puts
 	if request.isGet {
 		into = &w.gets
 		w.result.gets.Add(int64(request.count))
 		for i, found := range w.found[:request.count] {
 			if !found {
+				s.status = max(s.status, someMissing)
 				w.result.misses.Add(1)
 			} else if w.places != nil && binary.LittleEndian.Uint64(w.places[i]) != keys[i] {
 				w.result.wrong.Add(1)

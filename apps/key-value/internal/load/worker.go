@@ -58,6 +58,7 @@ type worker struct {
 	stopped     bool          // nothing more is sent
 	result      counts
 	gets, puts  latencies
+	lines       lines
 }
 
 func newWorker(plan *Plan, number, connections int) (*worker, error) {
@@ -108,7 +109,7 @@ func (w *worker) connect(number, connections int) error {
 		for len(w.byNumber) <= descriptor {
 			w.byNumber = append(w.byNumber, nil)
 		}
-		s := &session{descriptor: descriptor}
+		s := &session{descriptor: descriptor, status: allGood}
 		w.byNumber[descriptor] = s
 		w.sessions = append(w.sessions, s)
 		if err := w.watch(unix.EPOLL_CTL_ADD, descriptor, unix.EPOLLIN); err != nil {
@@ -154,7 +155,7 @@ func (w *worker) drive(p *phase) (err error) {
 			return nil
 		}
 		if w.stopped && !p.fill && time.Now().After(deadline) {
-			w.result.unanswered.Add(int64(w.outstanding))
+			w.giveUp()
 			return nil
 		}
 		if w.isOpen() && !w.stopped {
@@ -164,6 +165,16 @@ func (w *worker) drive(p *phase) (err error) {
 		}
 		if err := w.wait(); err != nil {
 			return err
+		}
+	}
+}
+
+// giveUp notes what has no reply.
+func (w *worker) giveUp() {
+	w.result.unanswered.Add(int64(w.outstanding))
+	for _, s := range w.sessions {
+		if w.plan.Log != "" && s.first < len(s.queue) {
+			w.lines.add(w.phase.start.Add(s.queue[s.first].due), noReply, 0)
 		}
 	}
 }

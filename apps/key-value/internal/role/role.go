@@ -14,21 +14,28 @@ import (
 	"tailor/apps/common/service"
 	"tailor/apps/key-value/internal/engines"
 	"tailor/apps/key-value/internal/server"
+	"tailor/apps/key-value/internal/socket"
 	"tailor/apps/key-value/internal/web"
 )
 
 // Name is that of the role, and of its spans' service.
 const Name = "key-value"
 
-// recordsPerSpan: one in so many requests of the binary protocol has a span, so that Jaeger gets some hundred in a second
+// requestsPerSpan: one in so many requests of the binary protocol has a span, so that Jaeger gets some hundred in a second
 // at most.
 const requestsPerSpan = 10_000
+
+// mostConnections is how many the service would like to have; the operating system may allow fewer.
+const mostConnections = 120_000
 
 // New opens the engine and starts to answer.
 func New(ctx context.Context, s *service.Service) error {
 	settings, err := read(s.Parameters())
 	if err != nil {
 		return err
+	}
+	if err := socket.AllowDescriptors(mostConnections); err != nil {
+		slog.Info("fewer connections than wished for", "reason", err)
 	}
 	begin := time.Now()
 	engine, err := engines.Open(ctx, settings.engine, settings.engineOptions)
@@ -50,6 +57,7 @@ func New(ctx context.Context, s *service.Service) error {
 	}
 	state.watch(answering)
 	s.Parameters().Watch(threadsName, func() int64 { return int64(answering.Threads()) })
+	slog.Info("answering the binary protocol", "address", answering.Address())
 	web.Register(s, engine)
 	s.HandleAdmin("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -2,6 +2,7 @@ package role
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func read(p *service.Parameters) (settings, error) {
 		engineOptions: engines.Options{
 			Records:          r.integer(1, "RECORDS", mostRecords()),
 			Shards:           r.integer(1, shardsName, defaultShards),
-			Directory:        p.Text("DIRECTORY", "/data"),
+			Directory:        directory(p, engine),
 			Fsync:            r.word(fsyncName, defaultFsync, "always", "interval", "never", "off"),
 			FsyncInterval:    time.Duration(r.integer(1, fsyncIntervalName, defaultFsyncInterval)) * time.Millisecond,
 			SnapshotInterval: time.Duration(r.integer(0, "SNAPSHOT_SECONDS", defaultSnapshot)) * time.Second,
@@ -76,6 +77,14 @@ func read(p *service.Parameters) (settings, error) {
 		},
 	}
 	return all, r.err
+}
+
+// directory is where an engine's data are: none without DIRECTORY, and each engine has its own.
+func directory(p *service.Parameters, engine string) string {
+	if all := p.Text("DIRECTORY", ""); all != "" {
+		return filepath.Join(all, engine)
+	}
+	return ""
 }
 
 // reader keeps the first error, so that what is read can be written down in one piece.

@@ -8,7 +8,7 @@ import (
 )
 
 // leastPartial is what is allotted at once for an input that is not complete; more follows as more comes, so that a
-// peer that announces a long request and sends none of it costs nothing.
+// peer that announces a long request and sends none of it costs no more.
 const leastPartial = 4 << 10
 
 // connection is one client. Its fields are its loop's.
@@ -23,7 +23,7 @@ type connection struct {
 
 // receive reads what a connection has sent, and answers.
 func (l *loop) receive(c *connection) {
-	spare := c.room()
+	spare := l.room(c)
 	var count int
 	var err error
 	if len(spare) == 0 {
@@ -48,22 +48,41 @@ func (l *loop) receive(c *connection) {
 	}
 	if len(c.partial) > 0 {
 		c.partial = append(c.partial, input...)
-	} else if !l.answer(c, input) {
+	} else if len(input) > 0 && !l.answer(c, input) {
 		return
 	}
 	l.finishTurn(c)
 }
 
 // room is where the rest of a partial request goes.
-func (c *connection) room() []byte {
+func (l *loop) room(c *connection) []byte {
 	if len(c.partial) == 0 {
 		return nil
 	}
 	if len(c.partial) == cap(c.partial) {
-		c.partial = append(make([]byte, 0, 2*cap(c.partial)), c.partial...)
+		l.extend(c, 2*cap(c.partial))
 	}
 	end := min(cap(c.partial), max(wire.Needed(c.partial), len(c.partial)+1))
 	return c.partial[len(c.partial):end]
+}
+
+// extend gives a partial input room for so many bytes.
+func (l *loop) extend(c *connection, size int) {
+	old := c.partial
+	if last := len(l.partials) - 1; last >= 0 && size <= leastPartial {
+		c.partial = append(l.partials[last], old...)
+		l.partials = l.partials[:last]
+		return
+	}
+	c.partial = append(make([]byte, 0, max(size, leastPartial)), old...)
+	l.forget(old)
+}
+
+// forget takes the buffer of a partial input that was answered.
+func (l *loop) forget(partial []byte) {
+	if cap(partial) == leastPartial && len(l.partials) < idleBuffers {
+		l.partials = append(l.partials, partial[:0])
+	}
 }
 
 // complete moves bytes from input to the partial request until it is complete, and returns the rest.
@@ -95,11 +114,13 @@ func (l *loop) answer(c *connection, input []byte) bool {
 	rest := input[consumed:]
 	switch {
 	case len(rest) == 0 || c.ending:
+		l.forget(c.partial)
 		c.partial = nil
 	case isPartial:
 		c.partial = append(c.partial[:0], rest...)
 	default:
-		c.partial = append(make([]byte, 0, max(leastPartial, len(rest))), rest...)
+		l.extend(c, len(rest))
+		c.partial = append(c.partial, rest...)
 	}
 	return true
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/binary"
 	"log/slog"
+	"math/bits"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,7 +18,7 @@ import (
 const (
 	eventsPerRound = 256 // of a thread; as many buffers may wait for a commit
 	acceptsAtOnce  = 64
-	idleBuffers    = 8 // kept between rounds
+	idleBuffers    = 64 // kept between rounds
 )
 
 // loop is a thread with its connections.
@@ -26,9 +28,12 @@ type loop struct {
 	epoll       int
 	waker       int           // an eventfd: something is in arrived, or the loop is to stop
 	listener    int           // of the first loop; -1
+	reserve     int           // a descriptor to be given up for one moment when there are no more
+	refused     int           // connections for which there was none
 	connections []*connection // by descriptor
 	input       []byte        // what the connection whose turn it is has sent
 	buffers     [][]byte      // for output, at rest
+	partials    [][]byte      // for partial input, at rest
 	large       []byte        // for a reply that is longer than one of these, if one was needed yet
 	waiting     []*connection // that have replies to puts
 	turn        turn
@@ -57,15 +62,17 @@ func (l *loop) watch(operation, descriptor int, events uint32) error {
 	return unix.EpollCtl(l.epoll, operation, descriptor, &unix.EpollEvent{Events: events, Fd: int32(descriptor)})
 }
 
-func (l *loop) watchListener(descriptor int) error {
+func (l *loop) watchListener(descriptor int) (err error) {
 	l.listener = descriptor
+	if l.reserve, err = unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
 	return l.watch(unix.EPOLL_CTL_ADD, descriptor, unix.EPOLLIN)
 }
 
-// run has its own thread of the system, so that the scheduler never moves a connection's state between cores' caches.
+// run answers until the loop is stopped. After each round it lets others run, because the calls to its sockets do not,
+// and there may be more loops than processors.
 func (l *loop) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	events := make([]unix.EpollEvent, eventsPerRound)
 	for !l.stopping.Load() {
 		count, err := socket.Wait(l.epoll, events)
@@ -77,6 +84,7 @@ func (l *loop) run() {
 			l.handle(int(event.Fd), event.Events)
 		}
 		l.finishRound()
+		runtime.Gosched()
 	}
 }
 
@@ -139,6 +147,10 @@ func (l *loop) accept() {
 		if err == unix.ECONNABORTED || err == unix.EINTR {
 			continue
 		}
+		if err == unix.EMFILE || err == unix.ENFILE {
+			l.refuse()
+			continue
+		}
 		if err != nil {
 			if err != unix.EAGAIN {
 				slog.Warn("a connection was not accepted", "error", err)
@@ -148,6 +160,18 @@ func (l *loop) accept() {
 		loops := l.server.loops
 		l.next = (l.next + 1) % len(loops)
 		loops[l.next].give(descriptor)
+	}
+}
+
+// refuse closes a connection for which there is no descriptor; left alone, it would be announced again and again.
+func (l *loop) refuse() {
+	_ = unix.Close(l.reserve)
+	if descriptor, _, err := unix.Accept4(l.listener, unix.SOCK_CLOEXEC); err == nil {
+		_ = unix.Close(descriptor)
+	}
+	l.reserve, _ = unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if l.refused++; bits.OnesCount(uint(l.refused)) == 1 { // 1, 2, 4, 8 ...: it may go on for long
+		slog.Warn("no more connections: the limit of open files is reached (ulimit -n)", "refused", l.refused)
 	}
 }
 
@@ -210,6 +234,9 @@ func (l *loop) close() {
 	}
 	_ = unix.Close(l.epoll)
 	_ = unix.Close(l.waker)
+	if l.listener >= 0 {
+		_ = unix.Close(l.reserve)
+	}
 }
 
 // buffer is one for so many bytes of output.

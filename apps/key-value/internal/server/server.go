@@ -1,5 +1,5 @@
-// Package server answers the binary protocol: a few threads, each with its own connections, which it waits for with
-// epoll. A connection that is idle costs a hundred bytes here, because buffers belong to threads; one whose peer is slow
+// Package server answers the binary protocol: a few loops, each with its own connections, which it waits for with
+// epoll, and a thread of the system while it works. A connection that is idle costs a hundred bytes here, because buffers belong to threads; one whose peer is slow
 // costs what is left of its input and output.
 //
 // A turn of a connection reads once, answers all requests that are complete, and writes once. Replies to puts wait for

@@ -2,10 +2,13 @@ package server
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -268,6 +271,47 @@ func TestATCPServerTellsItsPort(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTheExampleOfTheProtocolPage: byte by byte.
+func TestTheExampleOfTheProtocolPage(t *testing.T) {
+	page, err := os.ReadFile("../../PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytesOf := func(name string) []byte {
+		_, rest, _ := strings.Cut(string(page), "    "+name+" ")
+		line, _, _ := strings.Cut(rest, "\n")
+		before, after, hasRecord := strings.Cut(line, "(1,024 bytes of record 6)")
+		text, err := hex.DecodeString(strings.ReplaceAll(before, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hasRecord {
+			end, err := hex.DecodeString(strings.TrimSpace(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(append(text, valueOf(6, 1)...), end...)
+		}
+		return text
+	}
+	s, _ := start(t, Options{Batch: 8})
+	connection := dial(t, s)
+	if _, err := connection.Write(wire.AppendPut(nil, 0, 0, valueOf(6, 1), 6)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replies(connection, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Write(bytesOf("request")); err != nil {
+		t.Fatal(err)
+	}
+	want := bytesOf("reply")
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(connection, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x, the page says %x (%v)", got, want, err)
 	}
 }
 

@@ -5,7 +5,7 @@ import "tailor/apps/key-value/internal/record"
 // GetBatch copies the values of keys into the slices with their numbers, and says which were found.
 //
 // Records of a large table lie in no cache. So the keys are looked up first, which are independent of each other and
-// overlap, and the first lines of the values are fetched, before any value is copied.
+// overlap, and their values are on their way into the cache before any of them is copied.
 func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
 	var numbers [batch]uint32
 	for len(keys) > 0 {
@@ -22,6 +22,16 @@ func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
 			s.mutex.Unlock()
 		}
 		keys, into, found = keys[count:], into[count:], found[count:]
+	}
+}
+
+// Fetch brings what a put of each of the keys needs into the cache, side by side.
+func (t *Table) Fetch(keys []uint64) {
+	var numbers [batch]uint32
+	for len(keys) > 0 {
+		count := min(len(keys), batch)
+		t.find(keys[:count], &numbers)
+		keys = keys[count:]
 	}
 }
 

@@ -1,6 +1,6 @@
 package table
 
-// prefetch fetches the first lines of a value into the cache; the processor sees by itself that the others follow.
+// prefetch asks for all lines of a value (record.Size bytes), and does not wait for them.
 //
 //go:noescape
 func prefetch(value *byte)
