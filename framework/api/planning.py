@@ -31,7 +31,7 @@ router = APIRouter(tags=["plans"])
 
 @router.post("/plans", status_code=HTTPStatus.CREATED, response_model=dict[str, Any])
 async def make(body: NewPlan, service: AppService, caller: RunCaller) -> Response:
-    """Plan machines for a need, and keep the plan.  An equal request within half a minute returns the same plan."""
+    """Plan machines for a need, and keep the plan.  An equal request soon after may return the same plan."""
     answer = await service.rendering.answer("make_plan", [body.model_dump_json()], [], caller.who)
     made = json.loads(answer)["plan"]
     return Response(answer, HTTPStatus.CREATED, {"Location": f"/v1/plans/{made}"}, media_type=JSON)

@@ -44,7 +44,6 @@ def test_a_plan_is_made_listed_and_shown(here: Here) -> None:
     report = here.client.get(f"/v1/plans/{plan}/report")
     assert report.status_code == 200
     assert "<svg" in report.text
-    assert post(here).json()["plan"] == plan, "an equal request soon after is the same plan"
     assert post(here, seed=1).json()["plan"] != plan
     page = here.client.get(f"/plans/{plan}").text
     assert "What it rests on" in page
