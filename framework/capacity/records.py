@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from framework.capacity.answers import PlanAnswer
 from framework.errors import NotFound, StoreError
 from framework.model.documents import conform, decode, encode
 
+MOST = 1_000  # plans that are kept, the newest
 ANSWER, SUMMARY, PAGE = "plan.json", "summary.json", "plan.html"
 
 
@@ -22,7 +24,7 @@ class PlanRecords:
         self._root = home / "plans"
 
     def add(self, answer: PlanAnswer) -> str:
-        """Keep an answer; return its id.  Raises StoreError where it cannot be written."""
+        """Keep an answer; return its id.  Plans beyond the newest MOST go.  Raises StoreError where it cannot write."""
         name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         number = 1
         try:
@@ -35,6 +37,8 @@ class PlanRecords:
                     number += 1
             (directory / ANSWER).write_text(json.dumps({"kind": "plan", "version": 1, **encode(answer)}) + "\n")
             (directory / SUMMARY).write_text(json.dumps(summary_of(directory.name, answer)) + "\n")
+            for forgotten in self.ids()[MOST:]:
+                shutil.rmtree(self._root / forgotten)
         except OSError as error:
             raise StoreError(f"the plan cannot be kept in {self._root}: {error.strerror or error}") from error
         return directory.name

@@ -198,6 +198,16 @@ def test_what_cannot_be_asked_is_refused(words: list[str], says: str, home: Path
     assert says in str(caught.value)
 
 
+def test_the_newest_plans_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framework.capacity.records.MOST", 2)
+    need = str(home.parent / "need.yaml")
+    made = [
+        json.loads(run(need, "--node", "8:4000", "--catalogue", MACHINES, "--draws", "5", "--json")[1])["plan"]
+        for _ in range(3)
+    ]
+    assert list(PlanRecords(home).ids()) == [made[2], made[1]]
+
+
 def test_plans_are_kept_and_come_back_as_they_were(home: Path) -> None:
     (home.parent / "need.yaml").write_text(
         NEED + "growth: {per_year: 50%, years: 2}\ncurrent: {machine: flexible-32, nodes: 4}\n"
