@@ -19,7 +19,9 @@ from typing import Any
 from markupsafe import Markup
 
 from framework.api.pages import PAGES, coordinates
+from framework.api.planning import request_of
 from framework.api.problems import Refused
+from framework.api.requests import NewPlan
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.bootstrap.adapters import Opened
 from framework.errors import TailorError
@@ -28,6 +30,7 @@ from framework.model.documents import encode
 from framework.report.optimizer_comparison import contenders, race_plot
 from framework.report.page import contents, interval
 from framework.report.page import page as report_page
+from framework.report.plan_page import plan_contents, plan_page
 from framework.report.summary_json import summary_document
 from framework.report.trace_plots import contrast
 from framework.study.export import without_directory
@@ -130,9 +133,33 @@ def race(kept: Opened, application: str) -> bytes:
     return template.render(applications=names, application=chosen, contenders=racing, figure=figure).encode()
 
 
+def make_plan(kept: Opened, body: str) -> bytes:
+    """Plan machines, and keep the plan."""
+    made = kept.plans.make(request_of(NewPlan.model_validate_json(body), kept.backends.home), drawn=False)
+    return _json({"plan": made.id, **encode(made.answer)})
+
+
+def plan(kept: Opened, plan: str) -> bytes:
+    """Return a plan of machines that was kept."""
+    return _json({"plan": plan, **encode(kept.plans.records.read(plan))})
+
+
+def plan_report(kept: Opened, plan: str) -> bytes:
+    """Return the HTML page of a plan."""
+    return plan_page(kept.plans.records.read(plan)).encode()
+
+
+def plan_body(kept: Opened, plan: str) -> bytes:
+    """Return the page of a plan as a part of a page."""
+    return PAGES.get_template("plan_body.html").render(**plan_contents(kept.plans.records.read(plan))).encode()
+
+
 ANSWERS: Mapping[str, Callable[..., bytes]] = {
     function.__name__: function
-    for function in (summary, body, external, report, best, archive, export, critical_path, compare, comparison, race)
+    for function in (
+        *(summary, body, external, report, best, archive, export, critical_path, compare, comparison, race),
+        *(make_plan, plan, plan_report, plan_body),
+    )
 }
 """Functions of the process by name; each takes the open adapters and the question's arguments."""
 

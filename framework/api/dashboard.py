@@ -23,6 +23,7 @@ from framework.api.dependencies import AppService, ReadCaller
 from framework.api.form import Choice, choices_of_testbeds, form_fields
 from framework.api.guarding import guard_document, guard_view
 from framework.api.pages import PAGES
+from framework.api.planning import nodes_of
 from framework.api.problems import Refused
 from framework.api.scrubbing import detail_of
 from framework.api.service import Service
@@ -34,6 +35,19 @@ from framework.study.planning import expected_windows
 STATIC = Path(__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
+
+PLAN_FIELDS = (
+    ("name", "name", "a key-value store", False),
+    ("reads", "reads, such as 10M/s, or low likely high: 8M/s 10M/s 12M/s", "10M/s", False),
+    ("writes", "writes", "500k/s", False),
+    ("stored", "stored", "1TB", True),
+    ("record", "size of a record", "1KiB", True),
+    ("clients", "clients", "10k", False),
+    ("connection", "memory of a connection", "32KiB", False),
+    ("latency", "most time of a request inside a node, in the mean", "1ms", False),
+    ("headroom", "headroom", "20%", False),
+)
+"""(key of the need, label, example, whether it must be there) of the form of a plan."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -120,6 +134,21 @@ def guard(guard: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
 @router.get("/guards/{guard}/body")
 def guard_body(guard: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
     return _page("guard_body.html", caller, **guard_view(service.audits, guard))
+
+
+@router.get("/plans")
+def plans(service: AppService, caller: ReadCaller) -> HTMLResponse:
+    nodes = [path.stem for path in nodes_of(service.backends.home)]
+    shown = service.plans.summaries(ON_A_PAGE)
+    return _page("plans.html", caller, "plans", plans=shown, nodes=nodes, fields=PLAN_FIELDS)
+
+
+@router.get("/plans/{plan}")
+async def plan(plan: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
+    await run_in_threadpool(service.plans.check, plan)
+    return _page(
+        "plan_page.html", caller, "plans", plan=plan, body=await _part(service, "plan_body", [plan], [], caller)
+    )
 
 
 @router.get("/login")

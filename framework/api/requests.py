@@ -156,6 +156,54 @@ class NewExternal(Body):
     also: Names = Field(default_factory=list, description="quantities of your results that are minimised too")
 
 
+class NewPoint(Part):
+    """Requests per second that one node gave on so many physical cores; ``spread``: their standard error."""
+
+    cores: Annotated[float, Field(ge=1, le=4096)]
+    rps: Annotated[float, Field(gt=0, le=1e12)]
+    spread: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+
+
+Points = Annotated[list[NewPoint], Field(max_length=100)]
+Speed = Annotated[list[Annotated[float, Field(gt=0, le=1000)]], Field(min_length=1, max_length=3)]
+
+
+class NewPlan(Body):
+    """A question for machines.  Either ``reads`` or ``application`` says what one node can do."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "need": {"reads": "10M/s", "writes": "500k/s", "stored": "1TB", "record": "1KiB"},
+                    "reads": [{"cores": 16, "rps": 1_123_453}],
+                    "regions": ["eu-west-1"],
+                }
+            ]
+        },
+    )
+
+    need: Annotated[dict[Name, Any], Field(max_length=30)] = Field(description="as in need.yaml")
+    reads: Points = Field(default_factory=list)
+    writes: Points = Field(default_factory=list, description="empty: a write costs as much as a read")
+    application: Name | None = Field(None, description="whose node was measured here (nodes of GET /v1/plans)")
+    catalogues: Names = Field(default_factory=list, description="of GET /v1/plans; empty: all")
+    regions: Names = Field(default_factory=list, description="empty: all")
+    speeds: Annotated[dict[Name, Speed], Field(max_length=20)] = Field(
+        default_factory=dict, description="pattern of a processor's name -> [speed] or [low, likely, high] of its cores"
+    )
+    confidence: Annotated[float, Field(gt=0, le=1)] = 0.9
+    draws: Annotated[int, Field(ge=1, le=2_000)] = 2_000
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    most_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
+    top: Annotated[int, Field(ge=1, le=100)] = 10
+    most_times: Annotated[float, Field(ge=1, le=1000)] = 4.0
+    extrapolate: bool = False
+    media: bool = False
+
+
 class Ask(Body):
     """A request for configurations.  ``client``: the name of the client, which holds the leases."""
 

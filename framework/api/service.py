@@ -16,6 +16,7 @@ from framework.api.readiness import Readiness
 from framework.api.rendering import Rendering
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.bench import Backends
+from framework.capacity.records import PlanRecords
 from framework.compose.gate import CLOSED, Gate
 from framework.config.twin_file import twin_path
 from framework.errors import IllegalTransition, NotFound, TailorError, UnknownName
@@ -39,7 +40,7 @@ class Service:
 
     ``roots``: directories whose applications may be tuned; requests cannot name others.  ``gate``: checks what their
     compose files ask for.  ``rendering``: computes answers that take long.  ``large_spaces``: answers asks and tells of
-    large spaces.  ``readiness``: checks disk and database.  ``audits``: of guards.
+    large spaces.  ``readiness``: checks disk and database.  ``audits``: of guards.  ``plans``: of machines.
     """
 
     backends: Backends
@@ -58,6 +59,7 @@ class Service:
     large_spaces: LargeSpaces
     readiness: Readiness
     audits: Audits
+    plans: PlanRecords
     roots: Sequence[Path]
     gate: Gate = CLOSED
 

@@ -27,24 +27,38 @@ def node_of(node: NodeMeasurement, arm: Arm = "default", seed: int = 0) -> Measu
     reads_kind: Kind = READS if node.of(arm, READS) else MIX
     reads = node.of(arm, reads_kind)
     writes = node.of(arm, WRITES) if reads_kind == READS else ()
-    known = {READS: reads, **({WRITES: writes} if writes else {})}
-    for kind, points in known.items():
+    swept: dict[Kind, tuple[NodePoint, ...]] = {READS: reads, **({WRITES: writes} if writes else {})}
+    for kind, points in swept.items():
         if not any(point.knee_rps for point in points):
             why = points[0].statement if points else f"it was not measured with the {arm} configuration"
             raise FieldError("node", f"no knee of {kind}", f"a node with at least one size at its knee ({why})")
+    known = {kind: [per_request(point, node.operations) for point in points] for kind, points in swept.items()}
     ceilings = {kind: ceiling_of(points, node.most_cores.get(arm, {})) for kind, points in known.items()}
 
-    def law(points: Sequence[NodePoint], kind: Kind, seed: int) -> ScalingLaw:
-        return fit(scaling_points(points, modelled=node.modelled), seed, ceilings[kind][0])
+    def law(kind: Kind, seed: int) -> ScalingLaw:
+        return fit(scaling_points(known[kind], modelled=node.modelled), seed, ceilings[kind][0])
 
     return MeasuredNode(
-        reads=law(reads, READS, seed),
+        reads=law(READS, seed),
         # Another seed: what is unknown about writes does not follow from what is unknown about reads.
-        writes=law(writes, WRITES, seed + 1) if writes else None,
+        writes=law(WRITES, seed + 1) if writes else None,
         narrow={kind: service for kind, (_, service) in ceilings.items() if service},
         software_bytes=max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0),
         traffic={kind: _traffic(points) for kind, points in known.items()},
         services={kind: service_cpu_s(points) for kind, points in known.items()},
+    )
+
+
+def per_request(point: NodePoint, operations: float) -> NodePoint:
+    """Return a point in requests of a need, of which one of the load has so many."""
+    return replace(
+        point,
+        knee_rps=None if point.knee_rps is None else point.knee_rps * operations,
+        above_rps=None if point.above_rps is None else point.above_rps * operations,
+        cpu_s={name: seconds / operations for name, seconds in point.cpu_s.items()},
+        generator_s=None if point.generator_s is None else point.generator_s / operations,
+        received_bytes=None if point.received_bytes is None else point.received_bytes / operations,
+        sent_bytes=None if point.sent_bytes is None else point.sent_bytes / operations,
     )
 
 
@@ -141,7 +155,9 @@ def notes(node: NodeMeasurement) -> list[str]:
             "taken off"
         )
     known = [point for point in node.points if point.knee_rps is not None]
-    open_ended = sorted({point.cores for point in known if point.above_rps is None})
+    if node.closed_loop:
+        said.append("swept in a closed loop: each window has the most that the load's connections could ask for")
+    open_ended = [] if node.closed_loop else sorted({point.cores for point in known if point.above_rps is None})
     if open_ended:
         said.append(f"no rate was too high on {', '.join(map(str, open_ended))} cores: more may be possible there")
     failed = [point for point in node.points if point.knee_rps is None]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from framework.capacity.answers import PlanAnswer
 from framework.errors import NotFound, StoreError
 from framework.model.documents import conform, decode, encode
 
-ANSWER, PAGE = "plan.json", "plan.html"
+MOST = 1_000  # plans that are kept, the newest
+ANSWER, SUMMARY, PAGE = "plan.json", "summary.json", "plan.html"
 
 
 class PlanRecords:
@@ -21,7 +24,7 @@ class PlanRecords:
         self._root = home / "plans"
 
     def add(self, answer: PlanAnswer) -> str:
-        """Keep an answer; return its id.  Raises StoreError where it cannot be written."""
+        """Keep an answer; return its id.  Plans beyond the newest MOST go.  Raises StoreError where it cannot write."""
         name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         number = 1
         try:
@@ -33,6 +36,9 @@ class PlanRecords:
                 except FileExistsError:
                     number += 1
             (directory / ANSWER).write_text(json.dumps({"kind": "plan", "version": 1, **encode(answer)}) + "\n")
+            (directory / SUMMARY).write_text(json.dumps(summary_of(directory.name, answer)) + "\n")
+            for forgotten in self.ids()[MOST:]:
+                shutil.rmtree(self._root / forgotten)
         except OSError as error:
             raise StoreError(f"the plan cannot be kept in {self._root}: {error.strerror or error}") from error
         return directory.name
@@ -41,20 +47,54 @@ class PlanRecords:
         """Return the ids of the plans, the newest first."""
         return sorted((path.parent.name for path in self._root.glob(f"*/{ANSWER}")), key=_by_time, reverse=True)
 
+    def summaries(self, most: int) -> list[dict[str, Any]]:
+        """Return the newest plans in short; without those that cannot be read."""
+        read = []
+        for plan in self.ids()[:most]:
+            try:
+                read.append(json.loads((self._root / plan / SUMMARY).read_text()))
+            except (OSError, ValueError):
+                continue
+        return read
+
+    def check(self, plan: str) -> None:
+        """Raise NotFound where there is no such plan."""
+        if plan not in self.ids():
+            raise NotFound(f"no plan {plan!r}")
+
     def page_path(self, plan: str) -> Path:
         """Return where the page of a plan is."""
         return self._root / plan / PAGE
 
     def read(self, plan: str) -> PlanAnswer:
         """Return the answer of a plan.  Raises NotFound, also for one that cannot be read."""
-        if plan not in self.ids():
-            raise NotFound(f"no plan {plan!r}")
+        self.check(plan)
         try:
             answer = decode(PlanAnswer, json.loads((self._root / plan / ANSWER).read_text()))
             conform(PlanAnswer, answer)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise NotFound(f"the plan {plan} cannot be read: {error}") from error
         return answer
+
+
+def summary_of(plan: str, answer: PlanAnswer) -> dict[str, Any]:
+    """Return a plan as lists show it."""
+    plans = answer.plans
+    cheapest = plans.plans[0] if plans.plans else None
+    return {
+        "plan": plan,
+        "at": answer.at,
+        "name": plans.need.name,
+        "application": answer.application,
+        "modelled": answer.modelled,
+        "currency": plans.currency,
+        "plans": plans.count,
+        "machine": None if cheapest is None else cheapest.machine.name,
+        "region": None if cheapest is None else cheapest.machine.region,
+        "nodes": None if cheapest is None else cheapest.nodes,
+        "binding": None if cheapest is None else cheapest.binding,
+        "cost_per_hour": None if cheapest is None else cheapest.cost_per_hour,
+    }
 
 
 def _by_time(plan: str) -> tuple[str, int]:

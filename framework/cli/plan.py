@@ -33,8 +33,8 @@ SPEED = "PATTERN=SPEED or PATTERN=LOW,LIKELY,HIGH, above 0, such as '*Graviton*=
 CORES = "whole numbers with commas between, such as 1,2,4"
 _OF_NODE = ("node", "node_from", "measure")
 _OF_MEASURING = (
-    "quick", "again", "cores", "runs", "duration", "start_rps", "limit", "read_request", "write_request", "node_file",
-    "testbed", "limits",
+    "quick", "again", "cores", "runs", "duration", "start_rps", "limit", "operations", "read_request", "write_request",
+    "node_file", "testbed", "limits",
 )  # fmt: skip
 
 Need = Annotated[Path, typer.Argument(metavar="NEED", help="A need.yaml.")]
@@ -67,6 +67,7 @@ OPTIONS: Mapping[str, tuple[Any, Any, Any]] = {
     "duration": (str, "10s", _option(help="Measured window of a sweep.")),
     "start_rps": (Number, None, _option("--start", help="First rate of the first sweep, requests per second.")),
     "limit": (str, "500ms", _option(help="Of p95; passed where a node no longer keeps up, it ends a sweep.")),
+    "operations": (float, 1.0, _option(help="Requests of the need in one of the load, which may send bursts.")),
     "read_request": (Texts, None, _option(metavar="NAME", help=_READ)),
     "write_request": (Texts, None, _option(metavar="NAME", help="One that counts as a write; swept apart.")),
     "node_file": (File, None, _option(metavar="FILE", help="Where sweeps are kept [default: below TAILOR_HOME].")),
@@ -151,6 +152,7 @@ def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
         runs=given["runs"],
         window_s=terminal.seconds("--duration", given["duration"]),
         start_rps=given["start_rps"],
+        operations=given["operations"],
         limit_ms=1e3 * terminal.seconds("--limit", given["limit"]),
         seed=given["seed"] + 1,
         limits=terminal.limits(given["limits"] or []),

@@ -71,6 +71,8 @@ class NodeFile(Strict):
     most_cores: dict[Literal["default", "tuned"], dict[str, Rate]] = Field(
         default_factory=dict, description="arm -> service -> cores that it can use, however many there are"
     )
+    operations: Rate = Field(1.0, description="requests of a need in one of the load")
+    closed_loop: bool = Field(False, description="the load generator sends as fast as replies come")
     study: str = Field("", description="the study whose best configuration is the tuned one")
     at: str = ""
     points: list[PointEntry] = Field(default_factory=list, max_length=10_000)

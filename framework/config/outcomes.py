@@ -7,8 +7,8 @@ import re
 from framework.errors import InputError
 from framework.model import OutcomeConstraint
 
-QUANTITIES = "mean, median, throughput, cpu, errors, or a quantile such as p95 or p99.9"
-_OTHERS = ("mean", "median", "throughput", "cpu", "errors")
+QUANTITIES = "mean, median, throughput, cpu, errors, cost, or a quantile such as p95 or p99.9"
+_OTHERS = ("mean", "median", "throughput", "cpu", "errors", "cost")
 _LIMIT = re.compile(r"\s*(\S+?)\s*(<=|>=)\s*(\d+(?:\.\d+)?)\s*")
 
 
@@ -24,6 +24,8 @@ def quantity(name: str) -> str:
 
 def outcome_constraint(text: str) -> OutcomeConstraint:
     """Read ``p99 <= 40`` (ms), ``throughput >= 100`` (requests/s), ``cpu <= 1.5`` (cores), ``errors <= 0.001``.
+
+    ``cost <= 0.2``: money per hour, by the prices of a catalogue.
 
     Raises InputError.
     """

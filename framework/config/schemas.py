@@ -16,6 +16,7 @@ from framework.config.jobs_file import JobsFile
 from framework.config.load_profile_file import LoadProfileFile
 from framework.config.machine_catalogue import MachineCatalogueFile
 from framework.config.need_file import NeedFile
+from framework.config.node_file import NodeFile
 from framework.config.results_file import ResultsFile
 from framework.config.service_type_file import ServiceTypeFile
 from framework.config.twin_file import TwinFile
@@ -31,6 +32,7 @@ KINDS: dict[str, type[Strict]] = {
     "jobs": JobsFile,
     "machine-catalogue": MachineCatalogueFile,
     "need": NeedFile,
+    "node-measurement": NodeFile,
     "results": ResultsFile,
     "twin": TwinFile,
 }

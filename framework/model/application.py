@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from framework.model.capacity import MachinePrice
 from framework.model.guard import GuardDefaults
 from framework.model.knowledge import ParameterDefinition
 from framework.model.load_generators import EXTERNAL_GENERATORS, ExternalLoad, Loop
@@ -162,7 +163,7 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term of an objective: weight times a quantity ("mean", "p50", "p99.9", "throughput", "cpu", "errors")."""
+    """One term of an objective: weight times a quantity ("mean", "p50", "throughput", "cpu", "errors", "cost")."""
 
     quantity: str
     weight: float = 1.0
@@ -190,12 +191,14 @@ class Objective:
     """A linear combination to minimise, constraints, and further quantities to minimise too.
 
     Latencies are in ms, throughput in requests/s (with a negative weight), cpu in cores that the application's services
-    use, errors as a fraction of the requests.
+    use, errors as a fraction of the requests, cost in money per hour.  ``prices``: of the machines that cost is counted
+    by.
     """
 
     terms: tuple[Term, ...] = (Term("p95"),)
     subject_to: tuple[OutcomeConstraint, ...] = ()
     also: tuple[str, ...] = ()
+    prices: tuple[MachinePrice, ...] = ()
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -132,6 +132,17 @@ class MachineType:
 
 
 @dataclass(frozen=True, slots=True)
+class MachinePrice:
+    """The price of a machine type by what its services can use of it; ``price_per_hour``: in ``currency``."""
+
+    name: str
+    cores: float
+    ram_gib: float
+    price_per_hour: float
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScalingPoint:
     """Throughput of one node on so many physical cores.
 

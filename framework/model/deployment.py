@@ -124,7 +124,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU counters at one moment; the difference of two gives the usage in between."""
+    """CPU counters at one moment; the difference of two gives the usage in between.
+
+    ``memory_bytes``: service -> memory at that moment; without services of which it is not known.
+    """
 
     at_ns: int
     cpu_s: Mapping[str, float]  # service -> CPU seconds since its container started
@@ -133,6 +136,7 @@ class Usage:
     pressure_cpu_s: float | None  # PSI: some CPU pressure, seconds
     cores: int
     tailor_cpu_s: float
+    memory_bytes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

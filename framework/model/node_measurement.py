@@ -56,7 +56,9 @@ class NodeMeasurement:
     ``refinements``: bisections towards the knee.  ``kinds``: kind -> names of the workload's requests, empty for all.
     ``configurations``: arm -> values that differ from the defaults of each size.  ``most_cores``: arm -> service ->
     cores that it can use however many there are, such as 1 for a server with one thread; without services that have no
-    such limit.  ``study``: whose best configuration is the tuned one; empty where none is.
+    such limit.  ``operations``: requests of a need in one of the load, above 1 where it sends bursts.  ``closed_loop``:
+    the load generator sends as fast as replies come, so that each window has the most that can be answered.  ``study``:
+    whose best configuration is the tuned one; empty where none is.
     """
 
     application: str
@@ -74,6 +76,8 @@ class NodeMeasurement:
     kinds: Mapping[str, tuple[str, ...]]
     configurations: Mapping[str, Mapping[str, Value]]
     most_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    operations: float = 1.0
+    closed_loop: bool = False
     study: str = ""
     at: str = ""
     points: tuple[NodePoint, ...] = ()
@@ -90,6 +94,7 @@ class NodeRequest:
     requests that count as such and are swept apart; without both, the whole mix is.  ``cores``: sizes; empty for a
     choice.  ``start_rps``: first rate of the first sweep, None for the application's.  ``limit_ms``: of p95, so
     high that it is passed where the application no longer keeps up: a plan itself keeps cores spare for latency.
+    ``operations``: see NodeMeasurement.
     """
 
     application: Path
@@ -105,6 +110,7 @@ class NodeRequest:
     start_rps: float | None = None
     maximum_rps: float = 10_000_000.0
     limit_ms: float = 500.0
+    operations: float = 1.0
     seed: int = 1
     limits: Mapping[str, float] = field(default_factory=dict)
     testbed: str = "auto"

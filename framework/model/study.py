@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from framework.errors import MeasuredElsewhere
+from framework.model.capacity import MachinePrice
 from framework.model.decisions import StudyDecisions
 from framework.model.deployment import Machine
 from framework.model.load_generators import Loop
@@ -154,6 +155,7 @@ class StudyPlan:
     loop: Loop = "open"  # how the load generator sends requests
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
     objective: str = ""  # a quantity in the place of the application's objective; empty: none
+    prices: tuple[MachinePrice, ...] = ()  # of machine types that are cheapest for some use, for the quantity "cost"
     prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 
     @property

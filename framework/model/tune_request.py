@@ -269,6 +269,15 @@ class TuneRequest:
             absent="the application's",
         ),
     ] = ()
+    catalogues: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Machine types with prices, for the quantity cost: money per hour for the CPU time and memory that the "
+            "services use, on the cheapest machines",
+            "search",
+            flag="--catalogue",
+        ),
+    ] = ()
     history: Annotated[
         tuple[StudyId | Path, ...],
         Option(

@@ -13,8 +13,9 @@ from framework.model import Application, Estimate, Limits, LoadResult, Measureme
 from framework.model.estimates import mean, probability_of, proportion, quantile, rate
 from framework.model.spans import SpanTable
 from framework.objective import checks
+from framework.objective.cost import cost_per_hour
 from framework.objective.warmup import warmup_s
-from framework.objective.window import Window, joined_share, machine_of, root_latency_ms, window_of
+from framework.objective.window import Window, joined_share, machine_of, memory_of, root_latency_ms, window_of
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
 """Quantities that are always measured; an objective may name other quantiles too."""
@@ -57,7 +58,8 @@ def evaluate(
     if window.requests and len(latency):
         cores = load.usage_after.cores if load.usage_after is not None else 0
         used = machine.shares["application"] * cores if machine.shares else None
-        quantities = _quantities(latency, window, application.objective, used)
+        memory = memory_of(load, application.tracing.service if application.tracing is not None else "")
+        quantities = _quantities(latency, window, application.objective, used, memory)
         generator_p95 = quantile(window.latency_ms, 0.95).value
         value = combine(application.objective, quantities)
         invalid += checks.lag(window, quantities["p95"].value, limits)
@@ -117,12 +119,12 @@ def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float |
 
 
 def _quantities(
-    latency: NDArray[np.float64], window: Window, objective: Objective, cores: float | None
+    latency: NDArray[np.float64], window: Window, objective: Objective, cores: float | None, memory: float | None
 ) -> dict[str, Estimate]:
     """Estimate all quantities of REPORTED and of the objective; latencies in ms.
 
-    ``cores``: mean CPU use of the application's services.  Raises InputError where the objective needs it and it is
-    not known.
+    ``cores``: mean CPU use of the application's services.  ``memory``: bytes that they have at the end.  Raises
+    InputError where the objective needs one and it is not known.
     """
     names: Iterable[str] = dict.fromkeys((*REPORTED, *objective.quantities))
     estimates: dict[str, Estimate] = {}
@@ -137,6 +139,11 @@ def _quantities(
             if cores is None:
                 raise InputError("the objective names cpu, and the engine does not tell what the services used")
             estimates[name] = Estimate(cores, -math.inf, math.inf, 1)  # read from counters: one reading, no samples
+        elif name == "cost":
+            if cores is None or memory is None:
+                raise InputError("the objective names cost, and the testbed does not tell what the services used")
+            cost = cost_per_hour(objective.prices, cores, memory)
+            estimates[name] = Estimate(cost, -math.inf, math.inf, 1)
         else:
             estimates[name] = quantile(latency, probability_of(name))
     return estimates

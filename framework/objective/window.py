@@ -123,6 +123,16 @@ def machine_of(load: LoadResult, tracing_service: str) -> Machine:
     return Machine((after.stolen_s - before.stolen_s) / capacity, _pressure(before, after, seconds), shares, used)
 
 
+def memory_of(load: LoadResult, tracing_service: str) -> float | None:
+    """Return the memory [bytes] of the application's services at the window's end; None where one's is not known."""
+    after = load.usage_after
+    if after is None:
+        return None
+    own = [name for name in after.cpu_s if name not in (GENERATOR, tracing_service)]
+    known = [after.memory_bytes[name] for name in own if name in after.memory_bytes]
+    return math.fsum(known) if own and len(known) == len(own) else None
+
+
 def _pressure(before: Usage, after: Usage, seconds: float) -> float | None:
     """Return the fraction of time in which a task waited for a CPU; None where it was not measured."""
     if before.pressure_cpu_s is None or after.pressure_cpu_s is None:

@@ -22,6 +22,7 @@ from framework.ports.testbed import Progress
 from framework.study.sweep import ATTEMPTS, conclude, p95_of, rising_steps, step_of
 from optimizer.space import Configuration
 
+WINDOWS = 3  # of each size in a closed loop
 BELOW_KNEE = 0.6  # of the expected knee: the first rate of a sweep
 MIB = 2**20
 
@@ -105,6 +106,8 @@ def swept(
     maximum_rps: float,
 ) -> NodePoint:
     """Raise the rate to the knee of one size; return its point."""
+    if node.closed_loop:
+        return _saturated(case, [probe(start_rps) for _ in range(WINDOWS)])
     readings: list[Reading] = []
 
     def measure(rate_rps: float) -> Step:
@@ -143,21 +146,37 @@ def _point(case: NodeCase, sweep: Sweep, readings: Sequence[Reading]) -> NodePoi
         return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=sweep.statement)
     above = min((step.rate_rps for step in sweep.steps if step.holds is False and step.rate_rps > knee), default=None)
     at = next(reading for reading in readings if reading.step.rate_rps == knee and reading.step.holds)
+    return _point_of(case, at, knee, above, sweep.statement)
+
+
+def _point_of(case: NodeCase, at: Reading, knee_rps: float, above_rps: float | None, statement: str) -> NodePoint:
     return NodePoint(
         arm=case.arm,
         kind=case.kind,
         cores=case.cores,
         run=case.run,
-        knee_rps=knee,
-        above_rps=above,
+        knee_rps=knee_rps,
+        above_rps=above_rps,
         generator_cores=at.generator_cores,
         cpu_s=at.cpu_s,
         generator_s=at.generator_s,
         memory_bytes=at.memory_bytes,
         received_bytes=at.received_bytes,
         sent_bytes=at.sent_bytes,
-        statement=sweep.statement,
+        statement=statement,
     )
+
+
+def _saturated(case: NodeCase, readings: Sequence[Reading]) -> NodePoint:
+    """Return the point of windows that each have the most that can be answered: the least and the most of them."""
+    counted = sorted((reading for reading in readings if reading.step.holds), key=lambda reading: reading.step.rate_rps)
+    if not counted:
+        why = "; ".join(dict.fromkeys(reading.step.reason for reading in readings))
+        return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=f"no window counts: {why}")
+    least, most, middle = counted[0], counted[-1], counted[len(counted) // 2]
+    above = most.step.rate_rps if most.step.rate_rps > least.step.rate_rps else None
+    statement = f"{len(counted)} windows of a closed loop, {least.step.rate_rps:g} to {most.step.rate_rps:g} requests/s"
+    return _point_of(case, middle, least.step.rate_rps, above, statement)
 
 
 # ---------------------------------------------------------------------- on a testbed
@@ -190,7 +209,7 @@ class CountedLoad:
         counters = self._counters
         before = counters.network_bytes(running) if counters is not None else {}
         result = self._load.run(replace(plan, cpus=self._cpus), running, usage, progress)
-        self.generator_cores = None if result.cpu_s is None else result.cpu_s / result.window_s
+        self.generator_cores = _busy_cores(result)
         if counters is not None:
             requests = max(1, len(result.due_ns))
             after = counters.network_bytes(running)
@@ -199,6 +218,21 @@ class CountedLoad:
             self.sent_bytes = {name: (after[name][1] - before[name][1]) / requests for name in both}
             self.memory_bytes = {name: mib * MIB for name, mib in counters.memory_mib(running).items()}
         return result
+
+
+def _busy_cores(load: LoadResult) -> float | None:
+    """Return the cores that a generator kept busy in the window; None where that is not known.
+
+    Where it does not tell its CPU time, that of all processes but the services counts as its own.
+    """
+    if load.cpu_s is not None:
+        return load.cpu_s / load.window_s
+    before, after = load.usage_before, load.usage_after
+    if before is None or after is None or after.at_ns <= before.at_ns or after.host_cpu_s <= before.host_cpu_s:
+        return None
+    services_s = sum(after.cpu_s[name] - before.cpu_s[name] for name in after.cpu_s if name in before.cpu_s)
+    others_s = after.host_cpu_s - before.host_cpu_s - services_s
+    return max(0.0, others_s) / ((after.at_ns - before.at_ns) / 1e9)
 
 
 def bench_probe(
@@ -222,6 +256,9 @@ def bench_probe(
         controller = Controller(counted, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
         trial = controller.run(TrialSpec(configuration, "probe", plan.repetitions, label=f"{case}, {rate_rps:g}/s"))
         step = step_of(rate_rps, trial, p95_of(trial), limit_ms)
+        achieved = [window.achieved_rps for window in trial.measurements if not window.invalid]
+        if application.loop == "closed" and achieved:
+            step = replace(step, rate_rps=round(sum(achieved) / len(achieved), 1))
         bench.watch(RateMeasured(step))
         return _reading(step, trial, load, tracing, application.entry, place.shared)
 
@@ -237,7 +274,7 @@ def _reading(step: Step, trial: Trial, load: CountedLoad, tracing: str, entry: s
     return Reading(
         step=step,
         cpu_s=taken,
-        generator_s=None if busy is None else busy / step.rate_rps,
+        generator_s=None if busy is None else busy / max(step.rate_rps, 1.0),
         generator_cores=busy or 0.0 if shared else 0.0,
         memory_bytes={name: size for name, size in load.memory_bytes.items() if name != tracing},
         received_bytes=load.received_bytes.get(entry),

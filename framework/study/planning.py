@@ -12,6 +12,7 @@ from typing import Any
 import framework
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
+from framework.config.machine_catalogue import load_catalogue
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.config.space import search_space
 from framework.config.twin_file import twin_path
@@ -29,10 +30,12 @@ from framework.model import (
     Term,
     TuneRequest,
 )
+from framework.model.capacity import MachinePrice
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
 from framework.model.options import options_of
 from framework.model.topology import Topology
 from framework.model.tune_request import BY_TRACES, MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
+from framework.objective.cost import cheapest_prices
 from framework.objective.rates import Rates
 from framework.placement.space import (
     domains_of,
@@ -294,6 +297,7 @@ def study_plan(
         screened=dict(screened or {}),
         subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
         also=_quantities(request.also) or application.objective.also,
+        prices=_prices(request, application.objective),
         minimal=request.minimal,
         objective=quantity(request.objective or ""),
         prior=request.prior,
@@ -350,6 +354,7 @@ def planned(application: Application, plan: StudyPlan) -> Application:
         application.objective,
         subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
         also=plan.also,
+        prices=plan.prices,
     )
     return replace(application, limits=replace(application.limits, **plan.limits), objective=objective)
 
@@ -366,6 +371,33 @@ def _quantities(names: Sequence[str]) -> tuple[str, ...]:
         if not is_quantity(name):
             raise FieldError("also", name, QUANTITIES)
     return tuple(quantity(name) for name in names)
+
+
+def _prices(request: TuneRequest, objective: Objective) -> tuple[MachinePrice, ...]:
+    """Return the prices that a study counts cost by; read the catalogues.  Raises InputError.
+
+    They are kept in the plan, so that a study that goes on later counts as before.
+    """
+    limits = _outcome_constraints(request.subject_to) or objective.subject_to
+    named = {
+        *(term.quantity for term in objective.terms), *(limit.quantity for limit in limits),
+        *(_quantities(request.also) or objective.also),
+    }  # fmt: skip
+    if "cost" in named and not request.catalogues:
+        raise InputError(
+            "cost needs prices of machines: found no ", FieldName("catalogues"), "; allowed: a file of machine types, "
+            "such as examples/machines.yaml",
+        )  # fmt: skip
+    machines = [machine for path in request.catalogues for machine in load_catalogue(path)]
+    currencies = sorted({machine.currency for machine in machines})
+    if len(currencies) > 1:
+        raise FieldError(
+            "catalogues", f"prices in {', '.join(currencies)}", "prices in one currency, as none is converted"
+        )
+    prices = cheapest_prices(machines)
+    if machines and not prices:
+        raise FieldError("catalogues", f"{len(machines)} types", "at least one with price, cores and memory")
+    return prices
 
 
 def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str, Value]]:

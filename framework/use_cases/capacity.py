@@ -65,11 +65,11 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """A plan that is kept, and its page."""
+    """A plan that is kept, and its page; None where it has none yet."""
 
     id: str
     answer: PlanAnswer
-    page: Path
+    page: Path | None
 
 
 class MachinePlans:
@@ -78,11 +78,14 @@ class MachinePlans:
     def __init__(self, home: Path) -> None:
         self.records = PlanRecords(home)
 
-    def make(self, request: PlanRequest, page: Path | None = None) -> MadePlan:
-        """Plan, keep the answer, and write its page; by default beside it.  Raises InputError, StoreError."""
+    def make(self, request: PlanRequest, page: Path | None = None, *, drawn: bool = True) -> MadePlan:
+        """Plan, keep the answer, and write its page; by default beside it.  Raises InputError, StoreError.
+
+        ``drawn``: whether there is a page, whose figures take longer than the plan.
+        """
         answer = plan_machines(request)
         name = self.records.add(answer)
-        path = write_text(page or self.records.page_path(name), plan_page(answer))
+        path = write_text(page or self.records.page_path(name), plan_page(answer)) if drawn else None
         return MadePlan(name, answer, path)
 
 

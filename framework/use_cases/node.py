@@ -36,7 +36,7 @@ NEAR_THE_KNEE = {"stationarity_change": 1e6}
 """Near the knee, latency moves in every window; the rate that is answered tells whether the application keeps up."""
 SAME = (
     "application", "content_hash", "testbed", "processor", "machine_cores", "warmup_s", "window_s", "factor",
-    "refinements", "seed", "limit_ms",
+    "refinements", "seed", "limit_ms", "operations", "closed_loop",
 )  # fmt: skip
 
 
@@ -85,11 +85,6 @@ class Nodes:
         """
         request = replace(request, **QUICK_NODE) if request.quick else request
         application = self._backends.application(request.application)
-        if application.loop == "closed":
-            raise InputError(
-                f"{application.generator} sends requests when replies came, at no rate that could be raised; allowed: "
-                "a generator that keeps a rate"
-            )
         kind = self._backends.choose(request.testbed, application)
         target = path or self.path(application)
         asked = self._asked(request, application, kind.name)
@@ -136,6 +131,8 @@ class Nodes:
                 arm: most_cores(application, self._types(UNLIMITED, machine.memory_mib), changes)
                 for arm, changes in configurations.items()
             },
+            operations=request.operations,
+            closed_loop=application.loop == "closed",
             study=request.study,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
         )
@@ -296,7 +293,7 @@ def _check(request: NodeRequest) -> None:
     for field, value, least in (
         ("runs", request.runs, 1), ("window_s", request.window_s, 1), ("warmup_s", request.warmup_s, 0),
         ("start_rps", request.start_rps or 1, 1), ("factor", request.factor, 1.01),
-        ("cores", min(request.cores, default=1), 1),
+        ("cores", min(request.cores, default=1), 1), ("operations", request.operations, 1),
     ):  # fmt: skip
         if not value >= least:
             raise FieldError(field, value, f"at least {least:g}")

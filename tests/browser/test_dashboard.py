@@ -77,6 +77,30 @@ def test_launch_watch_read_compare(browser: Browser, here: Here) -> None:
     assert wrong == []
 
 
+def test_a_plan_is_made_and_shown(browser: Browser, here: Here) -> None:
+    asked = {"name": "a store", "reads": "1M/s 2M/s 3M/s", "stored": "100GB", "record": "1KiB", "per_year": "50%",
+             "points": "16:1000000", "region": "eu-west-1"}  # fmt: skip
+    page, wrong = page_of(browser, here)
+    page.goto("/plans")
+    for name, value in asked.items():
+        page.locator(f"input[name={name}]").fill(value)
+    page.get_by_role("button", name="plan", exact=True).click()
+    page.wait_for_url(re.compile("/plans/2"))
+    made = here.get(f"/plans/{page.url.rsplit('/', 1)[-1]}")
+    expect(page.get_by_role("heading", name="a store")).to_be_visible()
+    expect(page.locator(".headline")).to_contain_text(made["plans"]["plans"][0]["machine"]["name"])
+    assert made["plans"]["need"]["reads"] == {"low": 1e6, "likely": 2e6, "high": 3e6}
+    assert made["plans"]["need"]["years"] == 5
+    assert page.locator("svg").count() >= 5
+    assert wrong == []
+    page.goto("/plans")
+    expect(page.get_by_role("cell", name="a store")).to_be_visible()
+    for name, value in {**asked, "stored": "100"}.items():
+        page.locator(f"input[name={name}]").fill(value)
+    page.get_by_role("button", name="plan", exact=True).click()
+    expect(page.locator("#said")).to_contain_text("need.stored: found 100")
+
+
 def test_two_clicks_launch_one_study(browser: Browser, here: Here) -> None:
     page, _ = page_of(browser, here)
     page.goto("/launch")

@@ -10,17 +10,24 @@ from playwright.sync_api import Browser, Page
 
 from framework.critical_path.analysis import View, analyse
 from framework.critical_path.comparison import between
+from framework.model.capacity import ScalingPoint
 from framework.report.page import page as study_page
+from framework.report.plan_page import plan_page
 from framework.report.summary import summarise
 from framework.report.trace_page import trace_page
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine, larger_is_faster
 from framework.traces.files import read_all
+from framework.use_cases.capacity import PlanRequest, plan_machines
 from tests.fakes import begun, pretend_bench
 from tests.unit.test_procedure import PLAN
 
 REAL = Path(__file__).resolve().parents[1] / "cases" / "traces" / "real"
 WIDTHS = (1400, 800)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PLANNED = PlanRequest(
+    EXAMPLES / "need.yaml", [EXAMPLES / "machines.yaml"], reads=[ScalingPoint(16, 1_123_453)], draws=100
+)
 
 pytestmark = pytest.mark.browser
 
@@ -38,6 +45,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "study": study_page(summarise(finished, trials, bench.application, bench.types), trials),
         "analysis": trace_page(media, None, ""),
         "comparison": trace_page(media, between(media.table, hotel.table), "hotel"),
+        "plan": plan_page(plan_machines(PLANNED)),
     }
     files = {}
     for name, text in written.items():
@@ -58,7 +66,7 @@ def opened(browser: Browser, path: Path, width: int) -> tuple[Page, list[str]]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["study", "analysis", "comparison"])
+@pytest.mark.parametrize("name", ["study", "analysis", "comparison", "plan"])
 def test_a_page_stands_alone_and_fits(browser: Browser, pages: dict[str, Path], name: str, width: int) -> None:
     page, wrong = opened(browser, pages[name], width)
     assert wrong == []

@@ -25,7 +25,7 @@ from tests.serving import JOB, PATIENCE_S, Here, serving
 
 REQUESTS = int(os.environ.get("TAILOR_SCHEMA_REQUESTS", "2000"))
 SLOW = {"/v1/studies/{study}/events"}  # a stream that ends when its reader leaves
-RARELY = {"/v1/studies/{study}/report"}  # draws figures for a second or two
+RARELY = {"/v1/studies/{study}/report", "/v1/plans/{plan}/report"}  # draws figures for a second or two
 LAST = ("/finish", "DELETE")  # others have to find the studies first
 SECRET = "sesame-of-the-operator"
 PARAMETERS = [
@@ -36,6 +36,12 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/v1/studies": JOB,
     "/v1/studies/{study}/stop": {},
     "/v1/studies/{study}/resume": {},
+    "/v1/plans": {
+        "need": {"reads": "1M/s", "stored": "10GB", "record": "1KiB"},
+        "reads": [{"cores": 16, "rps": 1e6}],
+        "draws": 20,
+        "regions": ["eu-west-1"],
+    },
     "/v1/external": {"name": "mine", "parameters": PARAMETERS, "optimizer": "random"},
     "/v1/external/{study}/ask": {"client": "a"},
     "/v1/external/{study}/tell": {"results": [{"trial": 1, "value": 1.0}]},
@@ -67,6 +73,7 @@ def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
         "/v1/external/": {"study": mine},
         "/v1/applications/": {"name": "url-shortener"},
         "/v1/search-spaces/": {"name": "redis"},
+        "/v1/plans/": {"plan": here.client.post("/v1/plans", json=BODIES["/v1/plans"]).json()["plan"]},
         "/v1/guards/": {"guard": written(here.kept.backends.home, entries())},
         "/v1/compare": {"first": f"{tuned}:default", "second": tuned},
     }

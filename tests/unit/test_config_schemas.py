@@ -24,6 +24,7 @@ FILES = [
     *(ROOT / "tests" / "cases" / "good").glob("*/results.yaml"),
     *(ROOT / "tests" / "cases" / "good").glob("twins/*.json"),
     *(ROOT / "examples").glob("*.yaml"),
+    *(ROOT / "experiments" / "bench" / "plan" / "results").glob("node-*.json"),
 ]
 
 

@@ -97,6 +97,10 @@ def test_throughput_is_that_of_the_closed_loop_which_an_application_names(tmp_pa
     tailor, _ = pretend_tailor(tmp_path, PretendMachine(VirtualClock(), lambda configuration: 5.0))
     asked = TuneRequest(KEY_VALUE, objective="throughput")
     study = tailor.studies.prepared(asked)
-    assert (study.directory, study.plan.loop, study.plan.objective) == (KEY_VALUE / "throughput", "closed", "throughput")
+    assert (study.directory, study.plan.loop, study.plan.objective) == (
+        KEY_VALUE / "throughput",
+        "closed",
+        "throughput",
+    )
     assert tailor.studies.prepared(replace(asked, objective="p99")).directory == KEY_VALUE
     tailor.close()

@@ -9,7 +9,7 @@ import pytest
 
 from framework.config.need_file import load_need
 from framework.errors import FileError
-from framework.model.capacity import Interval
+from framework.model.capacity import Current, Interval
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "need.yaml"
 GOOD = "kind: need\nversion: 1\nreads: 10M/s\nwrites: 500k/s\nstored: 1TB\nrecord: 1KiB\n"
@@ -95,6 +95,12 @@ BAD = {
     "a cache worse than none": (
         "record: 1KiB", "record: 1KiB\ndisk: {cached: 50%, hits: 10%, read: 100us}", "hits of at least the share"
     ),
+    "no machine now": ("record: 1KiB", "record: 1KiB\ncurrent: {nodes: 3}", "current: found 'nothing'; allowed: the"),
+    "no machines now": ("record: 1KiB", "record: 1KiB\ncurrent: {machine: m, nodes: 0}", "current.nodes: found 0"),
+    "half a machine now": ("record: 1KiB", "record: 1KiB\ncurrent: {machine: m, nodes: 1.5}", "nodes: found 1.5"),
+    "machines for nothing": (
+        "record: 1KiB", "record: 1KiB\ncurrent: {machine: m, nodes: 2, price_per_hour: 0}", "price_per_hour: found 0"
+    ),
     "a cache of all": (
         "record: 1KiB", "record: 1KiB\ndisk: {cached: 1, hits: 1, read: 100us}", "disk.cached: found 1; allowed:"
     ),
@@ -112,6 +118,12 @@ def test_a_bad_need_is_refused_with_its_place(good: str, bad: str, says: str, tm
     assert message.startswith(str(tmp_path / "need.yaml"))
     assert re.search(r": found .+; allowed: .+", message)
     assert "\n" not in message
+
+
+def test_what_runs_now_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "need.yaml"
+    path.write_text(GOOD + "current: {machine: m5.4xlarge, nodes: 40, region: eu-west-1, price_per_hour: 0.5}\n")
+    assert load_need(path).current == Current("m5.4xlarge", 40, "eu-west-1", price_per_hour=0.5)
 
 
 def test_there_are_thirty_ways() -> None:

@@ -120,3 +120,31 @@ if (form) {
     button.disabled = false;
   });
 }
+
+const planned = document.getElementById("plan");
+if (planned) {
+  const fields = planned.elements;
+  // "8M/s 10M/s 12M/s" is an interval.
+  const amount = (text) => {
+    const parts = text.trim().split(/\s+/);
+    if (parts.length === 3) return { low: parts[0], likely: parts[1], high: parts[2] };
+    return /^[0-9]+([.][0-9]+)?$/.test(text.trim()) ? Number(text) : text.trim();
+  };
+  planned.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const need = { availability: { replicas: Number(fields.replicas.value), failure_domains: Number(fields.failure_domains.value) } };
+    for (const field of planned.querySelectorAll("[data-need]"))
+      if (field.value.trim()) need[field.name] = field.name === "name" ? field.value.trim() : amount(field.value);
+    if (fields.per_year.value.trim()) need.growth = { per_year: amount(fields.per_year.value), years: Number(fields.years.value) };
+    const question = { need, regions: fields.region.value.trim() ? [fields.region.value.trim()] : [] };
+    if (fields.application.value) question.application = fields.application.value;
+    else question.reads = fields.points.value.split(",").filter((part) => part.trim()).map((part) => {
+      const [cores, rps] = part.split(":").map(Number);
+      return { cores, rps };
+    });
+    const button = planned.querySelector("button.main");
+    button.disabled = true;
+    try { location.href = `/plans/${(await send("/v1/plans", JSON.stringify(question))).plan}`; } catch (error) { said(error.message); }
+    button.disabled = false;
+  });
+}

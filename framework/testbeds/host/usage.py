@@ -1,6 +1,7 @@
-"""CPU counters of containers and of the host, read from the kernel's files, which costs next to nothing.
+"""CPU counters of containers and of the host, and containers' memory, from the kernel's files: next to nothing to read.
 
-A container's counter is in its cgroup, found through /proc/<pid>/cgroup (cgroup v1: cpuacct.usage; v2: cpu.stat).
+They are in a container's cgroup, found through /proc/<pid>/cgroup (cgroup v1: cpuacct.usage, memory.usage_in_bytes; v2:
+cpu.stat, memory.current).
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from pathlib import Path
 PROC = Path("/proc")
 
 
-def counter_file(proc: Path, pid: int, container: str) -> Path | None:
-    """Return the file with a container's CPU time; None when its process is not in its cgroup on this machine."""
+CPU = ("cpuacct", "cpuacct.usage", "cpu.stat")
+MEMORY = ("memory", "memory.usage_in_bytes", "memory.current")
+"""(controller of cgroup v1, its file there, the file of cgroup v2)."""
+
+
+def counter_file(proc: Path, pid: int, container: str, kind: tuple[str, str, str] = CPU) -> Path | None:
+    """Return the file with a container's CPU time, or memory; None when its process is not in its cgroup here."""
+    controller, of_first, of_second = kind
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid > 0 else []
         mounts = [line.split() for line in (proc / "self" / "mounts").read_text().splitlines()]
@@ -22,14 +29,14 @@ def counter_file(proc: Path, pid: int, container: str) -> Path | None:
         _, controllers, path = line.split(":", 2)
         if container[:12] not in path:  # another machine's process with the same number, or a nested cgroup namespace
             continue
-        if "cpuacct" in controllers.split(","):
-            kind, name = "cgroup", "cpuacct.usage"
+        if controller in controllers.split(","):
+            system, name = "cgroup", of_first
         elif not controllers:
-            kind, name = "cgroup2", "cpu.stat"
+            system, name = "cgroup2", of_second
         else:
             continue
         for mount in mounts:
-            if mount[2] == kind and (kind == "cgroup2" or "cpuacct" in mount[3].split(",")):
+            if mount[2] == system and (system == "cgroup2" or controller in mount[3].split(",")):
                 file = Path(mount[1]) / path.lstrip("/") / name
                 if file.exists():
                     return file
@@ -42,6 +49,17 @@ def parse_counter(text: str) -> float:
     if words and words[0].isdigit():
         return int(words[0]) / 1e9
     return int(words[words.index("usage_usec") + 1]) / 1e6
+
+
+def memory_bytes(file: Path) -> float:
+    """Return a container's memory, without the file cache that the kernel could drop.  Raises OSError, ValueError.
+
+    ``file``: of ``counter_file`` with MEMORY; memory.stat is beside it.
+    """
+    whole = int(file.read_text())
+    about = dict(line.split()[:2] for line in (file.parent / "memory.stat").read_text().splitlines())
+    dropped = int(about.get("total_inactive_file", about.get("inactive_file", 0)))  # cgroup v1, v2
+    return float(max(0, whole - dropped))
 
 
 def host_cpu(proc: Path = PROC) -> tuple[float, float]:
