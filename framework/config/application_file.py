@@ -111,7 +111,8 @@ class LoadEntry(Strict):
 
     generator: Name = Field(
         "tailor",
-        description="name of a load generator: tailor, h2load, jmeter, k6, key-value, locust, vegeta, wrk2, or one of a package",
+        description="name of a load generator: tailor, h2load, jmeter, k6, key-value, locust, vegeta, wrk2, "
+        "or one of a package",
     )
     image: Text | None = Field(
         default=None, description="image that has the generator; default: a command of this machine"

@@ -1,7 +1,8 @@
 """The client of apps/key-value: connections that each send a burst of requests, and the next when all are answered.
 
 A burst is what counts as one request here, because millions of single ones in a second are more than anybody can keep:
-its latency is that of its last reply, and it is good when every record was found or stored.  The log has a line for each.
+its latency is that of its last reply, and it is good when every record was found or stored.  The log has a line for
+each.
 """
 
 from __future__ import annotations

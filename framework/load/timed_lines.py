@@ -1,4 +1,4 @@
-"""A log with a line for each request, as h2load writes it: start [us since the epoch], status, time to the reply [us]."""
+"""A log with a line for each request, as of h2load: start [us since the epoch], status, time to the reply [us]."""
 
 from __future__ import annotations
 

@@ -171,10 +171,11 @@ def _check_objective(request: TuneRequest, application: Application) -> None:
         raise FieldError("objective", request.objective, QUANTITIES)
     if request.objective == "throughput" and application.loop != "closed":
         raise InputError(
-            FieldName("objective"), f" throughput: {application.generator} sends requests at the workload's rate, whatever "
-            "the configuration; allowed: with a load generator in a closed loop (key-value, locust, jmeter), which "
+            FieldName("objective"),
+            f" throughput: {application.generator} sends requests at the workload's rate, whatever the configuration; "
+            "allowed: with a load generator in a closed loop (key-value, locust, jmeter), which "
             "application.yaml names, or one that closed_loop there leads to",
-        )  # fmt: skip
+        )
 
 
 def with_objective(application: Application, name: str) -> Application:

@@ -55,9 +55,9 @@ def test_it_is_tuned_like_any_application(home: Path, study: str) -> None:
     is_open = study != "throughput"
     limits = [f"--limits={name}={value}" for name, value in WIDE.items()]
     said = tailor(
-        home, "tune", str(DIRECTORY if is_open else DIRECTORY / "throughput"), "--optimizer", "random", "--iterations", "1",
-        "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "0", "--drift-every", "0",
-        *(["--rate", "50"] if is_open else []), *limits, "--json",
+        home, "tune", str(DIRECTORY if is_open else DIRECTORY / "throughput"), "--optimizer", "random",
+        "--iterations", "1", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "0",
+        "--drift-every", "0", *(["--rate", "50"] if is_open else []), *limits, "--json",
     )  # fmt: skip
     document = json.loads(said.stdout)
     assert document["state"] == "completed"

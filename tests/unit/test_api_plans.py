@@ -90,7 +90,14 @@ def test_what_cannot_be_planned_is_said(here: Here, changes: dict[str, Any], fie
 
 
 def test_bodies_are_checked(here: Here) -> None:
-    for changes in ({"reads": [{"cores": 0, "rps": 5}]}, {"draws": 1e9}, {"need": 5}, {"speed": {}}, {"confidence": 0}):
+    bad: list[dict[str, Any]] = [
+        {"reads": [{"cores": 0, "rps": 5}]},
+        {"draws": 1e9},
+        {"need": 5},
+        {"speed": {}},
+        {"confidence": 0},
+    ]
+    for changes in bad:
         assert post(here, **changes).status_code == 422
     here.client.headers["content-type"] = "application/json"
     deep = "[" * 500 + "]" * 500

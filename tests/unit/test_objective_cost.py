@@ -121,9 +121,10 @@ def test_a_limit_on_the_cost_is_kept(tailor: Opened) -> None:
 
 
 def test_cost_without_prices_is_refused(tailor: Opened) -> None:
-    for changes in ({"also": ("cost",)}, {"subject_to": ("cost <= 1",)}):
+    unpriced = replace(REQUEST, catalogues=())
+    for request in (replace(unpriced, also=("cost",)), replace(unpriced, subject_to=("cost <= 1",))):
         with pytest.raises(InputError, match=r"cost needs prices of machines: found no catalogues; allowed: a file"):
-            tailor.studies.prepared(replace(REQUEST, catalogues=(), **changes))
+            tailor.studies.prepared(request)
 
 
 def test_prices_that_cannot_be_used_are_refused(tailor: Opened, tmp_path: Path) -> None:
