@@ -145,7 +145,7 @@ def _rendered(
 
 def _reached(application: Application) -> tuple[str, ...]:
     """Return the services that the load generator calls: the entry, and the one that takes its spans."""
-    tracing = application.tracing.service if application.tracing is not None else ""
+    tracing = application.tracing_service
     return tuple(dict.fromkeys(filter(None, (application.entry, tracing))))
 
 

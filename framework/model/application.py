@@ -272,6 +272,11 @@ class Application:
         return "open" if kind is None else kind.loop
 
     @property
+    def tracing_service(self) -> str:
+        """Name of the service that collects spans; empty without tracing."""
+        return self.tracing.service if self.tracing is not None else ""
+
+    @property
     def traced(self) -> bool:
         """Whether spans can be read whose roots are the load generator's: external generators send none."""
         return self.tracing is not None and self.generator not in EXTERNAL_GENERATORS

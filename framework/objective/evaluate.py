@@ -15,7 +15,15 @@ from framework.model.spans import SpanTable
 from framework.objective import checks
 from framework.objective.cost import cost_per_hour
 from framework.objective.warmup import warmup_s
-from framework.objective.window import Window, joined_share, machine_of, memory_of, root_latency_ms, window_of
+from framework.objective.window import (
+    Window,
+    cores_used,
+    joined_share,
+    machine_of,
+    memory_of,
+    root_latency_ms,
+    window_of,
+)
 
 REPORTED = ("mean", "p50", "p95", "p99", "throughput")
 """Quantities that are always measured; an objective may name other quantiles too."""
@@ -44,7 +52,7 @@ def evaluate(
     infeasible has no value.  Raises InputError for an unknown quantity of the objective.
     """
     window = window_of(load)
-    machine = machine_of(load, application.tracing.service if application.tracing is not None else "")
+    machine = machine_of(load, application.tracing_service)
     roots = root_latency_ms(spans)
     # Without a root span the repetition is invalid (span_counts says so); the generator's numbers still describe it.
     latency = roots if traced and len(roots) and load.ids is None else window.latency_ms
@@ -56,10 +64,8 @@ def evaluate(
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
-        cores = load.usage_after.cores if load.usage_after is not None else 0
-        used = machine.shares["application"] * cores if machine.shares else None
-        memory = memory_of(load, application.tracing.service if application.tracing is not None else "")
-        quantities = _quantities(latency, window, application.objective, used, memory)
+        used, held = cores_used(load, machine), memory_of(load, application.tracing_service)
+        quantities = _quantities(latency, window, application.objective, used, held)
         generator_p95 = quantile(window.latency_ms, 0.95).value
         value = combine(application.objective, quantities)
         invalid += checks.lag(window, quantities["p95"].value, limits)

@@ -123,6 +123,13 @@ def machine_of(load: LoadResult, tracing_service: str) -> Machine:
     return Machine((after.stolen_s - before.stolen_s) / capacity, _pressure(before, after, seconds), shares, used)
 
 
+def cores_used(load: LoadResult, machine: Machine) -> float | None:
+    """Return the mean CPU use [cores] of the application's services in the window; None where it is not known."""
+    if load.usage_after is None or not machine.shares:
+        return None
+    return machine.shares["application"] * load.usage_after.cores
+
+
 def memory_of(load: LoadResult, tracing_service: str) -> float | None:
     """Return the memory [bytes] of the application's services at the window's end; None where one's is not known."""
     after = load.usage_after

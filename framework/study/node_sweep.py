@@ -248,7 +248,7 @@ def bench_probe(
 ) -> Probe:
     """Return the probe that deploys the application on the CPUs of one size, and drives ``workload``."""
     application = replace(bench.application, workload=workload)
-    tracing = application.tracing.service if application.tracing is not None else ""
+    tracing = application.tracing_service
     load = CountedLoad(bench.load, counters, place.generator)
     counted = replace(bench, application=application, load=load)
 

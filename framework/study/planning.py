@@ -12,8 +12,7 @@ from typing import Any
 import framework
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
-from framework.config.machine_catalogue import load_catalogue
-from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
+from framework.config.outcomes import quantity
 from framework.config.space import search_space
 from framework.config.twin_file import twin_path
 from framework.errors import FieldError, FieldName, InputError, UnknownName
@@ -22,20 +21,16 @@ from framework.model import (
     Limits,
     Machine,
     Objective,
-    OutcomeConstraint,
     ServiceType,
     Study,
     StudyPlan,
     StudyState,
-    Term,
     TuneRequest,
 )
-from framework.model.capacity import MachinePrice
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
 from framework.model.options import options_of
 from framework.model.topology import Topology
 from framework.model.tune_request import BY_TRACES, MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
-from framework.objective.cost import cheapest_prices
 from framework.objective.rates import Rates
 from framework.placement.space import (
     domains_of,
@@ -45,6 +40,7 @@ from framework.placement.space import (
     with_placement,
     with_rules,
 )
+from framework.study.objective import check_objective, limits_on_outcomes, prices_of, quantities, with_objective
 from optimizer.registry import names as optimizer_names
 from optimizer.space import SearchSpace, Value
 
@@ -150,7 +146,7 @@ def check_request(request: TuneRequest, application: Application) -> None:
         raise InputError(
             FieldName("transfer"), ": found ", FieldName("prior"), f" {request.prior} too; allowed: one of them"
         )
-    _check_objective(request, application)
+    check_objective(request, application)
     application = with_objective(application, request.objective or "")
     objective = application.objective
     if request.history and (request.subject_to or request.also or objective.subject_to or objective.also):
@@ -161,29 +157,6 @@ def check_request(request: TuneRequest, application: Application) -> None:
     _check_ranges(request)
     _check_auto(request, objective)
     _check_rates(request, application)
-
-
-def _check_objective(request: TuneRequest, application: Application) -> None:
-    """Raise InputError for an objective that is no quantity, or that no configuration can change."""
-    if request.objective is None:
-        return
-    if not is_quantity(request.objective):
-        raise FieldError("objective", request.objective, QUANTITIES)
-    if request.objective == "throughput" and application.loop != "closed":
-        raise InputError(
-            FieldName("objective"),
-            f" throughput: {application.generator} sends requests at the workload's rate, whatever the configuration; "
-            "allowed: with a load generator in a closed loop (key-value, locust, jmeter), which "
-            "application.yaml names, or one that closed_loop there leads to",
-        )
-
-
-def with_objective(application: Application, name: str) -> Application:
-    """Return the application with a quantity as its objective; with an empty name as it is."""
-    if not name:
-        return application
-    term = Term(quantity(name), -1.0 if name == "throughput" else 1.0)
-    return replace(application, objective=replace(application.objective, terms=(term,)))
 
 
 def _check_auto(request: TuneRequest, objective: Objective) -> None:
@@ -296,9 +269,9 @@ def study_plan(
         thresholds=dict(request.thresholds),
         bottlenecks=_bottlenecks(request, space),
         screened=dict(screened or {}),
-        subject_to=tuple(map(str, _outcome_constraints(request.subject_to) or application.objective.subject_to)),
-        also=_quantities(request.also) or application.objective.also,
-        prices=_prices(request, application.objective),
+        subject_to=tuple(map(str, limits_on_outcomes(request.subject_to) or application.objective.subject_to)),
+        also=quantities(request.also) or application.objective.also,
+        prices=prices_of(request, application.objective),
         minimal=request.minimal,
         objective=quantity(request.objective or ""),
         prior=request.prior,
@@ -346,59 +319,6 @@ def edited(study: Study, space: SearchSpace, request: TuneRequest, last: int) ->
         raise InputError(f"study {study.id}: the space would stay as it is ({len(space)} parameters)")
     edit = SpaceEdit(last, before.default().to_dict(), request.only, request.allow_weaker)
     return study.decisions.edited(edit)
-
-
-def planned(application: Application, plan: StudyPlan) -> Application:
-    """Return the application as a study measures it: with the plan's limits on disturbance and on the outcome."""
-    application = with_objective(application, plan.objective)
-    objective = replace(
-        application.objective,
-        subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
-        also=plan.also,
-        prices=plan.prices,
-    )
-    return replace(application, limits=replace(application.limits, **plan.limits), objective=objective)
-
-
-def _outcome_constraints(texts: Sequence[str]) -> tuple[OutcomeConstraint, ...]:
-    try:
-        return tuple(outcome_constraint(text) for text in texts)
-    except InputError as error:
-        raise InputError(FieldName("subject_to"), f": {error}") from None
-
-
-def _quantities(names: Sequence[str]) -> tuple[str, ...]:
-    for name in names:
-        if not is_quantity(name):
-            raise FieldError("also", name, QUANTITIES)
-    return tuple(quantity(name) for name in names)
-
-
-def _prices(request: TuneRequest, objective: Objective) -> tuple[MachinePrice, ...]:
-    """Return the prices that a study counts cost by; read the catalogues.  Raises InputError.
-
-    They are kept in the plan, so that a study that goes on later counts as before.
-    """
-    limits = _outcome_constraints(request.subject_to) or objective.subject_to
-    named = {
-        *(term.quantity for term in objective.terms), *(limit.quantity for limit in limits),
-        *(_quantities(request.also) or objective.also),
-    }  # fmt: skip
-    if "cost" in named and not request.catalogues:
-        raise InputError(
-            "cost needs prices of machines: found no ", FieldName("catalogues"), "; allowed: a file of machine types, "
-            "such as examples/machines.yaml",
-        )  # fmt: skip
-    machines = [machine for path in request.catalogues for machine in load_catalogue(path)]
-    currencies = sorted({machine.currency for machine in machines})
-    if len(currencies) > 1:
-        raise FieldError(
-            "catalogues", f"prices in {', '.join(currencies)}", "prices in one currency, as none is converted"
-        )
-    prices = cheapest_prices(machines)
-    if machines and not prices:
-        raise FieldError("catalogues", f"{len(machines)} types", "at least one with price, cores and memory")
-    return prices
 
 
 def _rivals(paths: Sequence[Path], space: SearchSpace) -> dict[str, Mapping[str, Value]]:

@@ -18,7 +18,7 @@ from framework.ports.testbed import Testbed
 from framework.study.imported import needs_application
 from framework.study.lease import Lease
 from framework.study.locks import known_projects, process_lock
-from framework.study.planning import planned
+from framework.study.objective import planned
 from optimizer.space import SearchSpace
 
 T = TypeVar("T")

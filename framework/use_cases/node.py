@@ -243,7 +243,7 @@ def place_of(topology: Topology, cores: int) -> NodePlace:
 
 def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
     """Return the CPU set of every service as values of a configuration; what takes the traces is beside the load."""
-    tracing = application.tracing.service if application.tracing is not None else ""
+    tracing = application.tracing_service
     return {
         f"{service.name}.{CPUSET}": place.generator if service.name == tracing else place.services
         for service in application.services

@@ -16,7 +16,7 @@ from framework.report.page import page
 from framework.report.recommendation import lines_as_text
 from framework.report.summary import Summary, summarise
 from framework.study.imported import needs_application
-from framework.study.planning import planned
+from framework.study.objective import planned
 from framework.use_cases.catalogue import Catalogue
 from optimizer.space import SearchSpace
 

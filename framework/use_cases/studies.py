@@ -12,15 +12,8 @@ from framework.model.events import SpaceEdited
 from framework.model.job import ENGINE
 from framework.study.imported import remove_description
 from framework.study.new_optimizer import new_optimizer
-from framework.study.planning import (
-    check_request,
-    edited,
-    first_decisions,
-    quick_on_model,
-    study_plan,
-    versions,
-    with_objective,
-)
+from framework.study.objective import with_objective
+from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
 from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
 from framework.study.transferred import transferred

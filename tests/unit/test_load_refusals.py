@@ -15,7 +15,8 @@ from framework.config.space import search_space
 from framework.errors import FieldError, InputError
 from framework.load.registry import GENERATORS
 from framework.model import EXTERNAL_GENERATORS, Application, ExternalLoad, Term, TuneRequest
-from framework.study.planning import check_request, planned, study_plan
+from framework.study.objective import planned
+from framework.study.planning import check_request, study_plan
 from framework.testbeds.docker.generators import GENERATOR, external_loads, generator_images, loop_notes
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine

@@ -19,7 +19,7 @@ from framework.model.spans import no_spans
 from framework.objective.cost import GIB, cheapest_prices, cost_per_hour
 from framework.objective.evaluate import evaluate
 from framework.objective.outcomes import keeps
-from framework.study.planning import planned
+from framework.study.objective import planned
 from framework.testbeds.host.usage import MEMORY, counter_file, memory_bytes
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine

@@ -18,7 +18,7 @@ from framework.model import Objective, OutcomeConstraint, Study, StudyPlan, Stud
 from framework.objective import best_of, constraints, keeps, others
 from framework.report.page import page
 from framework.report.summary import Summary, summarise
-from framework.study.planning import planned
+from framework.study.objective import planned
 from framework.study.procedure import Procedure
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster

@@ -90,7 +90,7 @@ def test_ctrl_c_pauses_what_runs_and_the_next_one_goes_on(environment: dict[str,
 
         def ended() -> bool:
             answer = get(f"{address}/v1/studies/{study}")
-            assert answer.status_code == 200, answer.text
+            assert answer.status_code == 200, answer.text + "".join(second.said)
             return bool(answer.json()["state"] == "completed")
 
         second.wait_for(ended)

@@ -18,7 +18,7 @@ THREE_PORTS = "testbed, load generator and trace reader in one"
 EXCEPTIONS = {
     ("framework/critical_path/extract.py", "_sweep"): (61, COMPILED),
     ("framework/traces/link.py", "_link"): (65, COMPILED),
-    ("framework/objective/evaluate.py", "evaluate"): (74, "one Measurement with forty fields"),
+    ("framework/objective/evaluate.py", "evaluate"): (73, "one Measurement with forty fields"),
     ("framework/twin/screen.py", "screened"): (65, "a search whose steps share their counts"),
     ("framework/twin/simulator/spans.py", "span_table"): (61, "one table with its columns"),
     ("framework/ports/store.py", "StudyStore"): (28, STORE),

@@ -1,0 +1,91 @@
+"""The objective of a study: the application's, with what a request changes of it, and the prices it counts cost by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from framework.config.machine_catalogue import load_catalogue
+from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
+from framework.errors import FieldError, FieldName, InputError
+from framework.model import Application, Objective, OutcomeConstraint, StudyPlan, Term, TuneRequest
+from framework.model.capacity import MachinePrice
+from framework.objective.cost import cheapest_prices
+
+
+def check_objective(request: TuneRequest, application: Application) -> None:
+    """Raise InputError for an objective that is no quantity, or that no configuration can change."""
+    if request.objective is None:
+        return
+    if not is_quantity(request.objective):
+        raise FieldError("objective", request.objective, QUANTITIES)
+    if request.objective == "throughput" and application.loop != "closed":
+        raise InputError(
+            FieldName("objective"),
+            f" throughput: {application.generator} sends requests at the workload's rate, whatever the configuration; "
+            "allowed: with a load generator in a closed loop (key-value, locust, jmeter), which "
+            "application.yaml names, or one that closed_loop there leads to",
+        )
+
+
+def with_objective(application: Application, name: str) -> Application:
+    """Return the application with a quantity as its objective; with an empty name as it is."""
+    if not name:
+        return application
+    term = Term(quantity(name), -1.0 if name == "throughput" else 1.0)
+    return replace(application, objective=replace(application.objective, terms=(term,)))
+
+
+def planned(application: Application, plan: StudyPlan) -> Application:
+    """Return the application as a study measures it: with the plan's limits on disturbance and on the outcome."""
+    application = with_objective(application, plan.objective)
+    objective = replace(
+        application.objective,
+        subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
+        also=plan.also,
+        prices=plan.prices,
+    )
+    return replace(application, limits=replace(application.limits, **plan.limits), objective=objective)
+
+
+def limits_on_outcomes(texts: Sequence[str]) -> tuple[OutcomeConstraint, ...]:
+    """Read the limits that a request sets on other quantities.  Raises InputError."""
+    try:
+        return tuple(outcome_constraint(text) for text in texts)
+    except InputError as error:
+        raise InputError(FieldName("subject_to"), f": {error}") from None
+
+
+def quantities(names: Sequence[str]) -> tuple[str, ...]:
+    """Read the further quantities that a request minimises.  Raises FieldError."""
+    for name in names:
+        if not is_quantity(name):
+            raise FieldError("also", name, QUANTITIES)
+    return tuple(quantity(name) for name in names)
+
+
+def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice, ...]:
+    """Return the prices that a study counts cost by; read the catalogues.  Raises InputError.
+
+    They are kept in the plan, so that a study that goes on later counts as before.
+    """
+    limits = limits_on_outcomes(request.subject_to) or objective.subject_to
+    named = {
+        *(term.quantity for term in objective.terms), *(limit.quantity for limit in limits),
+        *(quantities(request.also) or objective.also),
+    }  # fmt: skip
+    if "cost" in named and not request.catalogues:
+        raise InputError(
+            "cost needs prices of machines: found no ", FieldName("catalogues"), "; allowed: a file of machine types, "
+            "such as examples/machines.yaml",
+        )  # fmt: skip
+    machines = [machine for path in request.catalogues for machine in load_catalogue(path)]
+    currencies = sorted({machine.currency for machine in machines})
+    if len(currencies) > 1:
+        raise FieldError(
+            "catalogues", f"prices in {', '.join(currencies)}", "prices in one currency, as none is converted"
+        )
+    prices = cheapest_prices(machines)
+    if machines and not prices:
+        raise FieldError("catalogues", f"{len(machines)} types", "at least one with price, cores and memory")
+    return prices
