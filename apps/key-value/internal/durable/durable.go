@@ -1,9 +1,10 @@
 // Package durable keeps a table on a disk: a snapshot now and then, and a log of the puts since.
 //
 // Snapshot g stands for the logs before generation g. It is taken while the table is in use: the log is rotated to
-// generation g first, so that a record is in the snapshot as it was at some moment after that, and replaying log g over it
-// puts it right; all puts that the snapshot may have seen are on the device before it counts. Only when a snapshot has its name are the older one and the logs before g removed; so at any moment
-// there is one from which, with the logs that are there, everything can be had.
+// generation g first, so that a record is in the snapshot as it was at some moment after that, and replaying log g over
+// it puts it right; all puts that the snapshot may have seen are on the device before it counts. Only when its name is
+// durable are the older one and the logs before g removed; so at any moment there is one from which, with the logs that
+// are there, everything can be had.
 package durable
 
 import (
@@ -127,6 +128,10 @@ func (t *Table) recover() error {
 			return err
 		}
 	}
+	// The process may have been killed after it gave the snapshot its name, and before that name was durable.
+	if err := t.disk.Sync(); err != nil {
+		return err
+	}
 	return t.removeBefore(first)
 }
 
@@ -149,7 +154,11 @@ func (t *Table) replay(generation uint64, isNewest bool) error {
 		return err
 	}
 	if replayed.Torn > 0 {
-		slog.Warn("the log's end was cut off", "file", journal.FileName(generation), "bytes", replayed.Torn)
+		slog.Warn("the log's end is cut off", "file", journal.FileName(generation), "bytes", replayed.Torn)
+	}
+	// The next log goes on behind these puts. A killed process may have left the last of them in the operating system's
+	// memory only, so that they are made durable even where nothing is cut off; older logs were when they ended.
+	if isNewest {
 		if err := t.disk.Truncate(journal.FileName(generation), replayed.End); err != nil {
 			return err
 		}
