@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -86,7 +88,7 @@ func TestKillsLoseNothingAcknowledged(t *testing.T) {
 					t.Fatalf("kill %d: %v", kill+1, err)
 				}
 			}
-			t.Logf("%d puts acknowledged over %d lives", c.acknowledged, c.lives)
+			t.Logf("%d puts acknowledged over %d lives", c.acknowledged.Load(), c.lives)
 		})
 	}
 }
@@ -95,7 +97,7 @@ func TestKillsLoseNothingAcknowledged(t *testing.T) {
 type campaign struct {
 	directory, fsync string
 	lives            int
-	acknowledged     int
+	acknowledged     atomic.Int64
 	sent, acked      [clients * keysEach]uint64 // versions by key
 }
 
@@ -168,24 +170,55 @@ func (c *campaign) check() error {
 	if err != nil {
 		return err
 	}
+	return c.compare(reply)
+}
+
+// compare looks at the reply to a get of all keys.
+func (c *campaign) compare(reply wire.Reply) error {
+	var wrong error
 	seen := map[int]bool{}
-	err = reply.Values(func(key int, value []byte) {
+	err := reply.Values(func(key int, value []byte) {
 		seen[key] = true
 		version := binary.LittleEndian.Uint64(value)
 		switch {
 		case !bytes.Equal(value, valueOf(uint64(key), version)):
-			err = fmt.Errorf("key %d is torn", key)
+			wrong = fmt.Errorf("key %d is torn", key)
 		case version < c.acked[key] || version > c.sent[key]:
-			err = fmt.Errorf("key %d has version %d; acknowledged %d, sent %d", key, version, c.acked[key], c.sent[key])
+			wrong = fmt.Errorf("key %d has version %d; acknowledged %d, sent %d", key, version, c.acked[key], c.sent[key])
 		}
 		c.acked[key] = version
 	})
+	if err := errors.Join(err, wrong); err != nil {
+		return err
+	}
 	for key, version := range c.acked {
 		if version > 0 && !seen[key] {
 			return fmt.Errorf("key %d is lost; version %d was acknowledged", key, version)
 		}
 	}
-	return err
+	return nil
+}
+
+// TestTheCheckAfterAKillSeesWhatIsWrong with one of the records, before good ones.
+func TestTheCheckAfterAKillSeesWhatIsWrong(t *testing.T) {
+	torn := valueOf(0, 5)
+	torn[record.Size-1]++
+	for name, first := range map[string][]byte{
+		"torn": torn, "older than acknowledged": valueOf(0, 3), "newer than sent": valueOf(0, 7), "missing": nil, "": valueOf(0, 5),
+	} {
+		c := &campaign{}
+		body, bitmap := append([]byte(nil), first...), []byte{0b10}
+		if first != nil {
+			bitmap[0] |= 1
+		}
+		for key := range uint64(2) {
+			c.acked[key], c.sent[key] = 4, 6
+		}
+		body = append(append(body, valueOf(1, 5)...), bitmap...)
+		if err := c.compare(wire.Reply{Status: wire.Partial, Count: 2, Body: body}); (err == nil) != (name == "") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }
 
 // put is a client that puts bursts, until the server is gone.
@@ -221,9 +254,7 @@ func (c *campaign) put(number int) {
 				return
 			}
 			c.acked[key] = versions[i]
-			if number == 0 {
-				c.acknowledged++
-			}
+			c.acknowledged.Add(1)
 		}
 	}
 }
