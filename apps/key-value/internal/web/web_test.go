@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"tailor/apps/common/service"
@@ -19,13 +20,16 @@ import (
 // counted is an engine that counts its commits, which may fail.
 type counted struct {
 	engines.Engine
-	commits int
-	failure error
+	commits atomic.Int64
+	failing atomic.Bool
 }
 
 func (c *counted) Commit() error {
-	c.commits++
-	return c.failure
+	c.commits.Add(1)
+	if c.failing.Load() {
+		return errors.New("no disk")
+	}
+	return nil
 }
 
 const capacity = 100
@@ -136,21 +140,21 @@ func TestAFullTableIsSaid(t *testing.T) {
 	for _, expected := range []struct {
 		keys    []uint64
 		text    string
-		commits int
+		commits int64
 	}{
 		{[]uint64{capacity, capacity + 1, capacity + 2}, "1 of 3 records", 1}, {[]uint64{capacity + 1, 0}, "0 of 2 records", 0},
 	} {
-		before := engine.commits
+		before := engine.commits.Load()
 		status, text, _ := ask(t, "PUT", at, pairsOf(expected.keys...))
 		if status != http.StatusInsufficientStorage || !strings.Contains(string(text), expected.text) {
 			t.Errorf("keys %d: %d %s", expected.keys, status, text)
 		}
-		if commits := engine.commits - before; commits != expected.commits {
+		if commits := engine.commits.Load() - before; commits != expected.commits {
 			t.Errorf("keys %d: %d commits", expected.keys, commits)
 		}
 	}
-	engine.failure = errors.New("no disk")
-	if status, text, _ := ask(t, "PUT", at, pairsOf(0, capacity+1)); status != http.StatusInternalServerError {
+	engine.failing.Store(true)
+	if status, text, _ := ask(t, "PUT", at, pairsOf(0, capacity+1)); status != http.StatusBadGateway {
 		t.Errorf("a full table that cannot keep what it took: %d %s", status, text)
 	}
 }
