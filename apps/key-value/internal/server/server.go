@@ -116,7 +116,7 @@ func (s *Server) Threads() int { return len(s.loops) }
 
 // Counts are sums over all threads since the start.
 func (s *Server) Counts() Counts {
-	var sum Counts
+	sum := Counts{GetLatency: newHistogram(), PutLatency: newHistogram()}
 	for _, l := range s.loops {
 		sum.add(&l.counters)
 	}
