@@ -204,55 +204,6 @@ func (l *life) abandon() {
 	_ = l.table.Close()
 }
 
-func TestWithoutALogTheLastSnapshotIsThere(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	l := &life{t: t, random: random, disk: disktest.New(random), options: options("")}
-	l.options.Log = false
-	var err error
-	for range 3 {
-		if l.table, err = Open(l.disk, l.options); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.puts.check(l.table); err != nil {
-			t.Fatal(err)
-		}
-		for range 30 {
-			_ = l.put()
-		}
-		if err := l.table.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-		kept := len(l.puts)
-		_ = l.put()
-		l.abandon()
-		l.disk, l.puts = l.disk.Kill(), l.puts[:kept]
-	}
-}
-
-// TestOneSnapshotIsLeft and the log since, whatever was there before.
-func TestOneSnapshotIsLeft(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	l := &life{t: t, random: random, disk: disktest.New(random), options: options(journal.Never)}
-	for range 3 {
-		var err error
-		if l.table, err = Open(l.disk, l.options); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			_ = l.put()
-			if err := l.table.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l.abandon()
-		l.disk = l.disk.Kill()
-	}
-	names, _ := l.disk.List()
-	if len(snapshot.Generations(names)) != 1 || len(journal.Generations(names)) != 1 || len(names) != 2 {
-		t.Errorf("files %v", names)
-	}
-}
-
 func TestAFailingDeviceStopsPutsForGood(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	l := &life{t: t, random: random, disk: disktest.New(random), options: options(journal.Always)}

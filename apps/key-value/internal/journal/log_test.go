@@ -146,13 +146,13 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 			}
 		})
 	}
-	var ends []uint64
+	var ends []Ended
 	for range 5 {
-		_, last, err := log.Rotate()
+		ended, err := log.Rotate()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, last)
+		ends = append(ends, ended)
 	}
 	running.Wait()
 	if err := log.Close(); err != nil {
@@ -171,8 +171,8 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		last = replayed.Last
-		if generation < 6 && last != ends[generation-1] {
-			t.Errorf("file %d ends with put %d, Rotate said %d", generation, last, ends[generation-1])
+		if ended := (Ended{generation, last, replayed.End}); generation < 6 && ended != ends[generation-1] {
+			t.Errorf("%+v was replayed, Rotate said %+v", ended, ends[generation-1])
 		}
 	}
 	if len(seen) != each*writers || last != each*writers {
