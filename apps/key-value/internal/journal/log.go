@@ -21,7 +21,7 @@ const (
 	Never    Policy = "never"    // what the operating system had not written yet
 )
 
-// GroupBytes is enough room for the puts that wait: for 400,000 puts/s with a device that takes 10 ms.
+// GroupBytes is room for the puts that wait: 4,000, so those of 400,000 per second for 10 ms.
 const GroupBytes = 4 << 20
 
 // ErrClosed says that the log takes no more puts.
@@ -31,7 +31,7 @@ var ErrClosed = errors.New("the log is closed")
 type Options struct {
 	Policy     Policy
 	Interval   time.Duration    // of Interval
-	GroupBytes int              // room for the puts that wait, of which there is twice as much
+	GroupBytes int              // room for the puts that wait, of which there is twice as much; for one put at least
 	Now        func() time.Time // the clock
 }
 
@@ -77,6 +77,9 @@ func Create(on disk.Disk, generation, last uint64, options Options) (*Log, error
 		}
 	default:
 		return nil, fmt.Errorf("policy %q: allowed are %s, %s, %s", options.Policy, Always, Interval, Never)
+	}
+	if options.GroupBytes < 0 || options.GroupBytes > MostGroupBytes {
+		return nil, fmt.Errorf("%d bytes of a group: allowed is 0 to %d", options.GroupBytes, MostGroupBytes)
 	}
 	l := &Log{disk: on, options: options, generation: generation, appended: last, written: last, synced: last}
 	l.changed.L = &l.mutex

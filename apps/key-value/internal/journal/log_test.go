@@ -181,7 +181,9 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 }
 
 func TestWhatALogRefuses(t *testing.T) {
-	for _, wrong := range []Options{{Policy: "sometimes"}, {Policy: Interval}, {}} {
+	for _, wrong := range []Options{
+		{Policy: "sometimes"}, {Policy: Interval}, {}, {Policy: Never, GroupBytes: MostGroupBytes + 1},
+	} {
 		if _, err := Create(disktest.New(rand.New(rand.NewPCG(1, 1))), 1, 0, wrong); err == nil {
 			t.Errorf("%+v: allowed", wrong)
 		}
