@@ -88,5 +88,5 @@ func (Native) UsageReply(input []byte) (Usage, int, error) {
 	if err := json.Unmarshal(reply.Body, &state); err != nil {
 		return Usage{}, 0, fmt.Errorf("state of the server: %w", err)
 	}
-	return Usage{state.CPUSeconds, state.Engine.Records, append([]byte(nil), reply.Body...)}, size, nil
+	return Usage{state.CPUSeconds, state.Engine.Records}, size, nil
 }
