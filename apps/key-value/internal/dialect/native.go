@@ -65,7 +65,7 @@ func (Native) PutReply(input []byte) (size int, refused, err error) {
 		return 0, nil, err
 	}
 	if reply.Status != wire.OK {
-		return size, fmt.Errorf("%v: %s", reply.Status, reply.Body), nil
+		return size, reply.Failure(), nil
 	}
 	return size, nil, nil
 }

@@ -29,7 +29,7 @@ type Options struct {
 	FsyncInterval    time.Duration
 	GroupBytes       int              // room for puts that the log has not written yet
 	SnapshotInterval time.Duration    // between the beginnings of snapshots; 0: none by itself
-	MostLogBytes     int64            // a snapshot begins earlier when the log is longer than this, and than the table; 0: none
+	MostLogBytes     int64            // a snapshot begins earlier when logs are longer than this, and the table; 0: none
 	Now              func() time.Time // the clock
 }
 

@@ -20,7 +20,7 @@ import (
 	"tailor/apps/key-value/internal/record"
 )
 
-// kind is a way to open an engine for the contract below; it is skipped where the server that it needs is not installed.
+// kind is a way to open an engine for the contract below; it is skipped where the server that it needs is not there.
 type kind struct {
 	engine string
 	open   func(t *testing.T) engines.Options

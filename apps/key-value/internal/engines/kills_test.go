@@ -13,11 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"tailor/apps/key-value/internal/engines"
 	"tailor/apps/key-value/internal/record"
@@ -138,14 +139,13 @@ func (c *campaign) life(length time.Duration) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	var running sync.WaitGroup
+	var running errgroup.Group
 	for number := range clients {
-		running.Go(func() { c.put(number) })
+		running.Go(func() error { return c.put(number) })
 	}
 	time.Sleep(length)
 	_ = child.Process.Signal(syscall.SIGKILL)
-	running.Wait()
-	return nil
+	return running.Wait()
 }
 
 func (c *campaign) dial() (net.Conn, error) {
@@ -204,7 +204,8 @@ func TestTheCheckAfterAKillSeesWhatIsWrong(t *testing.T) {
 	torn := valueOf(0, 5)
 	torn[record.Size-1]++
 	for name, first := range map[string][]byte{
-		"torn": torn, "older than acknowledged": valueOf(0, 3), "newer than sent": valueOf(0, 7), "missing": nil, "": valueOf(0, 5),
+		"torn": torn, "older than acknowledged": valueOf(0, 3), "newer than sent": valueOf(0, 7), "missing": nil,
+		"": valueOf(0, 5),
 	} {
 		c := &campaign{}
 		body, bitmap := append([]byte(nil), first...), []byte{0b10}
@@ -221,11 +222,11 @@ func TestTheCheckAfterAKillSeesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// put is a client that puts bursts, until the server is gone.
-func (c *campaign) put(number int) {
+// put is a client that puts bursts, until the server is gone; an error is a reply that should not be.
+func (c *campaign) put(number int) error {
 	connection, err := c.dial()
 	if err != nil {
-		return
+		return nil
 	}
 	defer connection.Close()
 	random := rand.New(rand.NewPCG(uint64(number), uint64(c.lives)))
@@ -246,12 +247,15 @@ func (c *campaign) put(number int) {
 			latest[keys[i]]++
 		}
 		if _, err := connection.Write(output); err != nil {
-			return
+			return nil
 		}
 		for i, key := range keys {
 			reply, err := receive(connection, buffer)
-			if err != nil || reply.Status != wire.OK {
-				return
+			if err != nil {
+				return nil
+			}
+			if reply.Status != wire.OK {
+				return reply.Failure()
 			}
 			c.acked[key] = versions[i]
 			c.acknowledged.Add(1)

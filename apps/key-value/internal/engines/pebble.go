@@ -15,7 +15,8 @@ import (
 
 func init() { known["pebble"] = openPebble }
 
-// pebbleEngine is a log-structured merge tree on a disk (github.com/cockroachdb/pebble): more records than memory holds.
+// pebbleEngine is a log-structured merge tree on a disk (github.com/cockroachdb/pebble), for more records than memory
+// holds.
 type pebbleEngine struct {
 	store    *pebble.DB
 	persist  func() error // makes everything before durable

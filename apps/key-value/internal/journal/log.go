@@ -264,8 +264,8 @@ type Ended struct {
 	Bytes      int64
 }
 
-// Rotate ends the file, with all of it on the device, and begins that of the next generation. Every put whose Append had
-// returned before is in the ended files.
+// Rotate ends the file, with all of it on the device, and begins that of the next generation. Every put whose Append
+// had returned before is in the ended files.
 func (l *Log) Rotate() (Ended, error) {
 	l.Sync() // most of it while others write
 	l.mutex.Lock()

@@ -17,7 +17,8 @@ func New(most time.Duration, digits int) Histogram {
 
 // Record notes that something took so long, several times; what is longer than the histogram's most counts as that.
 func (h Histogram) Record(took time.Duration, times int) {
-	_ = h.kept.RecordValues(min(max(int64(took), 1), h.kept.HighestTrackableValue()), int64(times)) // it fits, as it was clipped
+	clipped := min(max(int64(took), 1), h.kept.HighestTrackableValue())
+	_ = h.kept.RecordValues(clipped, int64(times)) // it fits, as it was clipped
 }
 
 // Add adds what another histogram, of the same range, has.

@@ -21,8 +21,8 @@ import (
 // Name is that of the role, and of its spans' service.
 const Name = "key-value"
 
-// requestsPerSpan: one in so many requests of the binary protocol has a span, so that a million requests per second are a
-// hundred spans.
+// requestsPerSpan: one in so many requests of the binary protocol has a span, so that a million requests per second are
+// a hundred spans.
 const requestsPerSpan = 10_000
 
 // mostConnections is how many the service would like to have; the operating system may allow fewer.

@@ -208,7 +208,7 @@ func TestGetsAndOverwritesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: at every size beyond 125 records of a shard, while indexes grow too, and by the table's own count.
+// TestMemoryIsBounded: beyond 125 records of a shard, while indexes grow too, and by the table's own count.
 func TestMemoryIsBounded(t *testing.T) {
 	const records = 40_000
 	value := make([]byte, record.Size)

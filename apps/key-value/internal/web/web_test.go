@@ -142,7 +142,8 @@ func TestAFullTableIsSaid(t *testing.T) {
 		text    string
 		commits int64
 	}{
-		{[]uint64{capacity, capacity + 1, capacity + 2}, "1 of 3 records", 1}, {[]uint64{capacity + 1, 0}, "0 of 2 records", 0},
+		{[]uint64{capacity, capacity + 1, capacity + 2}, "1 of 3 records", 1},
+		{[]uint64{capacity + 1, 0}, "0 of 2 records", 0},
 	} {
 		before := engine.commits.Load()
 		status, text, _ := ask(t, "PUT", at, pairsOf(expected.keys...))

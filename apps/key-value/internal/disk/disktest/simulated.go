@@ -19,8 +19,8 @@ var ErrNoPower = errors.New("the power is lost")
 // ErrDevice is the error of a device that fails.
 var ErrDevice = errors.New("the device failed")
 
-// Disk implements disk.Disk. What was not synced when the power is lost is there in part: of a file's bytes a prefix, of
-// which a page may be zeros, and any of the changed names.
+// Disk implements disk.Disk. What was not synced when the power is lost is there in part: of a file's bytes a prefix,
+// of which a page may be zeros, and any of the changed names.
 type Disk struct {
 	mutex   sync.Mutex
 	random  *rand.Rand
