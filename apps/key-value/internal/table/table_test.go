@@ -217,7 +217,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for key := range records {
 			_ = made.Put(uint64(key), value, nil)
 			payload := (key + 1) * record.Size
-			if key%5 == 0 && key >= 125*shards && float64(made.Bytes()) > 1.25*float64(payload) {
+			if key%(1+shards/4) == 0 && key >= 125*shards && float64(made.Bytes()) > 1.25*float64(payload) {
 				t.Fatalf("%d shards: %d bytes for %d records: %.3f of the payload",
 					shards, made.Bytes(), key+1, float64(made.Bytes())/float64(payload))
 			}
