@@ -36,7 +36,7 @@ func Service(t *testing.T, name string) *service.Service {
 // Redis is an empty redis and its address.
 func Redis(t *testing.T, s *service.Service) (*service.Redis, string) {
 	t.Helper()
-	address := redisOfThisMachine(t)
+	address := Program(t, "redis-server", "--save", "", "--port")
 	if address == "" {
 		address = container(t, "redis:7.0") + ":6379"
 	}
@@ -48,9 +48,11 @@ func Redis(t *testing.T, s *service.Service) (*service.Redis, string) {
 	return store, address
 }
 
-func redisOfThisMachine(t *testing.T) string {
+// Program starts a server of this machine on a free port of the loopback interface, which is its last argument, and
+// returns its address; "" where the server is not installed. It ends with the test.
+func Program(t *testing.T, name string, arguments ...string) string {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
+	binary, err := exec.LookPath(name)
 	if err != nil {
 		return ""
 	}
@@ -59,9 +61,10 @@ func redisOfThisMachine(t *testing.T) string {
 		t.Fatal(err)
 	}
 	address := free.Addr().String()
-	free.Close()
+	_ = free.Close()
 	_, port, _ := strings.Cut(address, ":")
-	server := exec.Command(binary, "--port", port, "--save", "", "--dir", t.TempDir())
+	server := exec.Command(binary, append(arguments, port)...)
+	server.Dir = t.TempDir()
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -138,8 +138,8 @@ func (Memcached) UsageReply(input []byte) (Usage, int, error) {
 	if end < 0 {
 		return Usage{}, 0, nil
 	}
-	body := append([]byte(nil), input[:end]...)
-	usage := Usage{Text: body}
+	body := input[:end]
+	var usage Usage
 	for _, name := range []string{"STAT rusage_user ", "STAT rusage_system "} {
 		seconds, err := numberAfter(body, name)
 		if err != nil {

@@ -65,7 +65,7 @@ func (Native) PutReply(input []byte) (size int, refused, err error) {
 		return 0, nil, err
 	}
 	if reply.Status != wire.OK {
-		return size, fmt.Errorf("%v: %s", reply.Status, reply.Body), nil
+		return size, reply.Failure(), nil
 	}
 	return size, nil, nil
 }
@@ -88,5 +88,5 @@ func (Native) UsageReply(input []byte) (Usage, int, error) {
 	if err := json.Unmarshal(reply.Body, &state); err != nil {
 		return Usage{}, 0, fmt.Errorf("state of the server: %w", err)
 	}
-	return Usage{state.CPUSeconds, state.Engine.Records, append([]byte(nil), reply.Body...)}, size, nil
+	return Usage{state.CPUSeconds, state.Engine.Records}, size, nil
 }

@@ -13,7 +13,7 @@ import (
 // write them.
 type Redis struct{}
 
-// bulkSize is the length of a value with its length before it and the end of the line after it.
+// valueHeader is the line before a value: its length.
 var valueHeader = []byte("$" + strconv.Itoa(record.Size) + "\r\n")
 
 // Get implements Dialect.
@@ -137,8 +137,8 @@ func (Redis) UsageReply(input []byte) (Usage, int, error) {
 	if len(input) < size+length+2 {
 		return Usage{}, 0, nil
 	}
-	body := append([]byte(nil), input[size:size+length]...)
-	usage := Usage{Text: body}
+	body := input[size : size+length]
+	var usage Usage
 	for _, name := range []string{"used_cpu_user:", "used_cpu_sys:"} {
 		seconds, err := numberAfter(body, name)
 		if err != nil {

@@ -1,9 +1,10 @@
 // Package durable keeps a table on a disk: a snapshot now and then, and a log of the puts since.
 //
 // Snapshot g stands for the logs before generation g. It is taken while the table is in use: the log is rotated to
-// generation g first, so that a record is in the snapshot as it was at some moment after that, and replaying log g over it
-// puts it right; all puts that the snapshot may have seen are on the device before it counts. Only when a snapshot has its name are the older one and the logs before g removed; so at any moment
-// there is one from which, with the logs that are there, everything can be had.
+// generation g first, so that a record is in the snapshot as it was at some moment after that, and replaying log g over
+// it puts it right; all puts that the snapshot may have seen are on the device before it counts. Only when its name is
+// durable are the older one and the logs before g removed; so at any moment there is one from which, with the logs that
+// are there, everything can be had.
 package durable
 
 import (
@@ -28,11 +29,15 @@ type Options struct {
 	FsyncInterval    time.Duration
 	GroupBytes       int              // room for puts that the log has not written yet
 	SnapshotInterval time.Duration    // between the beginnings of snapshots; 0: none by itself
-	MostLogBytes     int64            // a snapshot begins earlier when the log is longer than this, and than the table; 0: none
+	MostLogBytes     int64            // a snapshot begins earlier when logs are longer than this, and the table; 0: none
 	Now              func() time.Time // the clock
 }
 
-// Table is a table with its disk. It is safe for use by several goroutines.
+// ErrClosed says that a table takes no more snapshots.
+var ErrClosed = errors.New("the table is closed")
+
+// Table is a table with its disk. It is safe for use by several goroutines until it is closed; Snapshot and State also
+// while that is done, and afterwards.
 type Table struct {
 	*table.Table
 	disk    disk.Disk
@@ -45,20 +50,21 @@ type Table struct {
 	stop      chan struct{}
 	running   sync.WaitGroup
 
-	mutex      sync.Mutex // of one snapshot at a time, and of generation and last
+	mutex      sync.Mutex // of one snapshot at a time, and of what follows
 	generation uint64     // of the newest snapshot or log
 	last       uint64     // without a log: number of the last put, always that of the start
+	closed     bool
 
+	older               atomic.Int64 // bytes of the logs before the current one that the next start would replay
 	snapshots, failures atomic.Int64
 	took                atomic.Int64 // the last snapshot [ns]
 }
 
 // Recovered is what was found at the start.
 type Recovered struct {
-	Snapshot uint64 // generation; 0: there was none
-	Records  int64  // of the snapshot
-	Puts     int64  // of the logs
-	Torn     int64  // bytes cut off the newest log
+	Records int64 // of the snapshot
+	Puts    int64 // of the logs
+	Torn    int64 // bytes cut off the newest log
 }
 
 // Open reads what is on the disk and goes on from there. The disk is closed with the table.
@@ -116,8 +122,7 @@ func (t *Table) recover() error {
 		if err != nil {
 			return err
 		}
-		t.recovered.Snapshot, t.last = newest, header.Last
-		t.generation, first = newest, newest
+		t.generation, t.last, first = newest, header.Last, newest
 	}
 	for _, generation := range logs {
 		if generation < first {
@@ -126,6 +131,10 @@ func (t *Table) recover() error {
 		if err := t.replay(generation, generation == logs[len(logs)-1]); err != nil {
 			return err
 		}
+	}
+	// The process may have been killed after it gave the snapshot its name, and before that name was durable.
+	if err := t.disk.Sync(); err != nil {
+		return err
 	}
 	return t.removeBefore(first)
 }
@@ -149,11 +158,16 @@ func (t *Table) replay(generation uint64, isNewest bool) error {
 		return err
 	}
 	if replayed.Torn > 0 {
-		slog.Warn("the log's end was cut off", "file", journal.FileName(generation), "bytes", replayed.Torn)
+		slog.Warn("the log's end is cut off", "file", journal.FileName(generation), "bytes", replayed.Torn)
+	}
+	// The next log goes on behind these puts. A killed process may have left the last of them in the operating system's
+	// memory only, so that they are made durable even where nothing is cut off; older logs were when they ended.
+	if isNewest {
 		if err := t.disk.Truncate(journal.FileName(generation), replayed.End); err != nil {
 			return err
 		}
 	}
+	t.older.Add(replayed.End)
 	t.recovered.Puts += replayed.Puts
 	t.recovered.Torn += replayed.Torn
 	t.generation, t.last = generation, replayed.Last
@@ -194,6 +208,9 @@ func (t *Table) Commit() error {
 func (t *Table) Snapshot() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	if t.closed {
+		return ErrClosed
+	}
 	begin := t.options.Now()
 	err := t.snapshot()
 	if err != nil {
@@ -205,17 +222,21 @@ func (t *Table) Snapshot() error {
 	return nil
 }
 
-func (t *Table) snapshot() (err error) {
+func (t *Table) snapshot() error {
 	header := snapshot.Header{Generation: t.generation + 1, Last: t.last}
 	if t.log != nil {
-		if header.Generation, header.Last, err = t.log.Rotate(); err != nil {
+		ended, err := t.log.Rotate()
+		if err != nil {
 			return err
 		}
+		header = snapshot.Header{Generation: ended.Generation + 1, Last: ended.Last}
+		t.older.Add(ended.Bytes)
 	}
 	t.generation = header.Generation
 	if err := snapshot.Write(t.disk, header, t.records); err != nil {
 		return err
 	}
+	t.older.Store(0)
 	return t.removeBefore(header.Generation)
 }
 
@@ -254,12 +275,9 @@ func (t *Table) snapshotRegularly() {
 	}
 }
 
-// isLogLong says whether replaying the log would take longer than loading the snapshot.
+// isLogLong says whether there is more to be replayed at the next start than the options allow, and than the table has.
 func (t *Table) isLogLong() bool {
-	if t.log == nil || t.options.MostLogBytes == 0 {
-		return false
-	}
-	return t.log.Counts().Bytes > max(t.options.MostLogBytes, int64(t.Bytes()))
+	return t.options.MostLogBytes > 0 && t.State().LogBytes > max(t.options.MostLogBytes, int64(t.Bytes()))
 }
 
 // State is what a table tells of its disk.
@@ -268,6 +286,7 @@ type State struct {
 	Snapshots, Failures int64
 	Took                time.Duration // the last snapshot
 	Log                 journal.Counts
+	LogBytes            int64 // of all logs that the next start would replay
 	Failure             error // why puts are refused
 }
 
@@ -278,9 +297,11 @@ func (t *Table) State() State {
 		Snapshots: t.snapshots.Load(),
 		Failures:  t.failures.Load(),
 		Took:      time.Duration(t.took.Load()),
+		LogBytes:  t.older.Load(),
 	}
 	if t.log != nil {
 		s.Log, s.Failure = t.log.Counts(), t.log.Failure()
+		s.LogBytes += s.Log.Bytes
 	}
 	return s
 }
@@ -289,11 +310,14 @@ func (t *Table) State() State {
 func (t *Table) Close() error {
 	close(t.stop)
 	t.running.Wait()
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.closed = true
 	var err error
 	if t.log != nil {
 		err = t.log.Close()
 	} else {
-		err = t.Snapshot()
+		err = t.snapshot()
 	}
 	err = errors.Join(err, t.disk.Close())
 	t.Table.Close()

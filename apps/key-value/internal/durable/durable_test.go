@@ -61,7 +61,7 @@ type life struct {
 	disk    *disktest.Disk
 	table   *Table
 	puts    history
-	acked   int // puts
+	acked   int // puts, that no kill may take
 	synced  int // puts that no loss of power may take
 	options Options
 }
@@ -137,9 +137,17 @@ func TestNothingDurableIsLost(t *testing.T) {
 	}
 }
 
-// live opens the table, checks it, works until the power is lost, and finds the disk again.
+// live opens the table, checks it, works until its end, and finds the disk again.
 func (l *life) live() (err error) {
-	if l.table, err = Open(l.disk, l.options); err != nil {
+	if l.random.IntN(4) == 0 { // in the middle of the start, perhaps
+		l.disk.LosePowerAfter(l.random.IntN(8))
+	}
+	l.table, err = Open(l.disk, l.options)
+	if errors.Is(err, disktest.ErrNoPower) {
+		l.findDisk()
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if err := l.recovered(); err != nil {
@@ -148,96 +156,52 @@ func (l *life) live() (err error) {
 	if l.random.IntN(8) > 0 {
 		l.disk.LosePowerAfter(l.random.IntN(60))
 	}
-	for range 150 {
+	for range 80 {
 		if err = l.step(); err != nil {
 			break
 		}
 	}
-	killed := l.random.IntN(3) == 0
 	switch {
 	case err != nil && !errors.Is(err, disktest.ErrNoPower):
 		return err
 	case err == nil && l.random.IntN(2) == 0: // it ends in peace
-		if err := l.table.Close(); err != nil {
+		if err := l.table.Close(); errors.Is(err, disktest.ErrNoPower) {
+			break
+		} else if err != nil {
 			return err
 		}
 		l.acked, l.synced = len(l.puts), len(l.puts)
 	default:
-		l.disk.LosePowerAfter(0)
-		l.table.abandon()
+		l.abandon()
 	}
-	if killed {
-		l.disk, l.synced = l.disk.Kill(), l.acked
-	} else {
-		l.disk = l.disk.Restart()
-	}
+	l.findDisk()
 	return nil
+}
+
+// findDisk is after the end of a process, or of the machine: only then what was acknowledged may be gone.
+func (l *life) findDisk() {
+	if l.random.IntN(3) == 0 {
+		l.disk = l.disk.Kill()
+	} else {
+		l.disk, l.acked = l.disk.Restart(), l.synced
+	}
 }
 
 // recovered checks that the table is as it was after some put, and after which.
 func (l *life) recovered() error {
 	count := int(l.table.last)
-	if count < l.synced || count > len(l.puts) {
-		return fmt.Errorf("%d puts are there, %d were made, %d were durable", count, len(l.puts), l.synced)
+	if count < l.acked || count > len(l.puts) {
+		return fmt.Errorf("%d puts are there, %d were made, %d must be there", count, len(l.puts), l.acked)
 	}
 	l.puts = l.puts[:count]
-	l.acked, l.synced = count, count // a start writes nothing anew, but what it read is on the device
+	l.acked, l.synced = count, count // a start makes durable what it finds
 	return l.puts.check(l.table)
 }
 
-// abandon lets go of a table as the end of its process would.
-func (t *Table) abandon() {
-	close(t.stop)
-	t.running.Wait()
-	_ = t.log.Close()
-	t.Table.Close()
-}
-
-func TestWithoutALogTheLastSnapshotIsThere(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	l := &life{t: t, random: random, disk: disktest.New(random), options: options("")}
-	l.options.Log = false
-	var err error
-	for range 3 {
-		if l.table, err = Open(l.disk, l.options); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.puts.check(l.table); err != nil {
-			t.Fatal(err)
-		}
-		for range 30 {
-			_ = l.put()
-		}
-		if err := l.table.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
-		kept := len(l.puts)
-		_ = l.put()
-		l.disk, l.puts = l.disk.Kill(), l.puts[:kept]
-	}
-}
-
-// TestOneSnapshotIsLeft and the log since, whatever was there before.
-func TestOneSnapshotIsLeft(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	l := &life{t: t, random: random, disk: disktest.New(random), options: options(journal.Never)}
-	for range 3 {
-		var err error
-		if l.table, err = Open(l.disk, l.options); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			_ = l.put()
-			if err := l.table.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l.table.abandon()
-	}
-	names, _ := l.disk.List()
-	if len(snapshot.Generations(names)) != 1 || len(journal.Generations(names)) != 1 || len(names) != 2 {
-		t.Errorf("files %v", names)
-	}
+// abandon ends a table as a kill of its process would: nothing more reaches the disk, whose Kill the next one finds.
+func (l *life) abandon() {
+	l.disk.LosePowerAfter(0)
+	_ = l.table.Close()
 }
 
 func TestAFailingDeviceStopsPutsForGood(t *testing.T) {
@@ -286,7 +250,7 @@ func TestDamageIsNotTakenForATornEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.table.abandon()
+	l.abandon()
 	names, _ := l.disk.List()
 	for _, name := range names {
 		size := l.disk.Size(name)
@@ -299,7 +263,7 @@ func TestDamageIsNotTakenForATornEnd(t *testing.T) {
 				if lost := len(l.puts) - int(found.last); lost > 1 {
 					t.Errorf("%s, byte %d of %d: %d puts are gone, and nothing was said", name, at, size, lost)
 				}
-				found.abandon()
+				_ = found.Close()
 				continue
 			}
 			var log *journal.DamageError
@@ -320,7 +284,8 @@ func TestAMissingLogIsDamage(t *testing.T) {
 		if err := l.commit(); err != nil {
 			t.Fatal(err)
 		}
-		l.table.abandon()
+		l.abandon()
+		l.disk = l.disk.Kill()
 	}
 	_ = l.disk.Remove(journal.FileName(2))
 	var damage *journal.DamageError

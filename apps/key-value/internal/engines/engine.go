@@ -14,6 +14,9 @@ import (
 // ErrFull says that a new key was refused, because the engine holds as many records as it may.
 var ErrFull = errors.New("there is no room for a new key")
 
+// errClosed says that an engine has been closed.
+var errClosed = errors.New("the engine is closed")
+
 // Engine keeps records. It is safe for use by several goroutines. A get may see a put that is not committed yet.
 type Engine interface {
 	// Get copies the value of each key into the slice with its number, of length record.Size, and says which were found.
@@ -24,7 +27,7 @@ type Engine interface {
 	// Commit returns when all that was put before is as durable as the engine was asked to make it. Only then may a put
 	// be acknowledged. After an error nobody knows what is durable, and the engine takes no more puts.
 	Commit() error
-	// Stats is its state, for people and for tools that read JSON.
+	// Stats is its state, for people and for tools that read JSON. It may be asked for during Close and after it.
 	Stats() Stats
 	// Close ends it. What was put and not committed may be lost.
 	Close() error
@@ -50,10 +53,13 @@ type Stats struct {
 
 // Options are what an engine may be told; each takes what concerns it.
 type Options struct {
-	Records          int           // table: most records
-	Shards           int           // table: parts with a lock of their own
-	Directory        string        // table, pebble: where data are kept; empty: table keeps nothing, pebble refuses
-	Fsync            string        // table, pebble: always, interval, never or off (no log)
+	Records   int    // table: most records
+	Shards    int    // table: parts with a lock of their own
+	Directory string // table, pebble: where data are kept; empty: table keeps nothing, pebble refuses
+	// Fsync is always, interval, never or off (no log); of the table and pebble. Pebble keeps the last block of its log,
+	// of 32 KiB, in the process until it is full or synced (pebble.WriteOptions.Sync): with never, and within an
+	// interval, a kill of the process loses the puts in it.
+	Fsync            string
 	FsyncInterval    time.Duration // with interval: most time between an acknowledgement and the device
 	SnapshotInterval time.Duration // table: between the beginnings of snapshots; 0: none but on demand
 	Address          string        // redis, memcached: of the server

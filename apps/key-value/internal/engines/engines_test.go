@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"tailor/apps/common/storetest"
 	"tailor/apps/key-value/internal/engines"
 	"tailor/apps/key-value/internal/record"
 )
 
-// kind is a way to open an engine for the contract below; it is skipped where the server that it needs is not installed.
+// kind is a way to open an engine for the contract below; it is skipped where the server that it needs is not there.
 type kind struct {
 	engine string
 	open   func(t *testing.T) engines.Options
@@ -49,26 +49,10 @@ func kinds() map[string]kind {
 // program starts a server on a free port, which is its last argument.
 func program(name string, arguments ...string) func(t *testing.T) engines.Options {
 	return func(t *testing.T) engines.Options {
-		path, err := exec.LookPath(name)
-		if err != nil {
+		address := storetest.Program(t, name, arguments...)
+		if address == "" {
 			t.Skipf("%s is not installed", name)
 		}
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := free.Addr().String()
-		_, port, _ := net.SplitHostPort(address)
-		_ = free.Close()
-		command := exec.Command(path, append(arguments, port)...)
-		command.Dir = t.TempDir()
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = command.Process.Kill()
-			_ = command.Wait()
-		})
 		return engines.Options{Address: address, Connections: 2}
 	}
 }
@@ -189,7 +173,7 @@ func TestAServerThatGoesAwayIsAnError(t *testing.T) {
 	}
 	defer listener.Close()
 	// One reply on each connection, then its end: to the INFO of the start, and to a put.
-	replies := []string{"$34\r\nused_cpu_user:1\r\nused_cpu_sys:1\r\n  \r\n", "", "+OK\r\n", "-OOM command not allowed\r\n"}
+	replies := []string{infoReply, "", "+OK\r\n", "-OOM command not allowed\r\n"}
 	go func() {
 		for _, reply := range replies {
 			connection, err := listener.Accept()
@@ -214,6 +198,60 @@ func TestAServerThatGoesAwayIsAnError(t *testing.T) {
 	failed := slices.ContainsFunc(outcomes, func(err error) bool { return err != nil && !errors.Is(err, engines.ErrFull) })
 	if !failed || !slices.Contains(outcomes, nil) {
 		t.Errorf("outcomes %v: wanted a failure, a success and a refusal", outcomes)
+	}
+}
+
+// anotherServer replies to any request as redis does to INFO.
+func anotherServer(t *testing.T) engines.Options {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for {
+					if _, err := connection.Read(make([]byte, 1<<10)); err != nil {
+						return
+					}
+					_, _ = io.WriteString(connection, infoReply)
+				}
+			}()
+		}
+	}()
+	return engines.Options{Address: listener.Addr().String(), Connections: 2}
+}
+
+const infoReply = "$34\r\nused_cpu_user:1\r\nused_cpu_sys:1\r\n  \r\n"
+
+// TestStatsMayBeAskedForWhileAnEngineCloses and afterwards: the admin port answers longest.
+func TestStatsMayBeAskedForWhileAnEngineCloses(t *testing.T) {
+	all := kinds()
+	all["another server"] = kind{"redis", anotherServer}
+	for name, kind := range all {
+		t.Run(name, func(t *testing.T) {
+			engine := open(t, kind.engine, kind.open(t))
+			var asking sync.WaitGroup
+			for range 3 {
+				asking.Go(func() {
+					for range 20 {
+						if stats := engine.Stats(); stats.Engine != kind.engine {
+							t.Errorf("stats %+v", stats)
+						}
+					}
+				})
+			}
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+			asking.Wait()
+			_ = engine.Stats()
+		})
 	}
 }
 

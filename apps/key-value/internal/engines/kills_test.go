@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,10 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"tailor/apps/key-value/internal/engines"
 	"tailor/apps/key-value/internal/record"
@@ -86,7 +89,7 @@ func TestKillsLoseNothingAcknowledged(t *testing.T) {
 					t.Fatalf("kill %d: %v", kill+1, err)
 				}
 			}
-			t.Logf("%d puts acknowledged over %d lives", c.acknowledged, c.lives)
+			t.Logf("%d puts acknowledged over %d lives", c.acknowledged.Load(), c.lives)
 		})
 	}
 }
@@ -95,7 +98,7 @@ func TestKillsLoseNothingAcknowledged(t *testing.T) {
 type campaign struct {
 	directory, fsync string
 	lives            int
-	acknowledged     int
+	acknowledged     atomic.Int64
 	sent, acked      [clients * keysEach]uint64 // versions by key
 }
 
@@ -136,14 +139,13 @@ func (c *campaign) life(length time.Duration) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	var running sync.WaitGroup
+	var running errgroup.Group
 	for number := range clients {
-		running.Go(func() { c.put(number) })
+		running.Go(func() error { return c.put(number) })
 	}
 	time.Sleep(length)
 	_ = child.Process.Signal(syscall.SIGKILL)
-	running.Wait()
-	return nil
+	return running.Wait()
 }
 
 func (c *campaign) dial() (net.Conn, error) {
@@ -168,31 +170,63 @@ func (c *campaign) check() error {
 	if err != nil {
 		return err
 	}
+	return c.compare(reply)
+}
+
+// compare looks at the reply to a get of all keys.
+func (c *campaign) compare(reply wire.Reply) error {
+	var wrong error
 	seen := map[int]bool{}
-	err = reply.Values(func(key int, value []byte) {
+	err := reply.Values(func(key int, value []byte) {
 		seen[key] = true
 		version := binary.LittleEndian.Uint64(value)
 		switch {
 		case !bytes.Equal(value, valueOf(uint64(key), version)):
-			err = fmt.Errorf("key %d is torn", key)
+			wrong = fmt.Errorf("key %d is torn", key)
 		case version < c.acked[key] || version > c.sent[key]:
-			err = fmt.Errorf("key %d has version %d; acknowledged %d, sent %d", key, version, c.acked[key], c.sent[key])
+			wrong = fmt.Errorf("key %d has version %d; acknowledged %d, sent %d", key, version, c.acked[key], c.sent[key])
 		}
 		c.acked[key] = version
 	})
+	if err := errors.Join(err, wrong); err != nil {
+		return err
+	}
 	for key, version := range c.acked {
 		if version > 0 && !seen[key] {
 			return fmt.Errorf("key %d is lost; version %d was acknowledged", key, version)
 		}
 	}
-	return err
+	return nil
 }
 
-// put is a client that puts bursts, until the server is gone.
-func (c *campaign) put(number int) {
+// TestTheCheckAfterAKillSeesWhatIsWrong with one of the records, before good ones.
+func TestTheCheckAfterAKillSeesWhatIsWrong(t *testing.T) {
+	torn := valueOf(0, 5)
+	torn[record.Size-1]++
+	for name, first := range map[string][]byte{
+		"torn": torn, "older than acknowledged": valueOf(0, 3), "newer than sent": valueOf(0, 7), "missing": nil,
+		"": valueOf(0, 5),
+	} {
+		c := &campaign{}
+		body, bitmap := append([]byte(nil), first...), []byte{0b10}
+		if first != nil {
+			bitmap[0] |= 1
+		}
+		for key := range uint64(2) {
+			c.acked[key], c.sent[key] = 4, 6
+		}
+		body = append(append(body, valueOf(1, 5)...), bitmap...)
+		if err := c.compare(wire.Reply{Status: wire.Partial, Count: 2, Body: body}); (err == nil) != (name == "") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// put is a client that puts bursts, until the server is gone; an error is a reply that should not be.
+func (c *campaign) put(number int) error {
 	connection, err := c.dial()
 	if err != nil {
-		return
+		return nil
 	}
 	defer connection.Close()
 	random := rand.New(rand.NewPCG(uint64(number), uint64(c.lives)))
@@ -213,17 +247,18 @@ func (c *campaign) put(number int) {
 			latest[keys[i]]++
 		}
 		if _, err := connection.Write(output); err != nil {
-			return
+			return nil
 		}
 		for i, key := range keys {
 			reply, err := receive(connection, buffer)
-			if err != nil || reply.Status != wire.OK {
-				return
+			if err != nil {
+				return nil
+			}
+			if reply.Status != wire.OK {
+				return reply.Failure()
 			}
 			c.acked[key] = versions[i]
-			if number == 0 {
-				c.acknowledged++
-			}
+			c.acknowledged.Add(1)
 		}
 	}
 }

@@ -15,17 +15,22 @@ import (
 
 func init() { known["pebble"] = openPebble }
 
-// pebbleEngine is a log-structured merge tree on an SSD (github.com/cockroachdb/pebble): more records than memory holds.
+// pebbleEngine is a log-structured merge tree on a disk (github.com/cockroachdb/pebble), for more records than memory
+// holds.
 type pebbleEngine struct {
 	store    *pebble.DB
+	persist  func() error // makes everything before durable
 	fsync    string
 	interval time.Duration
 	stop     chan struct{}
 	running  sync.WaitGroup
 
-	mutex    sync.Mutex
-	unsynced time.Time // when the first put came that no sync covers; zero: there is none
+	syncing  sync.Mutex // of one sync at a time, with an interval
+	mutex    sync.Mutex // of what follows
+	unsynced time.Time  // when the first put was made that no sync covers; zero: there is none
+	underWay time.Time  // the same for the sync under way
 	syncs    int64
+	closed   bool
 }
 
 func openPebble(_ context.Context, options Options) (Engine, error) {
@@ -41,6 +46,8 @@ func openPebble(_ context.Context, options Options) (Engine, error) {
 		return nil, err
 	}
 	e := &pebbleEngine{store: store, fsync: options.Fsync, interval: options.FsyncInterval, stop: make(chan struct{})}
+	// An empty entry of the log stands behind all puts, so that it is durable when they are.
+	e.persist = func() error { return store.LogData(nil, pebble.Sync) }
 	if e.fsync == "interval" {
 		e.running.Go(e.syncRegularly)
 	}
@@ -94,48 +101,66 @@ func (e *pebbleEngine) Put(keys []uint64, values [][]byte) (int, error) {
 			return 0, err
 		}
 	}
-	e.mutex.Lock()
-	if e.unsynced.IsZero() {
-		e.unsynced = time.Now()
-	}
-	e.mutex.Unlock()
 	if err := batch.Commit(pebble.NoSync); err != nil {
 		return 0, err
+	}
+	// Only now: a sync that began before may not cover it.
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.unsynced.IsZero() {
+		e.unsynced = time.Now()
 	}
 	return len(keys), nil
 }
 
 func (e *pebbleEngine) Commit() error {
-	switch e.fsync {
-	case "always":
+	switch {
+	case e.fsync == "always":
 		return e.sync()
-	case "interval":
-		e.mutex.Lock()
-		isOverdue := !e.unsynced.IsZero() && time.Since(e.unsynced) >= e.interval
-		e.mutex.Unlock()
-		if isOverdue {
-			return e.sync()
-		}
+	case e.fsync == "interval" && e.isOverdue():
+		return e.syncPuts()
 	}
 	return nil
 }
 
-// sync makes what was put durable: an empty entry of the log does, because it stands behind the puts.
-func (e *pebbleEngine) sync() error {
+// isOverdue says whether a put has waited for a sync longer than it may.
+func (e *pebbleEngine) isOverdue() bool {
 	e.mutex.Lock()
-	before := e.unsynced
-	e.unsynced = time.Time{}
+	defer e.mutex.Unlock()
+	oldest := e.underWay
+	if oldest.IsZero() {
+		oldest = e.unsynced
+	}
+	return !oldest.IsZero() && time.Since(oldest) >= e.interval
+}
+
+// syncPuts syncs if there are puts to be synced, after the sync under way.
+func (e *pebbleEngine) syncPuts() error {
+	e.syncing.Lock()
+	defer e.syncing.Unlock()
+	e.mutex.Lock()
+	e.underWay, e.unsynced = e.unsynced, time.Time{}
+	isNeeded := !e.underWay.IsZero()
 	e.mutex.Unlock()
-	if before.IsZero() && e.fsync != "always" {
+	if !isNeeded {
 		return nil
 	}
-	err := e.store.LogData(nil, pebble.Sync)
+	err := e.sync()
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	if err != nil {
-		e.unsynced = before
+		e.unsynced = e.underWay
+	}
+	e.underWay = time.Time{}
+	return err
+}
+
+func (e *pebbleEngine) sync() error {
+	if err := e.persist(); err != nil {
 		return err
 	}
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
 	e.syncs++
 	return nil
 }
@@ -148,7 +173,7 @@ func (e *pebbleEngine) syncRegularly() {
 		case <-e.stop:
 			return
 		case <-ticker.C:
-			if err := e.sync(); err != nil {
+			if err := e.syncPuts(); err != nil {
 				slog.Error("pebble", "error", err)
 			}
 		}
@@ -157,9 +182,12 @@ func (e *pebbleEngine) syncRegularly() {
 
 // Stats tells no number of records: a merge tree does not know it.
 func (e *pebbleEngine) Stats() Stats {
-	metrics := e.store.Metrics()
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
+	if e.closed {
+		return Stats{Engine: "pebble", Problem: errClosed.Error()}
+	}
+	metrics := e.store.Metrics()
 	return Stats{
 		Engine:   "pebble",
 		Bytes:    metrics.BlockCache.Size + int64(metrics.MemTable.Size),
@@ -171,10 +199,12 @@ func (e *pebbleEngine) Stats() Stats {
 func (e *pebbleEngine) Close() error {
 	close(e.stop)
 	e.running.Wait()
+	e.mutex.Lock()
+	defer e.mutex.Unlock() // a store must not be asked for anything while it closes (pebble.DB.Close)
+	e.closed = true
+	var err error
 	if e.fsync == logOff {
-		if err := e.store.Flush(); err != nil {
-			return errors.Join(err, e.store.Close())
-		}
+		err = e.store.Flush()
 	}
-	return e.store.Close()
+	return errors.Join(err, e.store.Close())
 }

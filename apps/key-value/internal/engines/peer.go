@@ -20,13 +20,16 @@ type peer struct {
 	address     string
 	isFull      func(refusal error) bool
 	connections chan *client.Connection // at rest; nil: to be made when it is used
+	closed      chan struct{}
 }
 
 // newPeer waits until the server answers: compose may start it a little later.
-func newPeer(ctx context.Context, name string, speaks dialect.Dialect, options Options, isFull func(error) bool) (Engine, error) {
+func newPeer(
+	ctx context.Context, name string, speaks dialect.Dialect, options Options, isFull func(error) bool,
+) (Engine, error) {
 	p := &peer{
 		name: name, dialect: speaks, address: options.Address, isFull: isFull,
-		connections: make(chan *client.Connection, options.Connections),
+		connections: make(chan *client.Connection, options.Connections), closed: make(chan struct{}),
 	}
 	for range options.Connections {
 		p.connections <- nil
@@ -46,7 +49,12 @@ func newPeer(ctx context.Context, name string, speaks dialect.Dialect, options O
 
 // with lends a connection, and lets go of one that failed.
 func (p *peer) with(use func(c *client.Connection) error) (err error) {
-	c := <-p.connections
+	var c *client.Connection
+	select {
+	case c = <-p.connections:
+	case <-p.closed:
+		return errClosed
+	}
 	if c == nil {
 		if c, err = client.Dial(p.address, p.dialect, peerTimeout); err != nil {
 			p.connections <- nil
@@ -100,7 +108,9 @@ func (p *peer) Stats() Stats {
 	return s
 }
 
+// Close waits for the connections that are lent.
 func (p *peer) Close() error {
+	close(p.closed)
 	for range cap(p.connections) {
 		if c := <-p.connections; c != nil {
 			c.Close()

@@ -94,7 +94,7 @@ func (e *tableEngine) Stats() Stats {
 	}
 	state := e.kept.State()
 	s.Snapshots, s.SnapshotFailures, s.SnapshotSeconds = state.Snapshots, state.Failures, state.Took.Seconds()
-	s.LogBytes, s.LogGroups, s.LogSyncs = state.Log.Bytes, state.Log.Groups, state.Log.Syncs
+	s.LogBytes, s.LogGroups, s.LogSyncs = state.LogBytes, state.Log.Groups, state.Log.Syncs
 	s.RecoveredRecords, s.RecoveredPuts, s.RecoveredTornTail = state.Records, state.Puts, state.Torn
 	if state.Failure != nil {
 		s.Problem = state.Failure.Error()

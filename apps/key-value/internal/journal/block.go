@@ -1,14 +1,13 @@
-// Package journal is the write-ahead log: every put, in the order in which the table took it, in blocks with a checksum.
+// Package journal is the write-ahead log: every put, in the order in which the table took it, in blocks with checksums.
 //
 // Puts that arrive while a block is on its way to the device make up the next one (group commit; DeWitt et al.,
-// Implementation techniques for main memory database systems, SIGMOD 1984), so that the more puts there are at once, the
-// fewer syncs each of them costs.
+// Implementation techniques for main memory database systems, SIGMOD 1984), so that the more puts there are at once,
+// the more of them share a sync.
 package journal
 
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"math"
 
 	"tailor/apps/key-value/internal/record"
 )
@@ -28,6 +27,9 @@ const (
 	checksumAt  = 4
 	checkedFrom = 8
 )
+
+// MostGroupBytes bounds the puts of a block, so that a damaged length is not believed.
+const MostGroupBytes = 64 << 20
 
 var magic = [4]byte{'K', 'V', 'L', 'B'}
 
@@ -62,7 +64,7 @@ func parse(text []byte, generation uint64) (h header, isValid bool) {
 		synced:     binary.LittleEndian.Uint64(text[32:]),
 	}
 	isValid = [4]byte(text) == magic && h.generation == generation && h.length > 0 && h.length%record.PairSize == 0 &&
-		h.length <= math.MaxInt32 && h.first > 0
+		h.length <= MostGroupBytes && h.first > 0
 	return h, isValid
 }
 

@@ -21,7 +21,7 @@ const (
 	Never    Policy = "never"    // what the operating system had not written yet
 )
 
-// GroupBytes is enough room for the puts that wait: for 400,000 puts/s with a device that takes 10 ms.
+// GroupBytes is room for the puts that wait: 4,000, so those of 400,000 per second for 10 ms.
 const GroupBytes = 4 << 20
 
 // ErrClosed says that the log takes no more puts.
@@ -31,7 +31,7 @@ var ErrClosed = errors.New("the log is closed")
 type Options struct {
 	Policy     Policy
 	Interval   time.Duration    // of Interval
-	GroupBytes int              // room for the puts that wait, of which there is twice as much
+	GroupBytes int              // room for the puts that wait, of which there is twice as much; for one put at least
 	Now        func() time.Time // the clock
 }
 
@@ -77,6 +77,9 @@ func Create(on disk.Disk, generation, last uint64, options Options) (*Log, error
 		}
 	default:
 		return nil, fmt.Errorf("policy %q: allowed are %s, %s, %s", options.Policy, Always, Interval, Never)
+	}
+	if options.GroupBytes < 0 || options.GroupBytes > MostGroupBytes {
+		return nil, fmt.Errorf("%d bytes of a group: allowed is 0 to %d", options.GroupBytes, MostGroupBytes)
 	}
 	l := &Log{disk: on, options: options, generation: generation, appended: last, written: last, synced: last}
 	l.changed.L = &l.mutex
@@ -254,9 +257,16 @@ func (l *Log) Sync() {
 	l.changed.Broadcast()
 }
 
-// Rotate ends the file, with all of it on the device, and begins that of the next generation. last is the number of the
-// last put in the old files. Every put whose Append had returned before is in them.
-func (l *Log) Rotate() (generation, last uint64, err error) {
+// Ended is a file that no more puts go to.
+type Ended struct {
+	Generation uint64
+	Last       uint64 // number of the last put in it, or before it
+	Bytes      int64
+}
+
+// Rotate ends the file, with all of it on the device, and begins that of the next generation. Every put whose Append
+// had returned before is in the ended files.
+func (l *Log) Rotate() (Ended, error) {
 	l.Sync() // most of it while others write
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -264,13 +274,13 @@ func (l *Log) Rotate() (generation, last uint64, err error) {
 		l.changed.Wait()
 	}
 	if l.failure != nil {
-		return 0, 0, l.failure
+		return Ended{}, l.failure
 	}
 	l.leading, l.syncing = true, true
 	var next disk.File
-	old, generation := l.file, l.generation+1
+	old := l.file
 	l.flush(true, func() (err error) {
-		if next, err = create(l.disk, generation); err == nil {
+		if next, err = create(l.disk, l.generation+1); err == nil {
 			err = old.Close()
 		}
 		return err
@@ -278,10 +288,11 @@ func (l *Log) Rotate() (generation, last uint64, err error) {
 	l.leading, l.syncing = false, false
 	l.changed.Broadcast()
 	if l.failure != nil {
-		return 0, 0, l.failure
+		return Ended{}, l.failure
 	}
-	l.file, l.generation, l.bytes = next, generation, 0
-	return generation, l.written, nil
+	ended := Ended{l.generation, l.written, l.bytes}
+	l.file, l.generation, l.bytes = next, l.generation+1, 0
+	return ended, nil
 }
 
 // Close makes everything durable and ends the log.

@@ -146,13 +146,13 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 			}
 		})
 	}
-	var ends []uint64
+	var ends []Ended
 	for range 5 {
-		_, last, err := log.Rotate()
+		ended, err := log.Rotate()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, last)
+		ends = append(ends, ended)
 	}
 	running.Wait()
 	if err := log.Close(); err != nil {
@@ -171,8 +171,8 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		last = replayed.Last
-		if generation < 6 && last != ends[generation-1] {
-			t.Errorf("file %d ends with put %d, Rotate said %d", generation, last, ends[generation-1])
+		if ended := (Ended{generation, last, replayed.End}); generation < 6 && ended != ends[generation-1] {
+			t.Errorf("%+v was replayed, Rotate said %+v", ended, ends[generation-1])
 		}
 	}
 	if len(seen) != each*writers || last != each*writers {
@@ -181,7 +181,9 @@ func TestAppendingGoesOnInTheNextFile(t *testing.T) {
 }
 
 func TestWhatALogRefuses(t *testing.T) {
-	for _, wrong := range []Options{{Policy: "sometimes"}, {Policy: Interval}, {}} {
+	for _, wrong := range []Options{
+		{Policy: "sometimes"}, {Policy: Interval}, {}, {Policy: Never, GroupBytes: MostGroupBytes + 1},
+	} {
 		if _, err := Create(disktest.New(rand.New(rand.NewPCG(1, 1))), 1, 0, wrong); err == nil {
 			t.Errorf("%+v: allowed", wrong)
 		}

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -43,7 +42,9 @@ type Replayed struct {
 
 // Replay calls visit with every put of a file, in their order. last is the number of the put before the first, and
 // isNewest says that no later file exists: only such a file may have a torn end.
-func Replay(on disk.Disk, generation, last uint64, isNewest bool, visit func(key uint64, value []byte) error) (Replayed, error) {
+func Replay(
+	on disk.Disk, generation, last uint64, isNewest bool, visit func(key uint64, value []byte) error,
+) (Replayed, error) {
 	file, err := on.Open(FileName(generation))
 	if err != nil {
 		return Replayed{}, err
@@ -98,12 +99,11 @@ func (r *reader) next() (block []byte, reason string, err error) {
 	if !isValid {
 		return r.block, "no header", nil
 	}
-	// In pieces, because the length has not been checked yet.
-	var body bytes.Buffer
-	copied, err := io.CopyN(&body, r.input, int64(h.length))
-	r.block = append(r.block, body.Bytes()...)
-	if err == io.EOF {
-		return r.block, fmt.Sprintf("the file ends after %d of %d bytes of a block", copied, h.length), nil
+	r.block = slices.Grow(r.block, h.length)[:blockHeader+h.length]
+	count, err = io.ReadFull(r.input, r.block[blockHeader:])
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		reason := fmt.Sprintf("the file ends after %d of %d bytes of a block", count, h.length)
+		return r.block[:blockHeader+count], reason, nil
 	}
 	if err != nil {
 		return nil, "", err
@@ -128,26 +128,24 @@ func (r *reader) torn(read []byte, reason string, isNewest bool) (Replayed, erro
 	if !isNewest {
 		return r.replayed, damaged
 	}
-	rest, err := io.ReadAll(r.input)
-	if err != nil {
-		return r.replayed, err
-	}
-	rest = append(read, rest...)
-	r.replayed.Torn = int64(len(rest))
-	for at := 1; ; at++ {
-		found := bytes.Index(rest[min(at, len(rest)):], magic[:])
-		if found < 0 {
+	rest := window{input: r.input, bytes: read}
+	for ; ; rest.skip(1) {
+		isThere, err := rest.find(magic[:], blockHeader)
+		if err != nil {
+			return r.replayed, err
+		}
+		if !isThere {
+			r.replayed.Torn = rest.passed
 			return r.replayed, nil
 		}
-		at += found
-		if len(rest)-at < blockHeader {
-			return r.replayed, nil
-		}
-		h, isValid := parse(rest[at:], r.generation)
-		if !isValid || len(rest)-at < blockHeader+h.length || !h.isWhole(rest[at:at+blockHeader+h.length]) {
+		h, isValid := parse(rest.bytes, r.generation)
+		if !isValid || h.synced <= r.replayed.Last {
 			continue
 		}
-		if h.synced > r.replayed.Last {
+		if isThere, err = rest.have(blockHeader + h.length); err != nil {
+			return r.replayed, err
+		}
+		if isThere && h.isWhole(rest.bytes[:blockHeader+h.length]) {
 			return r.replayed, damaged
 		}
 	}

@@ -1,13 +1,14 @@
 package load
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,18 +19,29 @@ import (
 // start is a server of ours with room for so many records.
 func start(t *testing.T, records int) string {
 	t.Helper()
+	return startWith(t, records, func(*server.Server) {})
+}
+
+// startWith calls asked when the server is asked for its state; the connections of its other thread go on meanwhile.
+func startWith(t *testing.T, records int, asked func(answering *server.Server)) string {
+	t.Helper()
+	var started atomic.Pointer[server.Server]
 	table, err := engines.Open(t.Context(), "table", engines.Options{Records: records, Shards: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := "unix:" + filepath.Join(t.TempDir(), "s")
 	answering, err := server.Start(table, server.Options{
-		Address: address, Threads: 1, Batch: 8, Buffer: 16 << 10,
-		Stats: func() []byte { return []byte(`{"cpu_seconds": 1, "engine": {"records": 9}}`) },
+		Address: address, Threads: 2, Batch: 8, Buffer: 16 << 10,
+		Stats: func() []byte {
+			asked(started.Load())
+			return []byte(`{"cpu_seconds": 1, "engine": {"records": 9}}`)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	started.Store(answering)
 	t.Cleanup(func() {
 		_ = answering.Close()
 		_ = table.Close()
@@ -101,14 +113,42 @@ func TestAFullServerIsSaid(t *testing.T) {
 	if _, err := Run(p); err == nil || !strings.Contains(err.Error(), "full") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestRefusedPutsAreNotDone: of a server that has room for one record, nearly none is.
+func TestRefusedPutsAreNotDone(t *testing.T) {
+	p := plan(start(t, 1))
 	p.Fill, p.GetShare = false, 0
 	result, err := Run(p)
-	if err != nil || result.Refused == 0 || result.Refusal == "" {
+	if err != nil || result.Refused == 0 || result.Refusal == "" || result.Puts > result.Refused/10 {
 		t.Errorf("%+v, %v", result, err)
+	}
+	if latency := result.PutLatency; latency != nil && latency.Count > result.Refused/10 {
+		t.Errorf("%d of %d refused puts have a latency", latency.Count, result.Refused)
 	}
 }
 
-// TestAnOpenLoopKeepsItsRate: by the number of requests, which follows from the seed, whatever the machine does.
+// TestTheLoadGoesOnUntilItsEndWasLookedAt, however long a server takes to tell its state.
+func TestTheLoadGoesOnUntilItsEndWasLookedAt(t *testing.T) {
+	times := 0
+	var goesOn atomic.Bool
+	p := plan(startWith(t, 1000, func(answering *server.Server) {
+		if times++; times != 2 { // the end of the window
+			return
+		}
+		time.Sleep(1300 * time.Millisecond)
+		before := answering.Counts().Puts
+		for begin := time.Now(); time.Since(begin) < 10*time.Second && !goesOn.Load(); time.Sleep(time.Millisecond) {
+			goesOn.Store(answering.Counts().Puts > before)
+		}
+	}))
+	p.Fill, p.GetShare = false, 0
+	if _, err := Run(p); err != nil || !goesOn.Load() {
+		t.Errorf("the load ended before its end was looked at (%v)", err)
+	}
+}
+
+// TestAnOpenLoopKeepsItsRate: by the times when its requests were due, whatever the machine does.
 func TestAnOpenLoopKeepsItsRate(t *testing.T) {
 	p := plan(start(t, 1000))
 	p.RateRPS, p.Batch = 2000, 1
@@ -117,9 +157,17 @@ func TestAnOpenLoopKeepsItsRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := os.ReadFile(p.Log)
-	seconds := (p.Window + time.Second).Seconds()
-	if sent, wanted := float64(bytes.Count(text, []byte("\n"))), p.RateRPS*seconds; math.Abs(sent-wanted) > 6*math.Sqrt(wanted) {
-		t.Errorf("%v requests, wanted about %v", sent, wanted)
+	var due []int64
+	for line := range strings.Lines(string(text)) {
+		at, err := strconv.ParseInt(strings.Split(line, "\t")[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due = append(due, at)
+	}
+	seconds := float64(slices.Max(due)-slices.Min(due)) / 1e6
+	if sent, wanted := float64(len(due)), p.RateRPS*seconds; math.Abs(sent-wanted) > 6*math.Sqrt(wanted) {
+		t.Errorf("%v requests in %v s, wanted about %v", sent, seconds, wanted)
 	}
 }
 

@@ -1,6 +1,5 @@
 // Package load drives a key-value server: few threads with many connections, waited for with epoll. It exists beside
-// Tailor's load generator because that one speaks HTTP, one request at a time on a connection, and costs more processor
-// time for a request than the server that is to be measured.
+// Tailor's load generator because that one speaks HTTP, one request at a time on a connection.
 package load
 
 import (

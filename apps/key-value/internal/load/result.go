@@ -5,25 +5,26 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"tailor/apps/key-value/internal/latency"
 )
 
 const (
-	mostLatency = int64(time.Minute)
+	mostLatency = time.Minute
 	digits      = 3
 )
 
-// counts are of one thread, read by others; keys but for the last ones, which are requests.
+// counts are of one thread, read by others; keys but for dropped and unanswered, which are requests.
 type counts struct {
-	gets, misses, wrong, puts    atomic.Int64
-	refused, dropped, unanswered atomic.Int64
+	gets, misses, wrong atomic.Int64
+	puts, refused       atomic.Int64
+	dropped, unanswered atomic.Int64
 
 	mutex   sync.Mutex
 	refusal error // the first
 }
 
-func (c *counts) refuse(reason error) {
-	c.refused.Add(1)
+func (c *counts) refuse(keys int, reason error) {
+	c.refused.Add(int64(keys))
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.refusal == nil {
@@ -32,59 +33,30 @@ func (c *counts) refuse(reason error) {
 }
 
 // latencies of one kind of request.
-type latencies struct{ external, internal latency }
-
-type latency struct{ histogram *hdrhistogram.Histogram }
+type latencies struct{ external, internal latency.Histogram }
 
 func newLatencies() latencies {
-	return latencies{latency{newHistogram()}, latency{newHistogram()}}
+	return latencies{latency.New(mostLatency, digits), latency.New(mostLatency, digits)}
 }
 
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, mostLatency, digits) }
-
-func (l latency) record(took time.Duration) {
-	_ = l.histogram.RecordValue(min(max(int64(took), 1), mostLatency)) // it fits, as it was clipped
+func (l latencies) add(other latencies) {
+	l.external.Add(other.external)
+	l.internal.Add(other.internal)
 }
 
-// Latency is a distribution in microseconds.
-type Latency struct {
-	Count  int64   `json:"count"`
-	MeanUS float64 `json:"mean_us"`
-	P50US  float64 `json:"p50_us"`
-	P95US  float64 `json:"p95_us"`
-	P99US  float64 `json:"p99_us"`
-	P999US float64 `json:"p999_us"`
-	MaxUS  float64 `json:"max_us"`
-}
-
-func summary(histogram *hdrhistogram.Histogram) *Latency {
-	if histogram.TotalCount() == 0 {
-		return nil
-	}
-	at := func(percent float64) float64 { return float64(histogram.ValueAtPercentile(percent)) / 1e3 }
-	return &Latency{
-		Count:  histogram.TotalCount(),
-		MeanUS: histogram.Mean() / 1e3,
-		P50US:  at(50),
-		P95US:  at(95),
-		P99US:  at(99),
-		P999US: at(99.9),
-		MaxUS:  float64(histogram.Max()) / 1e3,
-	}
-}
-
-// Result is what a run has found. Rates and CPU seconds are of the window.
+// Result is what a run has found in its window. Latencies and rates are of requests that were done: of gets, whether
+// there was a value or not, and of puts that were not refused.
 type Result struct {
 	FillSeconds float64 `json:"fill_seconds,omitempty"`
 	Seconds     float64 `json:"seconds"`
-	Gets        int64   `json:"gets"`   // keys
-	Misses      int64   `json:"misses"` // of them without a value
-	Wrong       int64   `json:"wrong"`  // of them with another key's value
-	Puts        int64   `json:"puts"`   // keys
-	Refused     int64   `json:"refused"`
-	Refusal     string  `json:"refusal,omitempty"`
-	Dropped     int64   `json:"dropped"`    // requests that were due while too many waited for replies
-	Unanswered  int64   `json:"unanswered"` // requests
+	Gets        int64   `json:"gets"`              // keys
+	Misses      int64   `json:"misses"`            // of them without a value
+	Wrong       int64   `json:"wrong"`             // of them with another key's value
+	Puts        int64   `json:"puts"`              // keys that were stored
+	Refused     int64   `json:"refused"`           // keys of puts that the server refused
+	Refusal     string  `json:"refusal,omitempty"` // the first of the run
+	Dropped     int64   `json:"dropped"`           // requests that were due while too many waited for replies
+	Unanswered  int64   `json:"unanswered"`        // requests, at the end of the run
 
 	GetsPerS         float64 `json:"gets_per_s"`
 	PutsPerS         float64 `json:"puts_per_s"`
@@ -93,8 +65,8 @@ type Result struct {
 	KeysPerServerCPU float64 `json:"keys_per_server_cpu_second"`
 	ServerRecords    int64   `json:"server_records"`
 
-	GetLatency         *Latency `json:"get_latency,omitempty"`
-	PutLatency         *Latency `json:"put_latency,omitempty"`
-	GetInternalLatency *Latency `json:"get_internal_latency,omitempty"`
-	PutInternalLatency *Latency `json:"put_internal_latency,omitempty"`
+	GetLatency         *latency.Summary `json:"get_latency,omitempty"`
+	PutLatency         *latency.Summary `json:"put_latency,omitempty"`
+	GetInternalLatency *latency.Summary `json:"get_internal_latency,omitempty"`
+	PutInternalLatency *latency.Summary `json:"put_internal_latency,omitempty"`
 }

@@ -74,7 +74,12 @@ type moment struct {
 	at     time.Time
 	client float64
 	server dialect.Usage
-	counts [4]int64
+	counts [6]int64 // in the order of windowed
+}
+
+// windowed are the counts of which the window's part is told.
+func (c *counts) windowed() [6]*atomic.Int64 {
+	return [...]*atomic.Int64{&c.gets, &c.misses, &c.wrong, &c.puts, &c.refused, &c.dropped}
 }
 
 func look(workers []*worker, control *client.Connection) (m moment, err error) {
@@ -88,34 +93,38 @@ func look(workers []*worker, control *client.Connection) (m moment, err error) {
 	}
 	m.client = float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
 	for _, w := range workers {
-		for i, count := range []*atomic.Int64{&w.result.gets, &w.result.puts, &w.result.misses, &w.result.wrong} {
+		for i, count := range w.result.windowed() {
 			m.counts[i] += count.Load()
 		}
 	}
 	return m, nil
 }
 
-// measure drives the load, and looks at it when the window begins and ends.
+// measure drives the load, and looks at it when the window begins and ends, while the load goes on.
 func measure(plan *Plan, workers []*worker, control *client.Connection, result *Result) error {
-	// The load goes on a little, so that the end of the window is looked at under load.
-	p := &phase{start: time.Now(), length: plan.Warmup + plan.Window + time.Second}
+	p := &phase{start: time.Now()}
 	ended := make(chan error, 1)
 	go func() { ended <- drive(workers, p) }()
-	time.Sleep(time.Until(p.start.Add(plan.Warmup)))
+	time.Sleep(plan.Warmup)
 	before, err := look(workers, control)
 	if err != nil {
+		p.over.Store(true)
 		return errors.Join(err, <-ended)
 	}
 	p.recording.Store(true)
 	time.Sleep(time.Until(before.at.Add(plan.Window)))
 	p.recording.Store(false)
 	after, err := look(workers, control)
+	p.over.Store(true)
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
 	result.Seconds = after.at.Sub(before.at).Seconds()
-	result.Gets, result.Puts = after.counts[0]-before.counts[0], after.counts[1]-before.counts[1]
-	result.Misses, result.Wrong = after.counts[2]-before.counts[2], after.counts[3]-before.counts[3]
+	for i, into := range []*int64{
+		&result.Gets, &result.Misses, &result.Wrong, &result.Puts, &result.Refused, &result.Dropped,
+	} {
+		*into = after.counts[i] - before.counts[i]
+	}
 	result.GetsPerS = float64(result.Gets) / result.Seconds
 	result.PutsPerS = float64(result.Puts) / result.Seconds
 	result.ClientCPUSeconds = after.client - before.client
@@ -128,24 +137,19 @@ func measure(plan *Plan, workers []*worker, control *client.Connection, result *
 	return nil
 }
 
-// collect sums the threads' latencies and failures.
+// collect sums the threads' latencies, and what has no reply.
 func collect(workers []*worker, result *Result) {
 	gets, puts := newLatencies(), newLatencies()
 	for _, w := range workers {
-		gets.external.histogram.Merge(w.gets.external.histogram)
-		gets.internal.histogram.Merge(w.gets.internal.histogram)
-		puts.external.histogram.Merge(w.puts.external.histogram)
-		puts.internal.histogram.Merge(w.puts.internal.histogram)
-		result.Refused += w.result.refused.Load()
-		result.Dropped += w.result.dropped.Load()
+		gets.add(w.gets)
+		puts.add(w.puts)
 		result.Unanswered += w.result.unanswered.Load()
 		if w.result.refusal != nil && result.Refusal == "" {
 			result.Refusal = w.result.refusal.Error()
 		}
 	}
-	result.GetLatency, result.PutLatency = summary(gets.external.histogram), summary(puts.external.histogram)
-	result.GetInternalLatency = summary(gets.internal.histogram)
-	result.PutInternalLatency = summary(puts.internal.histogram)
+	result.GetLatency, result.PutLatency = gets.external.Summary(), puts.external.Summary()
+	result.GetInternalLatency, result.PutInternalLatency = gets.internal.Summary(), puts.internal.Summary()
 }
 
 func (w *worker) close() {

@@ -28,6 +28,7 @@ type waiting struct {
 	isGet   bool
 	replies int // that are still to come
 	count   int // keys
+	refused int // of them
 	due     time.Duration
 }
 
@@ -134,7 +135,9 @@ func (w *worker) reply(s *session, input []byte, now time.Duration) (size int, e
 	}
 	if refused != nil {
 		s.status = someRefused
-		w.result.refuse(refused)
+		keys := request.count / w.dialect.Puts(request.count)
+		request.refused += keys
+		w.result.refuse(keys, refused)
 	}
 	if request.replies--; request.replies > 0 {
 		return size, nil
@@ -164,15 +167,15 @@ func (w *worker) note(s *session, request *waiting, keys []uint64, reply []byte,
 			}
 		}
 	} else {
-		w.result.puts.Add(int64(request.count))
+		w.result.puts.Add(int64(request.count - request.refused))
 	}
-	if !w.phase.recording.Load() {
+	if !w.phase.recording.Load() || request.refused > 0 {
 		return
 	}
-	into.external.record(now - request.due)
+	into.external.Record(now-request.due, 1)
 	if w.plan.Internal {
 		if decoded, _, err := wire.NextReply(reply); err == nil {
-			into.internal.record(time.Duration(decoded.LatencyNS))
+			into.internal.Record(time.Duration(decoded.LatencyNS), 1)
 		}
 	}
 }

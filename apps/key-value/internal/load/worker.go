@@ -19,7 +19,8 @@ import (
 const (
 	inputSize      = 256<<10 + wire.MaxReply
 	eventsPerRound = 512
-	drainTimeout   = 5 * time.Second // for replies after the end
+	drainTimeout   = 5 * time.Second        // for replies after the end
+	lookEvery      = 100 * time.Millisecond // whether the phase is over
 	// maxOutstanding requests of a thread may wait for replies in an open loop; what is due beyond has failed.
 	maxOutstanding = 1 << 20
 )
@@ -29,8 +30,8 @@ type phase struct {
 	fill      bool
 	next      *atomic.Uint64 // of a fill: the next key to be stored
 	start     time.Time
-	length    time.Duration // of what is not a fill
-	recording atomic.Bool   // latencies are kept
+	over      atomic.Bool // of what is not a fill: nothing more is sent
+	recording atomic.Bool // latencies are kept
 }
 
 // worker is one thread with its connections.
@@ -147,7 +148,7 @@ func (w *worker) drive(p *phase) (err error) {
 	}
 	var deadline time.Time
 	for {
-		if !w.stopped && !p.fill && time.Since(p.start) >= p.length {
+		if !w.stopped && p.over.Load() {
 			w.stopped = true
 			deadline = time.Now().Add(drainTimeout)
 		}
@@ -183,14 +184,10 @@ func (w *worker) isOpen() bool { return w.plan.RateRPS > 0 && !w.phase.fill }
 
 // wait handles what has happened, and waits for it: at most until something is to be done.
 func (w *worker) wait() error {
-	until := w.phase.length
+	left := lookEvery
 	if w.isOpen() && !w.stopped {
-		until = min(until, w.due)
+		left = max(min(left, w.due-time.Since(w.phase.start)), 1)
 	}
-	if w.stopped || w.phase.fill {
-		until = time.Since(w.phase.start) + 100*time.Millisecond
-	}
-	left := max(until-time.Since(w.phase.start), 1)
 	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
 	if err := unix.TimerfdSettime(w.timer, 0, &setting, nil); err != nil {
 		return err
@@ -227,7 +224,7 @@ func (w *worker) gap() time.Duration {
 
 // sendDue sends all requests that are due.
 func (w *worker) sendDue() error {
-	for w.due <= time.Since(w.phase.start) && w.due < w.phase.length {
+	for w.due <= time.Since(w.phase.start) && !w.phase.over.Load() {
 		if w.outstanding >= maxOutstanding {
 			w.result.dropped.Add(1)
 		} else {

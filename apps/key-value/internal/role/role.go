@@ -21,8 +21,8 @@ import (
 // Name is that of the role, and of its spans' service.
 const Name = "key-value"
 
-// requestsPerSpan: one in so many requests of the binary protocol has a span, so that Jaeger gets some hundred in a second
-// at most.
+// requestsPerSpan: one in so many requests of the binary protocol has a span, so that a million requests per second are
+// a hundred spans.
 const requestsPerSpan = 10_000
 
 // mostConnections is how many the service would like to have; the operating system may allow fewer.
@@ -48,7 +48,10 @@ func New(ctx context.Context, s *service.Service) error {
 	options.Stats = state.JSON
 	options.SpanEvery = requestsPerSpan
 	options.Span = func(operation string, keys int, start, end time.Time) {
-		s.Span(operation, start, end, attribute.String("db.system.name", settings.engine), attribute.Int("db.operation.batch.size", keys))
+		s.Span(
+			operation, start, end,
+			attribute.String("db.system.name", settings.engine), attribute.Int("db.operation.batch.size", keys),
+		)
 	}
 	answering, err := server.Start(engine, options)
 	if err != nil {

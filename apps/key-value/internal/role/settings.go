@@ -16,7 +16,7 @@ import (
 	"tailor/apps/key-value/internal/table"
 )
 
-// BinaryAddress is where the binary protocol is spoken.
+// BinaryAddress is where the binary protocol is spoken by default.
 const BinaryAddress = ":7070"
 
 // Names of the parameters in the environment; docs/reference/service-defaults.md says where the defaults come from.

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"tailor/apps/key-value/internal/engines"
+	"tailor/apps/key-value/internal/latency"
 	"tailor/apps/key-value/internal/server"
 )
 
@@ -28,17 +28,6 @@ type state struct {
 type rates struct {
 	Gets float64 `json:"gets_per_s"`
 	Puts float64 `json:"puts_per_s"`
-}
-
-// quantiles are of the internal latency of a sample of the requests since the start [us].
-type quantiles struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean_us"`
-	P50   float64 `json:"p50_us"`
-	P95   float64 `json:"p95_us"`
-	P99   float64 `json:"p99_us"`
-	P999  float64 `json:"p999_us"`
-	Max   float64 `json:"max_us"`
 }
 
 func newState(engine engines.Engine) *state {
@@ -75,14 +64,14 @@ func (s *state) JSON() []byte {
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &used) // it cannot fail for this process
 	told := struct {
-		CPUSeconds    float64       `json:"cpu_seconds"`
-		UptimeSeconds float64       `json:"uptime_seconds"`
-		MaxRSSBytes   int64         `json:"max_rss_bytes"`
-		Rates         rates         `json:"rates"`
-		Requests      server.Counts `json:"requests"`
-		GetLatency    *quantiles    `json:"get_latency,omitempty"`
-		PutLatency    *quantiles    `json:"put_latency,omitempty"`
-		Engine        engines.Stats `json:"engine"`
+		CPUSeconds    float64          `json:"cpu_seconds"`
+		UptimeSeconds float64          `json:"uptime_seconds"`
+		MaxRSSBytes   int64            `json:"max_rss_bytes"`
+		Rates         rates            `json:"rates"`
+		Requests      server.Counts    `json:"requests"`
+		GetLatency    *latency.Summary `json:"get_latency,omitempty"` // internal, of a sample of the requests since the start
+		PutLatency    *latency.Summary `json:"put_latency,omitempty"`
+		Engine        engines.Stats    `json:"engine"`
 	}{
 		CPUSeconds:    float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9,
 		UptimeSeconds: time.Since(s.started).Seconds(),
@@ -94,19 +83,8 @@ func (s *state) JSON() []byte {
 	s.mutex.Unlock()
 	if answering := s.server.Load(); answering != nil {
 		told.Requests = answering.Counts()
-		told.GetLatency, told.PutLatency = summary(told.Requests.GetLatency), summary(told.Requests.PutLatency)
+		told.GetLatency, told.PutLatency = told.Requests.GetLatency.Summary(), told.Requests.PutLatency.Summary()
 	}
 	text, _ := json.Marshal(told) // numbers and words: it cannot fail
 	return text
-}
-
-func summary(histogram *hdrhistogram.Histogram) *quantiles {
-	if histogram == nil || histogram.TotalCount() == 0 {
-		return nil
-	}
-	at := func(percent float64) float64 { return float64(histogram.ValueAtPercentile(percent)) / 1e3 }
-	return &quantiles{
-		Count: histogram.TotalCount(), Mean: histogram.Mean() / 1e3,
-		P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: float64(histogram.Max()) / 1e3,
-	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"tailor/apps/key-value/internal/latency"
 )
 
 // counters are a thread's own.
@@ -13,8 +13,8 @@ type counters struct {
 	gets, puts, hits, bad atomic.Int64 // keys, keys, keys, requests
 	bytesIn, bytesOut     atomic.Int64
 	connections           atomic.Int64
-	getLatency            latency
-	putLatency            latency
+	getLatency            shared
+	putLatency            shared
 	_                     [64]byte
 }
 
@@ -28,41 +28,38 @@ type Counts struct {
 	BytesOut    int64 `json:"bytes_out"`
 	Connections int64 `json:"connections"` // now
 
-	GetLatency *hdrhistogram.Histogram `json:"-"` // internal, of a sample of the requests [ns]
-	PutLatency *hdrhistogram.Histogram `json:"-"` // the same, the wait for the log included
+	GetLatency latency.Histogram `json:"-"` // internal, of a sample of the requests
+	PutLatency latency.Histogram `json:"-"` // the same, the wait for the log included
 }
 
 const (
-	mostLatency = int64(10 * time.Second)
+	mostLatency = 10 * time.Second
 	digits      = 2 // of a latency that are kept: 1 %
 )
 
-// latency is a histogram that one thread writes and others read.
-type latency struct {
+// shared is a histogram that one thread writes and others read.
+type shared struct {
 	mutex     sync.Mutex
-	histogram *hdrhistogram.Histogram
+	histogram latency.Histogram
 }
 
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, mostLatency, digits) }
+func newHistogram() latency.Histogram { return latency.New(mostLatency, digits) }
 
 func (c *counters) prepare() {
 	c.getLatency.histogram = newHistogram()
 	c.putLatency.histogram = newHistogram()
 }
 
-func (l *latency) record(took time.Duration, times int) {
-	l.mutex.Lock()
-	_ = l.histogram.RecordValues(min(max(int64(took), 1), mostLatency), int64(times)) // it fits, as it was clipped
-	l.mutex.Unlock()
+func (s *shared) record(took time.Duration, times int) {
+	s.mutex.Lock()
+	s.histogram.Record(took, times)
+	s.mutex.Unlock()
 }
 
-func (l *latency) addTo(sum **hdrhistogram.Histogram) {
-	if *sum == nil {
-		*sum = newHistogram()
-	}
-	l.mutex.Lock()
-	(*sum).Merge(l.histogram)
-	l.mutex.Unlock()
+func (s *shared) addTo(sum latency.Histogram) {
+	s.mutex.Lock()
+	sum.Add(s.histogram)
+	s.mutex.Unlock()
 }
 
 func (c *Counts) add(from *counters) {
@@ -73,6 +70,6 @@ func (c *Counts) add(from *counters) {
 	c.BytesIn += from.bytesIn.Load()
 	c.BytesOut += from.bytesOut.Load()
 	c.Connections += from.connections.Load()
-	from.getLatency.addTo(&c.GetLatency)
-	from.putLatency.addTo(&c.PutLatency)
+	from.getLatency.addTo(c.GetLatency)
+	from.putLatency.addTo(c.PutLatency)
 }

@@ -81,14 +81,14 @@ func (l *loop) run() {
 			return
 		}
 		for _, event := range events[:count] {
-			l.handle(int(event.Fd), event.Events)
+			l.handle(int(event.Fd))
 		}
 		l.finishRound()
 		runtime.Gosched()
 	}
 }
 
-func (l *loop) handle(descriptor int, events uint32) {
+func (l *loop) handle(descriptor int) {
 	switch descriptor {
 	case l.waker:
 		l.adopt()
@@ -135,6 +135,7 @@ func (l *loop) finishRound() {
 func (l *loop) commit() bool {
 	if err := l.server.engine.Commit(); err != nil {
 		slog.Error("puts were not committed, and their connections are closed without a reply", "error", err)
+		l.turn.forget()
 		return false
 	}
 	l.turn.committed()

@@ -1,6 +1,6 @@
 // Package server answers the binary protocol: a few loops, each with its own connections, which it waits for with
-// epoll, and a thread of the system while it works. A connection that is idle costs a hundred bytes here, because buffers belong to threads; one whose peer is slow
-// costs what is left of its input and output.
+// epoll, and a thread of the system while it works. Buffers belong to the loops: a connection that is idle has none,
+// and one whose peer is slow keeps what is left of its input and output.
 //
 // A turn of a connection reads once, answers all requests that are complete, and writes once. Replies to puts wait for
 // the end of the round over all connections that are ready, so that one commit serves all of them.
@@ -116,7 +116,7 @@ func (s *Server) Threads() int { return len(s.loops) }
 
 // Counts are sums over all threads since the start.
 func (s *Server) Counts() Counts {
-	var sum Counts
+	sum := Counts{GetLatency: newHistogram(), PutLatency: newHistogram()}
 	for _, l := range s.loops {
 		sum.add(&l.counters)
 	}

@@ -249,7 +249,7 @@ func TestASampleOfRequestsHasSpansAndHistograms(t *testing.T) {
 	if counts.Gets != 200 || counts.Puts != 200 || counts.Hits != 199 {
 		t.Errorf("counts %+v", counts)
 	}
-	if timed := counts.GetLatency.TotalCount() + counts.PutLatency.TotalCount(); timed != 400/timedRuns {
+	if timed := counts.GetLatency.Count() + counts.PutLatency.Count(); timed != 400/timedRuns {
 		t.Errorf("%d requests were timed", timed)
 	}
 }

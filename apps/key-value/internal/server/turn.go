@@ -162,8 +162,7 @@ func (t *turn) finishRun(c *connection) {
 		t.get(c)
 		t.loop.counters.gets.Add(int64(len(t.keys)))
 	} else {
-		t.put(c)
-		t.loop.counters.puts.Add(int64(len(t.keys)))
+		t.loop.counters.puts.Add(int64(t.put(c)))
 	}
 	if isTimed {
 		t.measure(c, start, timed)
@@ -176,9 +175,10 @@ func (t *turn) finishRun(c *connection) {
 
 // measure notes the run's latency, in its replies and in the histogram; that of puts when they are committed.
 func (t *turn) measure(c *connection, start time.Duration, timed bool) {
-	if timed && t.op == wire.Get {
+	switch {
+	case timed && t.op == wire.Get:
 		t.loop.counters.getLatency.record(time.Since(t.origin)-start, len(t.frames))
-	} else if timed {
+	case timed && c.dirty: // refused puts are not committed
 		t.uncommitted = append(t.uncommitted, timing{c, -1, len(t.frames), start})
 	}
 	took := uint64(0)
@@ -211,6 +211,11 @@ func (t *turn) committed() {
 			binary.LittleEndian.PutUint64(put.connection.output[put.at:], uint64(now-put.start))
 		}
 	}
+	t.forget()
+}
+
+// forget lets go of the puts that are committed, or never will be.
+func (t *turn) forget() {
 	clear(t.uncommitted)
 	t.uncommitted = t.uncommitted[:0]
 }
@@ -297,7 +302,8 @@ func (t *turn) close(c *connection) {
 	c.output = c.output[:end]
 }
 
-func (t *turn) put(c *connection) {
+// put stores the run's values and says how many.
+func (t *turn) put(c *connection) (total int) {
 	engine := t.loop.server.engine
 	status, text := wire.OK, ""
 	key, stored := 0, 0 // key: the first of the frame; stored: keys before it are
@@ -312,6 +318,7 @@ func (t *turn) put(c *connection) {
 			status, text = statusOf(err)
 		}
 		mine := min(max(stored-key, 0), f.count)
+		total += mine
 		switch {
 		case mine == f.count:
 			f.at = len(c.output)
@@ -323,6 +330,7 @@ func (t *turn) put(c *connection) {
 		}
 		key += f.count
 	}
+	return total
 }
 
 func statusOf(err error) (wire.Status, string) {

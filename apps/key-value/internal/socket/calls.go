@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets do not block, so that a call to one returns at once. Go's own wrappers would tell the scheduler about each
-// call, which costs as much as a short call itself.
+// The sockets do not block, so that a call to one returns at once, and Go's scheduler need not be told about it, as the
+// wrappers of package unix do. BenchmarkRead compares the two.
 
 // Read reads into the buffers, the second of which may be empty; n is 0 at the end of the stream.
 func Read(descriptor int, first, second []byte) (n int, err error) {
 	var number uintptr
 	var errno unix.Errno
 	if len(second) == 0 {
-		number, _, errno = unix.RawSyscall(unix.SYS_READ, uintptr(descriptor), uintptr(unsafe.Pointer(unsafe.SliceData(first))), uintptr(len(first)))
+		number, _, errno = unix.RawSyscall(
+			unix.SYS_READ, uintptr(descriptor), uintptr(unsafe.Pointer(unsafe.SliceData(first))), uintptr(len(first)))
 	} else {
 		vectors := [2]unix.Iovec{{Base: &first[0]}, {Base: &second[0]}}
 		vectors[0].SetLen(len(first))
@@ -32,15 +33,15 @@ func Read(descriptor int, first, second []byte) (n int, err error) {
 // Write writes what the peer takes now.
 func Write(descriptor int, data []byte) (n int, err error) {
 	// MSG_NOSIGNAL is not needed: Go's runtime ignores SIGPIPE of other descriptors than 1 and 2.
-	number, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(descriptor), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
+	number, _, errno := unix.RawSyscall(
+		unix.SYS_WRITE, uintptr(descriptor), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 	if errno != 0 {
 		return 0, errno
 	}
 	return int(number), nil
 }
 
-// Wait fills events. It asks first without waiting, because under load there is always something, and only a call that
-// waits is worth telling the scheduler.
+// Wait fills events. It asks first without waiting: only of a call that waits must the scheduler be told.
 func Wait(epoll int, events []unix.EpollEvent) (int, error) {
 	number, _, errno := unix.RawSyscall6(
 		unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowDescriptors raises the limit of open files to what so many connections need. Beyond the hard limit only root may.
+// AllowDescriptors raises the limit of open files to so many. Beyond the hard limit only root may.
 func AllowDescriptors(needed int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

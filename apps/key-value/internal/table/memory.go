@@ -30,7 +30,7 @@ func reserve(records int) (region, error) {
 		}
 		r.mapped = append(r.mapped, memory)
 	}
-	// Huge pages spare most of the misses of the translation buffer that random reads of a large table have.  A kernel
+	// With huge pages an entry of the translation buffer stands for 2 MiB of the values instead of 4 KiB. A kernel
 	// without them refuses, and nothing is lost.
 	_ = unix.Madvise(r.mapped[0], unix.MADV_HUGEPAGE)
 	r.values = r.mapped[0]

@@ -2,5 +2,5 @@
 
 package table
 
-// prefetch does nothing: a get of a record that no cache holds is slower, and right.
+// prefetch does nothing: the copy waits for a record that no cache holds.
 func prefetch(*byte) {}

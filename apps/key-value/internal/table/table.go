@@ -83,9 +83,6 @@ func (t *Table) shard(hash uint64) *shard { return &t.shards[(hash>>32)*uint64(l
 // Len is the number of records.
 func (t *Table) Len() int { return int(t.count.Load()) }
 
-// Shards is their number.
-func (t *Table) Shards() int { return len(t.shards) }
-
 // Get copies the value of key into into, whose length is record.Size, and says whether there is one.
 func (t *Table) Get(key uint64, into []byte) bool {
 	hash := t.hash(key)

@@ -208,15 +208,19 @@ func TestGetsAndOverwritesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: at every size beyond a thousand records, while indexes grow too, and by the table's own count.
+// TestMemoryIsBounded: beyond 125 records of a shard, while indexes grow too, and by the table's own count.
 func TestMemoryIsBounded(t *testing.T) {
-	made := newTable(t, 40_000, 8)
+	const records = 40_000
 	value := make([]byte, record.Size)
-	for key := range uint64(40_000) {
-		_ = made.Put(key, value, nil)
-		payload := (int(key) + 1) * record.Size
-		if key >= 1_000 && float64(made.Bytes()) > 1.25*float64(payload) {
-			t.Fatalf("%d bytes for %d records: %.3f of the payload", made.Bytes(), key+1, float64(made.Bytes())/float64(payload))
+	for _, shards := range []int{1, 8, 256} {
+		made := newTable(t, records, shards)
+		for key := range records {
+			_ = made.Put(uint64(key), value, nil)
+			payload := (key + 1) * record.Size
+			if key%(1+shards/4) == 0 && key >= 125*shards && float64(made.Bytes()) > 1.25*float64(payload) {
+				t.Fatalf("%d shards: %d bytes for %d records: %.3f of the payload",
+					shards, made.Bytes(), key+1, float64(made.Bytes())/float64(payload))
+			}
 		}
 	}
 }

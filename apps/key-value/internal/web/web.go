@@ -138,12 +138,14 @@ func (h *records) putBatch(w http.ResponseWriter, r *http.Request) error {
 func (h *records) write(w http.ResponseWriter, keys []uint64, values [][]byte) error {
 	start := time.Now()
 	stored, err := h.engine.Put(keys, values)
+	if stored > 0 { // all of them, or those before the one that was refused
+		if failure := h.engine.Commit(); failure != nil {
+			return failure
+		}
+	}
 	if errors.Is(err, engines.ErrFull) {
 		text := fmt.Sprintf("%v; %d of %d records are stored", err, stored, len(keys))
 		return &service.StatusError{Status: http.StatusInsufficientStorage, Text: text}
-	}
-	if err == nil {
-		err = h.engine.Commit()
 	}
 	if err != nil {
 		return err

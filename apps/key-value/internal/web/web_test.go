@@ -3,11 +3,13 @@ package web
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"tailor/apps/common/service"
@@ -15,23 +17,41 @@ import (
 	"tailor/apps/key-value/internal/record"
 )
 
-func start(t *testing.T) *httptest.Server {
+// counted is an engine that counts its commits, which may fail.
+type counted struct {
+	engines.Engine
+	commits atomic.Int64
+	failing atomic.Bool
+}
+
+func (c *counted) Commit() error {
+	c.commits.Add(1)
+	if c.failing.Load() {
+		return errors.New("no disk")
+	}
+	return nil
+}
+
+const capacity = 100
+
+func start(t *testing.T) (*httptest.Server, *counted) {
 	t.Helper()
 	s, err := service.New(t.Context(), "under-test", func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := engines.Open(t.Context(), "table", engines.Options{Records: 100, Shards: 1})
+	table, err := engines.Open(t.Context(), "table", engines.Options{Records: capacity, Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	engine := &counted{Engine: table}
 	Register(s, engine)
 	answering := httptest.NewServer(s.Routes())
 	t.Cleanup(func() {
 		answering.Close()
 		_ = engine.Close()
 	})
-	return answering
+	return answering, engine
 }
 
 func ask(t *testing.T, method, url string, body []byte) (int, []byte, http.Header) {
@@ -56,8 +76,16 @@ func valueOf(key uint64) []byte {
 	return bytes.Repeat(binary.LittleEndian.AppendUint64(nil, key+9), record.Size/8)
 }
 
+func pairsOf(keys ...uint64) (pairs []byte) {
+	for _, key := range keys {
+		pairs = append(binary.LittleEndian.AppendUint64(pairs, key), valueOf(key)...)
+	}
+	return pairs
+}
+
 func TestRecordsGoInAndOut(t *testing.T) {
-	at := start(t).URL + "/records"
+	answering, _ := start(t)
+	at := answering.URL + "/records"
 	const largest = uint64(1<<64 - 1)
 	one := fmt.Sprintf("%s/%d", at, largest)
 	if status, _, _ := ask(t, "GET", one, nil); status != http.StatusNotFound {
@@ -73,10 +101,7 @@ func TestRecordsGoInAndOut(t *testing.T) {
 	if !strings.HasPrefix(header.Get("Server-Timing"), "engine;dur=0.") {
 		t.Errorf("Server-Timing is %q", header.Get("Server-Timing"))
 	}
-	var pairs []byte
-	for _, key := range []uint64{3, 1} {
-		pairs = append(binary.LittleEndian.AppendUint64(pairs, key), valueOf(key)...)
-	}
+	pairs := pairsOf(3, 1)
 	if status, text, _ := ask(t, "PUT", at, pairs); status != http.StatusNoContent {
 		t.Errorf("put of two: %d %s", status, text)
 	}
@@ -86,7 +111,8 @@ func TestRecordsGoInAndOut(t *testing.T) {
 }
 
 func TestMistakesAreNamed(t *testing.T) {
-	at := start(t).URL + "/records"
+	answering, _ := start(t)
+	at := answering.URL + "/records"
 	for _, wrong := range []struct {
 		method, url string
 		body        []byte
@@ -102,12 +128,34 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// TestAFullTableIsSaid, and what it took of a batch before is durable then.
 func TestAFullTableIsSaid(t *testing.T) {
-	at := start(t).URL + "/records"
-	for key := range 101 {
-		status, text, _ := ask(t, "PUT", fmt.Sprintf("%s/%d", at, key), valueOf(1))
-		if want := map[bool]int{false: http.StatusNoContent, true: http.StatusInsufficientStorage}[key == 100]; status != want {
-			t.Errorf("key %d: %d %s", key, status, text)
+	answering, engine := start(t)
+	at := answering.URL + "/records"
+	for key := range uint64(capacity - 1) {
+		if status, text, _ := ask(t, "PUT", at, pairsOf(key)); status != http.StatusNoContent {
+			t.Fatalf("key %d: %d %s", key, status, text)
 		}
+	}
+	for _, expected := range []struct {
+		keys    []uint64
+		text    string
+		commits int64
+	}{
+		{[]uint64{capacity, capacity + 1, capacity + 2}, "1 of 3 records", 1},
+		{[]uint64{capacity + 1, 0}, "0 of 2 records", 0},
+	} {
+		before := engine.commits.Load()
+		status, text, _ := ask(t, "PUT", at, pairsOf(expected.keys...))
+		if status != http.StatusInsufficientStorage || !strings.Contains(string(text), expected.text) {
+			t.Errorf("keys %d: %d %s", expected.keys, status, text)
+		}
+		if commits := engine.commits.Load() - before; commits != expected.commits {
+			t.Errorf("keys %d: %d commits", expected.keys, commits)
+		}
+	}
+	engine.failing.Store(true)
+	if status, text, _ := ask(t, "PUT", at, pairsOf(0, capacity+1)); status != http.StatusBadGateway {
+		t.Errorf("a full table that cannot keep what it took: %d %s", status, text)
 	}
 }

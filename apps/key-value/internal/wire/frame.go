@@ -1,5 +1,5 @@
-// Package wire is the binary protocol: frames of requests and replies, see PROTOCOL.md. Frames are encoded into and
-// decoded from byte slices of the caller; nothing here reads, writes or allocates.
+// Package wire is the binary protocol of apps/key-value/PROTOCOL.md: frames of requests and replies, which are encoded
+// into and decoded from byte slices of the caller.
 package wire
 
 import (

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"tailor/apps/key-value/internal/record"
@@ -45,6 +46,14 @@ func NextReply(input []byte) (reply Reply, size int, err error) {
 	return reply, size, nil
 }
 
+// Failure says what a reply says that is neither OK nor Partial.
+func (r *Reply) Failure() error {
+	if len(r.Body) == 0 {
+		return errors.New(r.Status.String())
+	}
+	return fmt.Errorf("%v: %s", r.Status, r.Body)
+}
+
 // Values calls visit with the number of each key of a get that has a value, and with that value.
 func (r *Reply) Values(visit func(number int, value []byte)) error {
 	body := r.Body
@@ -77,7 +86,7 @@ func (r *Reply) Values(visit func(number int, value []byte)) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("%v: %s", r.Status, r.Body)
+		return r.Failure()
 	}
 }
 

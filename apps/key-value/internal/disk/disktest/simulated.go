@@ -19,8 +19,8 @@ var ErrNoPower = errors.New("the power is lost")
 // ErrDevice is the error of a device that fails.
 var ErrDevice = errors.New("the device failed")
 
-// Disk implements disk.Disk. What was not synced when the power is lost is there in part: of a file's bytes a prefix, of
-// which a page may be zeros, and of the changed names any.
+// Disk implements disk.Disk. What was not synced when the power is lost is there in part: of a file's bytes a prefix,
+// of which a page may be zeros, and any of the changed names.
 type Disk struct {
 	mutex   sync.Mutex
 	random  *rand.Rand
@@ -80,15 +80,25 @@ func (d *Disk) Restart() *Disk {
 	return found
 }
 
-// Kill is the disk as the next process finds it after kill -9: nothing that was written is lost.
+// Kill is the disk as the next process finds it after kill -9: nothing that was written is lost, and nothing of it is
+// more durable than before.
 func (d *Disk) Kill() *Disk {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.left = 0
 	found := New(d.random)
+	copies := map[*content]*content{} // a file may have one name now, and another one that is durable
+	copyOf := func(file *content) *content {
+		if copies[file] == nil {
+			copies[file] = &content{data: slices.Clone(file.data), synced: slices.Clone(file.synced)}
+		}
+		return copies[file]
+	}
 	for name, file := range d.files {
-		found.files[name] = &content{data: slices.Clone(file.data), synced: slices.Clone(file.data)}
-		found.durable[name] = found.files[name]
+		found.files[name] = copyOf(file)
+	}
+	for name, file := range d.durable {
+		found.durable[name] = copyOf(file)
 	}
 	return found
 }
@@ -204,11 +214,15 @@ func (d *Disk) Sync() error {
 // Close implements disk.Disk.
 func (d *Disk) Close() error { return nil }
 
-// Damage changes one byte of a file.
+// Damage changes one byte of a file, on the device too.
 func (d *Disk) Damage(name string, at int) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.files[name].data[at] ^= 0x55
+	file := d.files[name]
+	file.data[at] ^= 0x55
+	if at < len(file.synced) {
+		file.synced[at] ^= 0x55
+	}
 }
 
 // Size is the length of a file.
