@@ -26,7 +26,7 @@ from framework.testbeds.docker.layers import directories
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.named_volumes import mounted_at, names_of, with_named_volumes
 from framework.testbeds.docker.running_stack import copied_data
-from framework.testbeds.docker.volumes import Dataset, DatasetFacts
+from framework.testbeds.docker.volumes import Dataset, DatasetFacts, images_of
 from tests.testbed_documents import application, deployment, document, wanted_of
 
 SMALL = Path(__file__).parents[1] / "cases" / "good" / "small"
@@ -256,6 +256,16 @@ def test_kept_data_are_named_by_what_makes_them(tmp_path: Path) -> None:
     (tmp_path / "init.sql").write_text("2")
     others.append(start_of(made, want(), images))
     assert len({first, *others}) == 1 + len(others)
+
+
+def test_data_of_an_image_without_a_shell_are_copied_with_another(tmp_path: Path) -> None:
+    source = document()
+    source["services"]["store"]["volumes"] = ["data:/data"]
+    want = wanted_of(replace(deployment("p", source), roots=(tmp_path,)))
+    images = images_of(want, want.volumes)
+    assert images[0] == want.images["store"]
+    assert sorted(images) == sorted(set(want.images.values()))
+    assert len(images) > 1
 
 
 # ---------------------------------------------------------------------- what is said

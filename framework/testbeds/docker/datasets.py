@@ -108,7 +108,7 @@ class Datasets:
         ``copied``: the user's data are in them, so that they go with the project.  Raises DeploymentFailed.
         """
         sources = {key: ReadOnly("volume", name, f"/from/{key}") for key, name in wanted.volumes.items()}
-        images = list(dict.fromkeys([*images_of(wanted, wanted.volumes), *wanted.images.values()]))
+        images = images_of(wanted, wanted.volumes)
         return self._snapshot(application, identity, project, sources, images, copied=copied)
 
     def copy_of(
@@ -124,7 +124,7 @@ class Datasets:
         for source in data.values():
             if source.volume and self._engine.volume(source.volume) is None:  # the engine would make an empty one
                 raise DeploymentFailed(f"there is no volume {source.volume} to copy")
-        images = list(dict.fromkeys([*images_of(wanted, data), *wanted.images.values()]))
+        images = images_of(wanted, data)
         draft = self._snapshot(application, identity, project, sources, images, copied=True)
         return self.complete(application, draft, project)
 

@@ -217,12 +217,16 @@ def run_with_any(
         except DeploymentFailed as error:
             if not any(text in error.reason for text in ("executable file not found", "no such file or directory")):
                 raise
-    raise DeploymentFailed(f"none of the images that hold data has a shell to copy it with: {', '.join(images)}")
+    raise DeploymentFailed(f"none of the application's images has a shell to copy data with: {', '.join(images)}")
 
 
 def images_of(wanted: Wanted, keys: Iterable[str]) -> list[str]:
-    """Return the images of the services that mount these volumes, each once, in a stable order."""
-    return list(dict.fromkeys(wanted.images[service] for key in keys for service in wanted.holders[key]))
+    """Return the images to copy these volumes with, each once: of the services that mount them, then of all others.
+
+    The others are for images that have no shell, as those of one static program.
+    """
+    holders = [wanted.images[service] for key in keys for service in wanted.holders[key]]
+    return list(dict.fromkeys([*holders, *wanted.images.values()]))
 
 
 def _mountpoint(engine: Engine, volume: str) -> str:
