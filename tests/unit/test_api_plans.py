@@ -73,7 +73,12 @@ def test_a_node_that_was_measured_here_is_planned_with(here: Here) -> None:
         ({"need": {"reads": "1/s"}}, "need", "the key"),
         ({"need": {**NEED, "kind": "jobs"}}, "need.kind", "found 'jobs'"),
         ({"need": {**NEED, "current": {"machine": "m9", "nodes": 2}}}, "current", "found 'm9'"),
-        ({"reads": []}, "node", "neither"),
+        ({"reads": []}, "reads", "found 'neither points nor a measured node'"),
+        ({"application": "shop"}, "reads", "found 'points beside a measured node'"),
+        (
+            {"application": "shop", "reads": [], "writes": [{"cores": 1, "rps": 5}]}, "writes",
+            "found 'points beside a measured node'",
+        ),
         ({"catalogues": ["other"]}, "catalogues", "unknown catalogue 'other'"),
         ({"regions": ["nowhere"]}, "region", "unknown region 'nowhere'"),
         ({"speeds": {"*": [1.0, 2.0]}}, "speeds", "one speed, or low, likely and high"),
