@@ -242,13 +242,15 @@ def test_cases_without_an_answer_are_no_saving() -> None:
     assert saving.low <= saving.likely <= saving.high
     assert f"without the {gain.unanswered:.1%} in which" in gain_in_words(gain, "EUR")
     assert "without" not in gain_in_words(gain_of(Estimate(0.5, 0.48, 0.52, 10)), "EUR")
-    node = replace(NODE, software_bytes=20 * 2**30)
-    requests = tuple(Request(replace(NEED, **crowded), kind, 300, most_nodes=10**9) for kind in (node, NODE))
-    plans = tuple(plan(request, [machine(ram_gib=256.0)]).plans[0] for request in requests)
+    # The default's software leaves less memory for the clients, so that it alone has no answer in 7 % of the cases.
+    fat, fewer = replace(NODE, software_bytes=41 * 2**30), {**crowded, "clients": Interval(1e3, 1e4, 7.44e6)}
+    requests = tuple(Request(replace(NEED, **fewer), kind, 300, most_nodes=10**9) for kind in (fat, NODE))
+    plans = tuple(plan(request, [machine()]).plans[0] for request in requests)
     wanted = demand(requests[0].need, 300, 0)
     endless = tuning_gain("s1", (requests[0], requests[1]), (plans[0], plans[1]), wanted, ratio=None)
-    assert not math.isnan(endless.saving_per_hour.low + endless.saving_per_hour.high)
-    assert endless.unanswered < gain.unanswered + 0.1
+    assert endless.saving_per_hour.high == math.inf
+    assert math.isfinite(endless.saving_per_hour.low)
+    assert "to no end EUR per hour" in gain_in_words(endless, "EUR")
 
 
 def test_an_unbounded_ratio_is_a_wide_law() -> None:
