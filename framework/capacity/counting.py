@@ -79,8 +79,8 @@ def count(request: Request, machines: Sequence[MachineType], wanted: Demand) -> 
     likely = total({name: array[:, :1] for name, array in nodes.items()}, wanted.need)[:, 0]
     shape = (len(kinds), wanted.cases)
     alone = {name: np.broadcast_to(array, shape) for name, array in nodes.items()}
-    ends = (np.maximum(planned, likely), np.minimum(low, likely), likely, np.maximum(high, likely))
-    return Counted(machines, *(end[of_type] for end in ends), alone, of_type)
+    planned, low, high = np.maximum(planned, likely), np.minimum(low, likely), np.maximum(high, likely)
+    return Counted(machines, planned[of_type], low[of_type], likely[of_type], high[of_type], alone, of_type)
 
 
 def _kinds(machines: Sequence[MachineType], node: MeasuredNode) -> tuple[list[MachineType], list[int]]:
@@ -89,7 +89,8 @@ def _kinds(machines: Sequence[MachineType], node: MeasuredNode) -> tuple[list[Ma
     A catalogue has a type in many regions and purchase options, which differ in price only.
     """
     rows: dict[object, int] = {}
-    kinds, of_type = [], []
+    kinds: list[MachineType] = []
+    of_type = []
     for machine in machines:
         sizes = (machine.busy_cores(), machine.ram_gib, machine.network_gbps)
         key = (*sizes, machine.disk_gib, machine.disk_mb_s, machine.iops, node.speed(machine))

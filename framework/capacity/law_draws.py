@@ -2,8 +2,8 @@
 
 See ``framework.capacity.laws``.  Contention a and coherence b are evenly distributed in their logarithms beforehand.
 Coherence begins where it can be seen at the sizes that are planned with, as less is Amdahl's law; and the law that has
-it is as probable as the two others together, since points of few cores hide it, and a plan that overlooks it has too few
-machines.
+it is as probable as the two others together, since points of few cores hide it, and a plan that overlooks it has too
+few machines.
 """
 
 from __future__ import annotations

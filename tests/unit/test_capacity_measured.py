@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from framework.capacity.counting import Request
-from framework.capacity.laws import NarrowService, fit
+from framework.capacity.laws import BEYOND_LAWS, NarrowService, fit
 from framework.capacity.measured import narrow_services, node_of, scaling_points, with_cpu_ratio
 from framework.capacity.nodes import CORES_OF, MeasuredNode, mean_wait, most_busy
 from framework.capacity.plan import plan
@@ -35,7 +35,8 @@ def test_a_service_that_uses_few_cores_is_a_ceiling() -> None:
         for n in (1, 2, 4)
     ]
     [narrow] = narrow_services(points, {"redis": 1.0, "idle": 1.0})
-    assert (narrow.name, narrow.ceiling) == ("redis", pytest.approx(500))
+    assert narrow.name == "redis"
+    assert narrow.ceiling == pytest.approx(500)
     node = node_with(8, points=tuple(points), most_cores={"default": {"redis": 1.0}})
     law = node_of(node).reads
     assert [service.name for service in law.narrow] == ["redis"]
@@ -109,3 +110,15 @@ def test_equal_sweeps_tell_how_well_a_point_is_known() -> None:
     assert few == pytest.approx(0.01 / 3**0.5 * 4.303 / 1.96, rel=0.02), "Student's t of two degrees"
     assert many < few / 2
     assert spread(*[1000.0] * 5, above=1.04) == pytest.approx(0.04 / 12**0.5, rel=0.03), "all between the same rates"
+
+
+def test_far_fewer_cores_than_measured_are_marked_and_known_less_well() -> None:
+    need = replace(NEED, latency_s=None)
+    node = MeasuredNode(fit([ScalingPoint(n, 1e5 * n, 1.0) for n in (16, 20, 24, 28, 32)]))
+    kinds = [machine("near", cores=4.0), machine("far", cores=2.0)]
+    near, far = sorted(plan(Request(need, node, 60), kinds).plans, key=lambda chosen: -(chosen.machine.cores or 0))
+    assert (near.extrapolated, far.extrapolated) == (False, True)
+    widths = [node.reads.predict(cores).rps for cores in (16, 2)]
+    beyond = 2 * 1.96 * BEYOND_LAWS
+    assert (widths[0].high - widths[0].low) / widths[0].likely == pytest.approx(beyond, rel=0.2)
+    assert (widths[1].high - widths[1].low) / widths[1].likely >= 3.5 * beyond

@@ -157,8 +157,8 @@ def test_questions_are_asked_about_all_types_however_dear_they_are_today() -> No
         answer = asked(reads=EXACTLY(reads))
         for row in answer.availability:
             copies = {"replicas": row.replicas, "failure_domains": row.failure_domains}
-            direct = asked(reads=EXACTLY(reads), **copies).plans[0]
-            assert (row.machine, row.cost_per_hour) == (direct.machine.name, direct.cost_per_hour)
+            first = asked(reads=EXACTLY(reads), **copies).plans[0]
+            assert (row.machine, row.cost_per_hour) == (first.machine.name, first.cost_per_hour)
         more = next(row for row in answer.sensitivity if row.amount == "reads")
         assert more.machine == asked(reads=EXACTLY(1.2 * reads)).plans[0].machine.name
 
@@ -219,7 +219,7 @@ def gain_of(ratio: Estimate, catalogue: Sequence[MachineType] = CATALOGUE, **cha
 
 
 def test_the_gain_of_tuning_in_money() -> None:
-    busy = {"reads": EXACTLY(1e7), "stored": EXACTLY(1e9), "record": EXACTLY(16.0)}  # the CPU binds
+    busy: dict[str, Any] = {"reads": EXACTLY(1e7), "stored": EXACTLY(1e9), "record": EXACTLY(16.0)}  # the CPU binds
     gain = gain_of(Estimate(0.5, 0.48, 0.52, 10), **busy)
     assert gain.saving == pytest.approx(0.5, abs=0.12)
     assert gain.shown
@@ -235,7 +235,7 @@ def test_the_gain_of_tuning_in_money() -> None:
 
 def test_cases_without_an_answer_are_no_saving() -> None:
     """Where the clients fill the memory with both configurations nothing is compared; with one, the gain has no end."""
-    crowded = {"clients": Interval(1e3, 1e4, 8.7e6), "connection": EXACTLY(32_768.0)}
+    crowded: dict[str, Any] = {"clients": Interval(1e3, 1e4, 8.7e6), "connection": EXACTLY(32_768.0)}
     gain = gain_of(Estimate(0.5, 0.48, 0.52, 10), [machine()], **crowded)
     assert 0.02 < gain.unanswered < 0.1
     saving = gain.saving_per_hour
