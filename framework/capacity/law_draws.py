@@ -1,9 +1,9 @@
 """Scaling laws that fit the points of a node about as well as the best one: draws of their parameters.
 
-See ``framework.capacity.laws``.  Contention a and coherence b are evenly distributed in their logarithms beforehand.
-Coherence begins where it can be seen at the sizes that are planned with, as less is Amdahl's law; and the law that has
-it is as probable as the two others together, since points of few cores hide it, and a plan that overlooks it has too
-few machines.
+See ``framework.capacity.laws``.  Beforehand, contention a is evenly distributed in its logarithm; of coherence b the
+number of cores is, beyond which throughput falls without contention, 1 / sqrt(b), up to 100: less coherence is Amdahl's
+law at the sizes that are planned with.  The law with coherence is as probable as the two others together, since points
+of few cores hide it, and a plan that overlooks it has too few machines.
 """
 
 from __future__ import annotations
@@ -91,6 +91,9 @@ class _Box:
         nothing, whole = np.zeros(1), np.ones(1)
         a, half_a, share_a = _middles(self.contention, _CONTENTION) if self.count > 1 else (nothing, nothing, whole)
         b, half_b, share_b = _middles(self.coherence, _COHERENCE) if self.count > 2 else (nothing, nothing, whole)
+        if self.count > 2:
+            low, high = (_peak(b * np.exp(sign * half_b)) for sign in (1, -1))
+            share_b = (high - low) / (_peak(_COHERENCE[0]) - _peak(_COHERENCE[1]))
         first = [np.repeat(column, len(b)) for column in (a, half_a, share_a)]
         second = [np.tile(column, len(a)) for column in (b, half_b, share_b)]
         probability = first[2] * second[2] * BEFOREHAND[self.count - 1]
@@ -129,6 +132,12 @@ class _Cells:
         columns = [np.concatenate(part) for part in zip(*map(_Box.cells, boxes), strict=True)]
         a, b, half_a, half_b, prior, count = columns
         return _Cells(a, b, half_a, half_b, np.log(prior), count)
+
+
+def _peak(coherence: ArrayLike) -> Array:
+    """Return the cores with the most throughput where there is no contention to speak of."""
+    result: Array = 1 / np.sqrt(np.asarray(coherence, np.float64))
+    return result
 
 
 def _middles(ends: tuple[float, float], whole: tuple[float, float]) -> tuple[Array, Array, Array]:

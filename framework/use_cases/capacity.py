@@ -135,8 +135,8 @@ def law_of(node: MeasuredNode, law: ScalingLaw, kind: str) -> Law:
 def _nodes(request: PlanRequest) -> tuple[MeasuredNode, MeasuredNode | None]:
     """Return the node with the default configuration, and with the tuned one where there is one.  Raises InputError."""
     if (request.node is None) == (not request.reads):
-        found = "neither points nor a measured node" if request.node is None else "points beside a measured node"
-        raise FieldError("reads", found, "points of one node, or an application whose node was measured")
+        given = "neither points nor a measured node" if request.node is None else "points beside a measured node"
+        raise FieldError("reads", given, "points of one node, or an application whose node was measured")
     if request.node is not None and request.writes:
         raise FieldError("writes", "points beside a measured node", "points beside those of reads")
     if request.node is not None:
