@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from framework.capacity.counting import Request
 from framework.capacity.laws import BEYOND_LAWS, NarrowService, fit
@@ -74,6 +76,22 @@ def test_a_service_with_one_thread_keeps_the_spare_time_of_a_machine_with_one_co
     faster = with_cpu_ratio(LAW, Estimate(0.5, 0.49, 0.51, 8), 1)
     [half] = plan(replace(request, node=replace(NODE, reads=faster)), [machine(cores=64.0)]).plans
     assert half.by_resource[REDIS_CORES] == pytest.approx(chosen.by_resource[REDIS_CORES] / 2, rel=0.1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1e3, 1e6), st.floats(1, 10), st.floats(1.05e-3, 1e-1), st.floats(1, 5), st.sampled_from([4.0, 64.0]))
+def test_more_load_and_a_stricter_limit_never_take_less_of_a_ceiling(
+    reads: float, more: float, limit: float, stricter: float, cores: float
+) -> None:
+    def nodes(rate: float, limit_s: float) -> int | None:
+        need = replace(NEED, reads=EXACTLY(rate), latency_s=EXACTLY(limit_s))
+        plans = plan(Request(need, NODE, 40, most_nodes=10**9), [machine(cores=cores)]).plans
+        return plans[0].nodes if plans else None
+
+    few, many, strict = nodes(reads, limit), nodes(reads * more, limit), nodes(reads, limit / stricter)
+    for harder in (many, strict):
+        assert few is not None or harder is None
+        assert harder is None or harder >= (few or 0)
 
 
 def test_copies_of_writes_reach_a_service_with_few_cores_too() -> None:
